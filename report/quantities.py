@@ -1,0 +1,52 @@
+"""What can be measured: each quantity with its one unit and its range.
+
+A record names the unit of every series so that it can be read alone; reading checks the name and
+the unit against this table, so that no study can mix seconds with milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A measurable quantity.
+
+    ``unit`` is ``s``, ``B`` or ``1`` (a pure count); ``signed`` says that samples may be negative;
+    ``whole`` that they are integers, the same in every repetition of a case where nothing disturbs it.
+    """
+
+    unit: str
+    meaning: str
+    signed: bool = False
+    whole: bool = False
+
+
+QUANTITIES: Final[dict[str, Quantity]] = {
+    "time": Quantity("s", "duration of one call, after warm-up"),
+    "first_call_time": Quantity("s", "duration of the first call in the process"),
+    "cpu_time": Quantity("s", "processor time of all threads during the same call"),
+    "memory_events": Quantity(
+        "B",
+        "the allocator's events during one call in order: allocations positive, frees negative",
+        signed=True,
+        whole=True,
+    ),
+    "allocated_before": Quantity("B", "bytes in live blocks before the call", whole=True),
+    "allocated_after": Quantity(
+        "B", "bytes in live blocks after the call, its results still held", whole=True
+    ),
+    "allocated_peak": Quantity("B", "most bytes in live blocks during the call", whole=True),
+    "requested_before": Quantity("B", "bytes asked for by live tensors before", whole=True),
+    "requested_after": Quantity("B", "bytes asked for by live tensors after", whole=True),
+    "requested_peak": Quantity("B", "most bytes asked for during the call", whole=True),
+    "reserved_before": Quantity("B", "bytes the allocator held from the device", whole=True),
+    "reserved_after": Quantity("B", "bytes the allocator held afterwards", whole=True),
+    "reserved_peak": Quantity("B", "most bytes the allocator held during the call", whole=True),
+    "resident_peak": Quantity(
+        "B", "highest resident memory of the process during the call", whole=True
+    ),
+    "resident_before": Quantity("B", "resident memory of the process before", whole=True),
+}
