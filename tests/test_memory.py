@@ -1,0 +1,114 @@
+"""Bytes against the source study's tables and closed forms."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.layers import ELEMENT_BYTES, Layer
+from report.memory import (
+    activation_bytes,
+    arithmetic_intensity,
+    compulsory_traffic,
+    element_bytes,
+    input_bytes,
+    layer_memory,
+    output_bytes,
+    parameter_bytes,
+)
+from tests.networks import Chain, mnist_conv2, mnist_example, mobilenet_v2, resnet50
+
+THEORY = {16: 2_433_280, 32: 4_792_576, 64: 9_511_168, 128: 18_948_352, 256: 37_822_720}
+
+
+@pytest.mark.parametrize("batch", THEORY)
+def test_the_first_source_study(batch: int) -> None:
+    memory = layer_memory(mnist_conv2(batch))
+    assert memory.parameters_and_output == THEORY[batch]
+    assert (memory.parameters, memory.output) == (73_984, 147_456 * batch)
+    assert memory.total - memory.parameters_and_output == memory.input == 86_528 * batch
+
+
+@given(st.integers(1, 10_000))
+def test_only_parameters_are_independent_of_the_batch(batch: int) -> None:
+    layer = mnist_conv2(batch)
+    assert parameter_bytes(layer) == 73_984
+    assert layer_memory(layer).parameters_and_output == 73_984 + 147_456 * batch
+
+
+@pytest.mark.parametrize("dtype", ELEMENT_BYTES)
+def test_bytes_follow_the_element_type(dtype: str) -> None:
+    layer = msgspec.structs.replace(mnist_conv2(2), dtype=dtype)
+    single = mnist_conv2(2)
+    assert element_bytes(layer) == ELEMENT_BYTES[dtype]
+    assert input_bytes(layer) * 4 == input_bytes(single) * element_bytes(layer)
+    assert output_bytes(layer) * 4 == output_bytes(single) * element_bytes(layer)
+    assert parameter_bytes(layer) * 4 == parameter_bytes(single) * element_bytes(layer)
+
+
+def test_all_parameters_of_a_network() -> None:
+    assert sum(map(parameter_bytes, mnist_example())) == 4 * 1_199_882
+
+
+def test_a_flatten_is_a_view() -> None:
+    (layer,) = Chain(2, 3, 4, 4).flatten().layers
+    assert output_bytes(layer) == 2 * 48 * 4
+    assert activation_bytes(layer) == 0
+    assert compulsory_traffic(layer) == 0
+    assert arithmetic_intensity(layer) == 0.0
+
+
+def test_other_layers_create_their_output() -> None:
+    assert activation_bytes(mnist_conv2(3)) == output_bytes(mnist_conv2(3)) == 3 * 147_456
+
+
+def only(chain: Chain) -> Layer:
+    (layer,) = chain.layers
+    return layer
+
+
+# 48 elements of 4 bytes: a map is 192 B.
+@pytest.mark.parametrize(
+    ("layer", "forward", "weight", "input_gradient"),
+    [
+        (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
+        (only(Chain(1, 2, 4, 6).add()), 3 * 192, 0, 0),
+        (only(Chain(1, 2, 4, 6).norm()), 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
+        (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
+        (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
+        (only(Chain(1, 48).softmax()), 2 * 192, 0, 3 * 192),
+        (only(Chain(1, 48).dropout(0.5)), 2 * 192, 0, 2 * 192 + 48),
+        (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradient: int) -> None:
+    assert compulsory_traffic(layer) == forward
+    assert compulsory_traffic(layer, "weight_gradient") == weight
+    assert compulsory_traffic(layer, "input_gradient") == input_gradient
+
+
+def test_intensity_of_the_first_source_study() -> None:
+    # 21,233,664 B over 73,984 + (147,456 + 86,528) B, in FLOP/B; it saturates with the batch.
+    assert arithmetic_intensity(mnist_conv2(1)) == 21_233_664 / 307_968
+    assert arithmetic_intensity(mnist_conv2(10**6)) == pytest.approx(21_233_664 / 233_984, 1e-6)
+
+
+def test_intensity_of_several_layers_is_total_work_over_total_traffic() -> None:
+    conv, relu = mnist_conv2(1), only(Chain(1, 64, 24, 24).act())
+    traffic = compulsory_traffic(conv) + compulsory_traffic(relu)
+    assert arithmetic_intensity(conv, relu) == 21_233_664 / traffic
+    assert arithmetic_intensity(relu) == 0.0
+    assert arithmetic_intensity() == 0.0
+
+
+def test_depthwise_layers_make_a_network_memory_bound() -> None:
+    assert arithmetic_intensity(*mobilenet_v2(32)) < arithmetic_intensity(*resnet50(32)) / 2
+
+
+def test_gradients_have_an_intensity_too() -> None:
+    assert arithmetic_intensity(mnist_conv2(8), pass_="weight_gradient") == arithmetic_intensity(
+        mnist_conv2(8)
+    )

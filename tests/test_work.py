@@ -1,0 +1,449 @@
+"""Theory against published figures, closed forms and torch's own shapes and counter."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from report.errors import StudyError
+from report.layers import BatchNorm, Convolution, Layer, Linear
+from report.shapes import (
+    bias_count,
+    check,
+    elements,
+    output_shape,
+    parameter_count,
+    weight_count,
+)
+from report.work import (
+    NO_WORK,
+    Macs,
+    Pass,
+    Work,
+    flops,
+    forward_macs,
+    macs,
+    training_macs,
+    valid_tap_macs,
+    work,
+)
+from tests.networks import (
+    Chain,
+    alexnet,
+    cifar_resnet,
+    convolution,
+    lenet5,
+    mnist_conv2,
+    mnist_example,
+    mobilenet_v2,
+    perceptron,
+    resnet18,
+    resnet50,
+)
+
+PASSES: tuple[Pass, ...] = ("forward", "weight_gradient", "input_gradient")
+NETWORKS = {
+    "LeNet-5, 1": (lenet5(1), 61_706, 416_520, 6_518),
+    "LeNet-5, 3": (lenet5(3), 62_006, 651_720, 6_518),
+    "MNIST example": (mnist_example(), 1_199_882, 11_992_448, 58_634),
+    "AlexNet": (alexnet(), 61_100_840, 714_188_480, 494_184),
+    "ResNet-18": (resnet18(), 11_689_512, 1_814_073_344, 2_484_712),
+    "ResNet-50": (resnet50(), 25_557_032, 4_089_184_256, 11_114_984),
+    "MobileNetV2": (mobilenet_v2(), 3_504_872, 300_774_272, 6_679_112),
+    "784-10-10": (perceptron(), 7_960, 7_940, 20),
+}
+ALL_LAYERS = [layer for layers, *_ in NETWORKS.values() for layer in layers]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_published_figures_of_known_networks(name: str) -> None:
+    layers, parameters, multiply_adds, outputs = NETWORKS[name]
+    products = [layer for layer in layers if isinstance(layer, Convolution | Linear)]
+    assert sum(map(parameter_count, layers)) == parameters
+    assert forward_macs(layers) == multiply_adds
+    assert sum(elements(layer.output_shape) for layer in products) == outputs
+
+
+@pytest.mark.parametrize(
+    ("depth", "parameters", "millions"),
+    [
+        (20, 269_722, 40.55),
+        (32, 464_154, 68.86),
+        (44, 658_586, 97.17),
+        (56, 853_018, 125.49),
+        (110, 1_727_962, 252.89),
+    ],
+)
+def test_cifar_resnets(depth: int, parameters: int, millions: float) -> None:
+    layers = cifar_resnet(depth)
+    assert sum(map(parameter_count, layers)) == parameters
+    assert round(forward_macs(layers) / 1e6, 2) == millions
+
+
+def test_a_training_step_of_resnet50_is_a_little_less_than_three_forward_passes() -> None:
+    layers = resnet50()
+    assert round(flops(training_macs(layers)) / 1e9, 3) == 24.299
+    assert round(training_macs(layers) / forward_macs(layers), 3) == 2.971
+    assert training_macs(layers) == 3 * forward_macs(layers) - macs(layers[0])
+    assert round(flops(training_macs(mobilenet_v2())) / 1e9, 3) == 1.783
+
+
+def test_training_macs_without_parameters_or_layers() -> None:
+    assert training_macs([]) == 0
+    assert training_macs(Chain(1, 3, 4, 4).act().layers) == 0
+
+
+def test_a_normalised_input_gives_the_first_convolution_an_input_gradient() -> None:
+    layers = Chain(1, 3, 8, 8).norm().conv(4, 3).layers
+    assert training_macs(layers) == 3 * forward_macs(layers)
+
+
+def test_the_same_layer_twice_has_one_input_gradient() -> None:
+    (layer,) = Chain(1, 5).linear(5).layers
+    assert training_macs([layer, layer]) == 5 * 25
+
+
+@pytest.mark.parametrize(
+    ("batch", "theory"),
+    [
+        (16, 339_738_624),
+        (32, 679_477_248),
+        (64, 1_358_954_496),
+        (128, 2_717_908_992),
+        (256, 5_435_817_984),
+    ],
+)
+def test_the_first_source_study(batch: int, theory: int) -> None:
+    layer = mnist_conv2(batch)
+    assert flops(macs(layer)) == theory
+    assert work(layer).flops == theory
+    assert (weight_count(layer), bias_count(layer)) == (18_432, 64)
+    # Its counters found one addition an output element beside the multiply-adds: the bias.
+    assert work(layer).additions == 36_864 * batch
+
+
+@pytest.mark.parametrize("layer", ALL_LAYERS, ids=lambda layer: layer.name)
+def test_known_networks_contradict_nothing(layer: Layer) -> None:
+    check(layer)
+    assert output_shape(layer) == layer.output_shape
+
+
+@pytest.mark.parametrize("layers", [pytest.param(n[0], id=k) for k, n in NETWORKS.items()])
+def test_work_agrees_with_macs_in_every_pass(layers: list[Layer]) -> None:
+    for layer in layers:
+        for pass_ in PASSES:
+            done = work(layer, pass_)
+            assert done.macs == macs(layer, pass_)
+            assert done.flops == 2 * done.macs <= done.arithmetic
+
+
+# ------------------------------------------------------------------------ faults in a record
+
+
+def altered(layer: Layer, **changes: object) -> Layer:
+    return msgspec.structs.replace(layer, **changes)
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (altered(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
+        (altered(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
+        (altered(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
+        (altered(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
+        (altered(mnist_conv2(1), groups=3), "groups do not divide"),
+        (altered(mnist_conv2(1), groups=64), "groups do not divide"),
+        (altered(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
+        (convolution((1, 2, 4, 4), 2, (3, 3), (11, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
+        (convolution((1, 2, 4, 4), 2, (3, 3), (8, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
+        (altered(Chain(2, 8).linear(4).layers[0], output_shape=(3, 4)), "(2, 4)"),
+        (altered(Chain(2, 8).act().layers[0], output_shape=(2, 9)), "(2, 8)"),
+        (altered(Chain(2, 3, 4, 4).flatten().layers[0], output_shape=(2, 47)), "(2, 48)"),
+        (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], kernel=(5, 5)), "does not fit"),
+        (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], output_shape=(2, 3)), "four axes"),
+    ],
+)
+def test_a_contradiction_is_told_in_one_sentence(layer: Layer, why: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        check(layer)
+    message = str(caught.value)
+    assert layer.name in message
+    assert why in message
+    assert message.endswith("run the experiment again.")
+
+
+def test_a_transposed_convolution_may_add_less_than_a_stride() -> None:
+    for extent in (9, 10):
+        extents = (extent, 9)
+        layer = convolution((1, 2, 4, 4), 2, (3, 3), extents, stride=(2, 2), transposed=True)
+        check(layer)
+        assert output_shape(layer) == (1, 2, 9, 9)
+
+
+# ---------------------------------------------------------------------------------- properties
+
+
+@st.composite
+def convolutions(draw: st.DrawFn, grouped: bool = True, transposed: bool = False) -> Convolution:
+    pair = lambda low, high: st.tuples(*[st.integers(low, high)] * 2)  # noqa: E731
+    kernel, stride, dilation = draw(pair(1, 4)), draw(pair(1, 3)), draw(pair(1, 2))
+    padding = draw(pair(0, 2))
+    groups = draw(st.integers(1, 3)) if grouped else 1
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = [
+        max(1, r - 2 * p) + draw(st.integers(0, 5)) for r, p in zip(reach, padding, strict=True)
+    ]
+    batch, c_in, c_out = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    layer = convolution(
+        (batch, groups * c_in, *size),
+        groups * c_out,
+        kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        bias=draw(st.booleans()),
+    )
+    return mirrored(layer) if transposed else layer
+
+
+def mirrored(layer: Convolution) -> Convolution:
+    """The transposed convolution that maps the output shape back to the input shape."""
+    return altered(
+        layer, input_shape=layer.output_shape, output_shape=layer.input_shape, transposed=True
+    )
+
+
+@given(convolutions(), st.integers(1, 5), st.sampled_from(PASSES))
+def test_macs_are_linear_in_the_batch(layer: Convolution, factor: int, pass_: Pass) -> None:
+    n, *inner = layer.input_shape
+    _, *outer = layer.output_shape
+    larger = altered(layer, input_shape=(factor * n, *inner), output_shape=(factor * n, *outer))
+    assert macs(larger, pass_) == factor * macs(layer, pass_)
+    assert valid_tap_macs(larger) == factor * valid_tap_macs(layer)
+    assert parameter_count(larger) == parameter_count(layer)
+
+
+@given(convolutions())
+def test_groups_divide_the_work(layer: Convolution) -> None:
+    dense = altered(layer, groups=1)
+    assert macs(layer) * layer.groups == macs(dense)
+    assert weight_count(layer) * layer.groups == weight_count(dense)
+
+
+@given(convolutions())
+def test_a_transposed_convolution_is_the_input_gradient(layer: Convolution) -> None:
+    check(mirrored(layer))
+    assert macs(mirrored(layer)) == macs(layer, "input_gradient")
+    assert valid_tap_macs(mirrored(layer)) == valid_tap_macs(layer)
+    assert weight_count(mirrored(layer)) == weight_count(layer)
+
+
+@given(convolutions())
+def test_valid_taps_are_all_taps_exactly_without_padding(layer: Convolution) -> None:
+    assert valid_tap_macs(layer) <= macs(layer)
+    if layer.padding == (0, 0):
+        assert valid_tap_macs(layer) == macs(layer)
+
+
+@given(st.tuples(*[st.integers(1, 9)] * 4), st.integers(1, 9), st.booleans())
+def test_a_pointwise_convolution_is_a_linear_layer(
+    shape: tuple[int, int, int, int], c_out: int, bias: bool
+) -> None:
+    n, c_in, height, width = shape
+    pointwise = convolution(shape, c_out, (1, 1), bias=bias)
+    (linear,) = Chain(n * height * width, c_in).linear(c_out, bias).layers
+    for pass_ in PASSES:
+        assert work(pointwise, pass_) == work(linear, pass_)
+    assert parameter_count(pointwise) == parameter_count(linear)
+
+
+def test_share_of_taps_inside_the_input() -> None:
+    layer = convolution((1, 32, 26, 26), 64, (3, 3), padding=(1, 1))
+    assert valid_tap_macs(layer) * 78**2 == macs(layer) * 76**2
+    assert round(valid_tap_macs(layer) / macs(layer), 4) == 0.9494
+    depthwise = convolution((1, 32, 28, 28), 32, (3, 3), padding=(1, 1), groups=32)
+    assert valid_tap_macs(depthwise) * 84**2 == macs(depthwise) * 82**2
+
+
+# ------------------------------------------------------- operations that are no multiply-adds
+
+# One image, 2 channels, 4 × 6: n = 48 elements, m = 24 a channel.
+MAP = (1, 2, 4, 6)
+
+
+def first(chain: Chain) -> Layer:
+    return chain.layers[0]
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward", "gradient"),
+    [
+        (
+            first(Chain(*MAP).pool("max", 2)),
+            Work(comparisons=12 * 3),
+            Work(additions=12),
+        ),
+        (
+            first(Chain(*MAP).pool("average", 2)),
+            Work(additions=12 * 3, special=12),
+            Work(additions=12 * 4, special=12),
+        ),
+        (first(Chain(*MAP).act("relu")), Work(comparisons=48), Work(comparisons=48)),
+        (
+            first(Chain(*MAP).act("sigmoid")),
+            Work(additions=48, special=96),
+            Work(additions=48, multiplications=96),
+        ),
+        (first(Chain(*MAP).add()), Work(additions=48), NO_WORK),
+        (first(Chain(*MAP).flatten()), NO_WORK, NO_WORK),
+        (first(Chain(*MAP).dropout(0.5)), NO_WORK, Work(multiplications=48)),
+        (
+            first(Chain(5, 10).softmax()),
+            Work(additions=95, comparisons=45, special=100),
+            Work(additions=95, multiplications=100),
+        ),
+        (
+            first(Chain(5, 10).softmax(log=True)),
+            Work(additions=145, comparisons=45, special=55),
+            Work(additions=95, multiplications=50, special=50),
+        ),
+        (
+            first(Chain(*MAP).norm()),
+            Work(additions=48 + 4, multiplications=48 + 2, special=4),
+            Work(additions=96, multiplications=96, special=4),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_operations_beside_multiply_adds(layer: Layer, forward: Work, gradient: Work) -> None:
+    assert work(layer) == forward
+    assert work(layer, "input_gradient") == gradient
+    if not parameter_count(layer):
+        assert work(layer, "weight_gradient") == NO_WORK
+
+
+def test_training_changes_the_forward_pass_of_batch_norm_and_dropout() -> None:
+    norm, dropout = first(Chain(*MAP).norm()), first(Chain(*MAP).dropout(0.5))
+    # Mean: 2·23 +, 2 special.  Variance: 48 + 2·23 +, 48 ×, 2 special.
+    statistics = Work(additions=46 + 94, multiplications=48, special=4)
+    assert work(norm, training=True) == work(norm) + statistics
+    assert work(dropout, training=True) == Work(comparisons=48, multiplications=48)
+
+
+def test_batch_norm_gradients_are_the_same_in_all_with_and_without_parameters() -> None:
+    norm = first(Chain(*MAP).norm())
+    assert isinstance(norm, BatchNorm)
+    bare = altered(norm, affine=False)
+    assert work(norm, "weight_gradient") == Work(additions=48 + 2 * 46, multiplications=96)
+    assert work(bare, "weight_gradient") == NO_WORK
+    both = work(norm, "weight_gradient") + work(norm, "input_gradient")
+    assert work(bare, "input_gradient") == both
+    assert work(norm).additions - work(bare).additions == 2
+    assert parameter_count(norm) == 4
+
+
+def test_bias_in_each_pass() -> None:
+    layer = mnist_conv2(2)
+    assert work(layer, "weight_gradient").additions == 2 * 36_864 - 64
+    assert work(layer, "input_gradient").additions == 0
+    assert work(altered(layer, bias=False)).additions == 0
+
+
+@pytest.mark.parametrize(
+    "function", ["relu", "relu6", "sigmoid", "tanh", "gelu", "silu", "hardswish"]
+)
+def test_every_activation_does_work_an_element(function: str) -> None:
+    layer, single = first(Chain(*MAP).act(function)), first(Chain(1, 1).act(function))
+    for pass_ in ("forward", "input_gradient"):
+        assert work(single, pass_).arithmetic > 0
+        assert work(layer, pass_) == work(single, pass_).times(48)
+
+
+def test_arithmetic_counts_everything() -> None:
+    assert Work(Macs(10), 1, 2, 3, 4).arithmetic == 30
+    assert (Work(Macs(10), 1, 2, 3, 4) + Work(Macs(1), 1, 1, 1, 1)).arithmetic == 36
+
+
+# --------------------------------------------------------------------------- torch as oracle
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(convolutions(), convolutions(transposed=True)))
+def test_shapes_parameters_and_taps_are_those_of_torch(layer: Convolution) -> None:
+    torch = pytest.importorskip("torch")
+    options = {"dilation": layer.dilation, "groups": layer.groups, "bias": layer.bias}
+    kind = torch.nn.Conv2d
+    if layer.transposed:
+        kind = torch.nn.ConvTranspose2d
+        ends = zip(layer.output_shape[2:], output_shape(layer)[2:], strict=True)
+        options["output_padding"] = tuple(found - least for found, least in ends)
+    channels = (layer.input_shape[1], layer.output_shape[1])
+    module = kind(*channels, layer.kernel, layer.stride, layer.padding, **options, device="meta")
+    found = tuple(module(torch.empty(layer.input_shape, device="meta")).shape)
+    assert found == layer.output_shape
+    assert layer.transposed or found == output_shape(layer)
+    assert sum(p.numel() for p in module.parameters()) == parameter_count(layer)
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions())
+def test_products_that_touch_data_are_what_torch_sums_up(layer: Convolution) -> None:
+    # A convolution of ones with ones sums to the number of products.
+    torch = pytest.importorskip("torch")
+    channels = (layer.output_shape[1], layer.input_shape[1] // layer.groups)
+    geometry = (layer.stride, layer.padding, layer.dilation, layer.groups)
+    ones = torch.ones(layer.input_shape, dtype=torch.float64)
+    weights = torch.ones((*channels, *layer.kernel), dtype=torch.float64)
+    assert int(torch.conv2d(ones, weights, None, *geometry).sum()) == valid_tap_macs(layer)
+
+
+@settings(max_examples=40, deadline=None)
+@given(convolutions(grouped=False))
+def test_three_passes_are_what_the_counter_of_torch_counts(layer: Convolution) -> None:
+    torch = pytest.importorskip("torch")
+    counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode(display=False)
+    module = torch.nn.Conv2d(
+        layer.input_shape[1],
+        layer.output_shape[1],
+        layer.kernel,
+        layer.stride,
+        layer.padding,
+        dilation=layer.dilation,
+        bias=layer.bias,
+        device="meta",
+    )
+    x = torch.empty(layer.input_shape, device="meta", requires_grad=True)
+    with counter:
+        y = module(x)
+        assert counter.get_total_flops() == flops(macs(layer))
+        y.sum().backward()
+    assert counter.get_total_flops() == sum(flops(macs(layer, pass_)) for pass_ in PASSES)
+
+
+def test_a_step_of_a_small_network_is_what_the_counter_of_torch_counts() -> None:
+    torch = pytest.importorskip("torch")
+    from torch import nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+    network = nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10), nn.LogSoftmax(1),
+    ).to("meta")  # fmt: skip
+    with FlopCounterMode(display=False) as counter:
+        network(torch.empty(4, 1, 28, 28, device="meta")).sum().backward()
+    assert counter.get_total_flops() == flops(training_macs(mnist_example(4)))
+
+
+def test_grouped_forward_is_what_the_counter_of_torch_counts() -> None:
+    # Forward only: its weight gradient leaves the groups out.
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    layer = convolution((2, 8, 9, 9), 12, (3, 3), padding=(1, 1), groups=4)
+    module = torch.nn.Conv2d(8, 12, 3, padding=1, groups=4, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        module(torch.empty(2, 8, 9, 9, device="meta"))
+    assert counter.get_total_flops() == flops(macs(layer))
