@@ -1,0 +1,293 @@
+"""From samples to estimates: a value with its interval and the number of samples behind it.
+
+Nothing here assumes normal samples: durations are skewed, so that centres are medians with
+nonparametric intervals (Hoefler and Belli, SC'15, rules 5 to 8).  Intervals of a combination are
+conservative (Bonferroni).  scipy is imported where it is used, because a build with nothing to do
+must not wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from report.errors import StudyError
+
+CONFIDENCE: Final = 0.95
+#: Residuals of this relative size are rounding of the logarithms, not scatter.
+_ROUNDING: Final = 1e-13
+
+Value = TypeVar("Value", int, float, str)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``value`` in ``[low, high]``, from ``n`` samples, at level ``confidence``.
+
+    ``confidence`` is the level that was asked for, or, where the samples are too few for it, the
+    lower one that the interval reaches.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """The line ``y = intercept + slope · x`` through ``n`` points.
+
+    ``residual_std`` is the standard deviation of the residuals with n - 2 degrees of freedom, as a
+    fraction of y if the fit was ``relative``, else in the unit of y.
+    """
+
+    slope: Estimate
+    intercept: Estimate
+    residual_std: float
+    n: int
+    relative: bool
+
+    def at(self, x: float) -> float:
+        """The fitted y at ``x``."""
+        return self.intercept.value + self.slope.value * x
+
+
+# ---------------------------------------------------------------------------------- medians
+
+
+def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
+    """The median with its distribution-free interval, in the unit of the samples.
+
+    The interval lies between the order statistics of ranks l and n + 1 - l, where l is the largest
+    rank with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2;
+    it covers the median of any distribution with at least that confidence, if the samples are
+    independent (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  With too few samples
+    (under 6 for 95 %) it runs between the extremes and states the ``1 - 2^(1 - n)`` it reaches.
+
+    Raises ``StudyError`` without samples, for a sample that is not finite, and for a confidence
+    outside (0, 1).
+    """
+    ordered = _finite(samples, "a median")
+    n = len(ordered)
+    rank, reached = _rank(n, confidence)
+    return Estimate(statistics.median(ordered), ordered[rank - 1], ordered[n - rank], n, reached)
+
+
+@lru_cache(maxsize=1024)
+def _rank(n: int, confidence: float) -> tuple[int, float]:
+    """The lower rank, from 1, and the confidence to state for it."""
+    from scipy.special import bdtr, bdtrik
+
+    _check_confidence(confidence)
+    tail = (1 - confidence) / 2
+    if 0.5**n > tail:
+        return 1, 1 - 2 * 0.5**n
+    below = math.floor(bdtrik(tail, n, 0.5))
+    # bdtrik inverts by iteration; the neighbours decide which whole number it meant.
+    largest = max(k for k in (below - 1, below, below + 1) if k <= 0 or bdtr(k, n, 0.5) <= tail)
+    return max(largest, 0) + 1, confidence
+
+
+def ratio_of_medians(
+    numerator: Iterable[float], denominator: Iterable[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """The ratio of two medians of positive samples, without unit, with a conservative interval.
+
+    Each median is bounded at ``1 - (1 - confidence)/2``, so that both hold together with the
+    ``confidence`` (Bonferroni); the ratio then lies between the extreme quotients.  A speedup is
+    base over new, and is one only where the interval excludes 1.  ``n`` is the smaller of the two
+    numbers of samples.
+    """
+    each = bonferroni(confidence, 2)
+    return rate_over(median_interval(numerator, each), median_interval(denominator, each))
+
+
+def rate(work: float, durations: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
+    """Work over median duration, per second: the same work was done in every sample.
+
+    A rate falls as durations rise, so that the bounds of the interval change places.  Raises
+    ``StudyError`` for a duration that is not positive.
+    """
+    time = median_interval(durations, confidence)
+    if time.low <= 0:
+        raise StudyError(
+            f"A rate needs positive durations, found {time.low} s; measure a longer call."
+        )
+    return Estimate(work / time.value, work / time.high, work / time.low, time.n, time.confidence)
+
+
+def rate_over(rate: Estimate, ceiling: Estimate) -> Estimate:
+    """The quotient of two positive estimates of one unit, such as an efficiency.
+
+    The interval holds the quotient wherever both intervals hold their values, which happens with
+    at least the sum of confidences less 1 (Bonferroni): two intervals of 97.5 % give one of 95 %.
+    ``n`` is the smaller of the two numbers of samples.
+    """
+    if rate.low <= 0 or ceiling.low <= 0:
+        raise StudyError(
+            f"A ratio needs positive estimates, found the lower bounds {rate.low} and "
+            f"{ceiling.low}; look at the samples of both."
+        )
+    return Estimate(
+        rate.value / ceiling.value,
+        rate.low / ceiling.high,
+        rate.high / ceiling.low,
+        min(rate.n, ceiling.n),
+        # Rounded, because 1 - 0.975 is not exactly 0.025.
+        max(0.0, round(rate.confidence + ceiling.confidence - 1, 12)),
+    )
+
+
+def bonferroni(confidence: float, parts: int) -> float:
+    """The level each of ``parts`` intervals needs, so that all hold with ``confidence``."""
+    _check_confidence(confidence)
+    return 1 - (1 - confidence) / parts
+
+
+def identical(samples: Iterable[Value]) -> Value | None:
+    """The one value of a deterministic quantity, or None if its samples differ.
+
+    Raises ``StudyError`` without samples, which is neither.
+    """
+    values = tuple(samples)
+    if not values:
+        raise StudyError(_too_few("a repeated value", 1, 0))
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+# ------------------------------------------------------------------------------------- lines
+
+
+def linear_fit(
+    x: Sequence[float],
+    y: Sequence[float],
+    relative: bool = True,
+    confidence: float = CONFIDENCE,
+) -> LinearFit:
+    """The straight line through points, by least squares, with Student's intervals.
+
+    ``relative`` weights with ``1/y²``, which fits measurements whose error is a constant fraction
+    of the value, such as durations over several powers of two; otherwise all weights are 1.  The
+    intervals are ``± t(n - 2) · standard error``, the scatter taken from the residuals (Draper and
+    Smith, Applied Regression Analysis, 1998, chapters 1 and 9): where the line does not fit, they
+    widen.  Points that lie on a line to the last digit give that line, with intervals of width 0.
+
+    Raises ``StudyError`` for fewer than 3 points, fewer than 2 different x, values that are not
+    finite, and, if ``relative``, a y that is not positive.
+    """
+    _check_points(x, y, relative)
+    _check_confidence(confidence)
+    n = len(x)
+    exact = _exact_line(x, y)
+    if exact is not None:
+        slope, intercept = (Estimate(value, value, value, n, confidence) for value in exact)
+        return LinearFit(slope, intercept, 0.0, n, relative)
+    return _least_squares(x, y, relative, confidence)
+
+
+def growth_exponent(
+    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """The exponent p of ``y ∝ x^p``: the slope of log y over log x, unweighted.
+
+    1 is growth in proportion.  Raises ``StudyError`` as ``linear_fit`` does, and for x or y that
+    is not positive.
+    """
+    _check_points(x, y, positive=True)
+    if min(x) <= 0:
+        raise StudyError(f"A growth exponent needs positive x, found {min(x)}; leave it out.")
+    fit = linear_fit(
+        [math.log(v) for v in x], [math.log(v) for v in y], relative=False, confidence=confidence
+    )
+    if fit.residual_std > _ROUNDING * max(abs(math.log(v)) for v in y):
+        return fit.slope
+    settled = round(fit.slope.value, 12)
+    return Estimate(settled, settled, settled, fit.n, confidence)
+
+
+def _exact_line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float] | None:
+    """Slope and intercept of points that lie on one line without rounding, else None."""
+    points = [(Fraction(a), Fraction(b)) for a, b in zip(x, y, strict=True)]
+    (x0, y0), (x1, y1) = min(points), max(points)
+    if any((b - y0) * (x1 - x0) != (y1 - y0) * (a - x0) for a, b in points):
+        return None
+    slope = (y1 - y0) / (x1 - x0)
+    return float(slope), float(y0 - slope * x0)
+
+
+def _least_squares(
+    x: Sequence[float], y: Sequence[float], relative: bool, confidence: float
+) -> LinearFit:
+    n = len(x)
+    # fsum rounds once, so that the order of the points does not matter.
+    weights = [1 / b**2 if relative else 1.0 for b in y]
+    total = math.fsum(weights)
+    x_mean = math.fsum(w * a for w, a in zip(weights, x, strict=True)) / total
+    y_mean = math.fsum(w * b for w, b in zip(weights, y, strict=True)) / total
+    points = list(zip(weights, x, y, strict=True))
+    spread = math.fsum(w * (a - x_mean) ** 2 for w, a, _ in points)
+    slope = math.fsum(w * (a - x_mean) * (b - y_mean) for w, a, b in points) / spread
+    intercept = y_mean - slope * x_mean
+    residuals = math.fsum(w * (b - intercept - slope * a) ** 2 for w, a, b in points)
+    deviation = math.sqrt(residuals / (n - 2))
+    quantile = _student(n - 2, confidence)
+    half_slope = quantile * deviation / math.sqrt(spread)
+    half_intercept = quantile * deviation * math.sqrt(1 / total + x_mean**2 / spread)
+    return LinearFit(
+        Estimate(slope, slope - half_slope, slope + half_slope, n, confidence),
+        Estimate(intercept, intercept - half_intercept, intercept + half_intercept, n, confidence),
+        deviation,
+        n,
+        relative,
+    )
+
+
+@lru_cache(maxsize=256)
+def _student(degrees: int, confidence: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + confidence) / 2))
+
+
+# ------------------------------------------------------------------------------------ checks
+
+
+def _finite(samples: Iterable[float], purpose: str) -> list[float]:
+    ordered = sorted(samples)
+    if not ordered:
+        raise StudyError(_too_few(purpose, 1, 0))
+    for sample in ordered:
+        if not math.isfinite(sample):
+            raise StudyError(f"{purpose.capitalize()} needs finite samples, found {sample}.")
+    return ordered
+
+
+def _check_points(x: Sequence[float], y: Sequence[float], positive: bool) -> None:
+    if len(x) != len(y):
+        raise StudyError(f"A line needs one y for each x, found {len(x)} x and {len(y)} y.")
+    if len(x) < 3:
+        raise StudyError(_too_few("a line with an interval", 3, len(x)))
+    _finite([*x, *y], "a line")
+    if len(set(x)) < 2:
+        raise StudyError(f"A line needs two different x, found only {x[0]}; measure another case.")
+    if positive and min(y) <= 0:
+        raise StudyError(f"A relative error needs positive y, found {min(y)}; fit without weights.")
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise StudyError(f"A confidence lies between 0 and 1, found {confidence}; use 0.95.")
+
+
+def _too_few(purpose: str, needed: int, found: int) -> str:
+    return (
+        f"{purpose.capitalize()} needs at least {needed} value{'s' if needed > 1 else ''}, found "
+        f"{found}; measure more."
+    )

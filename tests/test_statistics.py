@@ -1,0 +1,326 @@
+"""Intervals cover what they promise; closed forms; scipy as oracle; errors.
+
+The simulations are seeded and their bounds allow for the noise of the simulation itself, so that
+they always give the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from report.errors import StudyError
+from report.statistics import (
+    Estimate,
+    bonferroni,
+    growth_exponent,
+    identical,
+    linear_fit,
+    median_interval,
+    rate,
+    rate_over,
+    ratio_of_medians,
+)
+
+Samples = NDArray[np.float64]
+#: Name → (how to draw, true median).
+SKEWED = {
+    "exponential": (lambda rng, size: rng.exponential(1.0, size), math.log(2)),
+    "lognormal": (lambda rng, size: rng.lognormal(0.0, 1.5, size), 1.0),
+    "pareto": (lambda rng, size: 1 + rng.pareto(1.1, size), 2 ** (1 / 1.1)),
+}
+values = st.floats(1e-6, 1e6)
+samples_of = st.lists(values, min_size=1, max_size=60)
+
+
+def slack(confidence: float, trials: int) -> float:
+    """Three standard deviations of a simulated coverage."""
+    return 3 * math.sqrt(confidence * (1 - confidence) / trials)
+
+
+@pytest.mark.parametrize("n", [6, 9, 10, 25, 80])
+@pytest.mark.parametrize("kind", SKEWED)
+def test_median_intervals_cover_the_median_of_skewed_samples(kind: str, n: int) -> None:
+    draw, truth = SKEWED[kind]
+    trials = draw(np.random.default_rng(20240601), (1500, n))
+    found = [median_interval(row) for row in trials.tolist()]
+    covered = sum(e.low <= truth <= e.high for e in found) / len(found)
+    assert covered >= 0.95 - slack(0.95, len(found))
+    assert {e.confidence for e in found} == {0.95}
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
+def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
+    binomial = pytest.importorskip("scipy.stats").binom
+    for n in (*range(1, 120), 500, 2001):
+        found = median_interval(range(1, n + 1), confidence)
+        rank = int(found.low)
+        assert found.high == n + 1 - rank
+        if found.confidence == confidence:
+            tail = (1 - confidence) / 2 * (1 + 1e-9)
+            assert binomial.cdf(rank - 1, n, 0.5) <= tail < binomial.cdf(rank, n, 0.5)
+        else:
+            assert rank == 1
+            assert found.confidence == 1 - 2 * 0.5**n < confidence
+
+
+def test_median_intervals_of_printed_tables() -> None:
+    # Ranks for 95 %: 1 and 6 of 6, 2 and 9 of 10, 6 and 15 of 20, 40 and 61 of 100.
+    for n, low, high in ((6, 1, 6), (10, 2, 9), (20, 6, 15), (100, 40, 61)):
+        found = median_interval(range(1, n + 1))
+        assert (found.low, found.high, found.n) == (low, high, n)
+
+
+def test_too_few_samples_state_what_they_reach() -> None:
+    assert median_interval([3.0]) == Estimate(3.0, 3.0, 3.0, 1, 0.0)
+    assert median_interval([1.0, 2.0, 4.0]) == Estimate(2.0, 1.0, 4.0, 3, 0.75)
+    assert median_interval([1.0, 2.0, 4.0, 5.0, 6.0]).confidence == 0.9375
+
+
+@given(samples_of)
+def test_an_interval_contains_its_median(samples: list[float]) -> None:
+    found = median_interval(samples)
+    assert found.value == statistics.median(samples)
+    assert min(samples) <= found.low <= found.value <= found.high <= max(samples)
+
+
+@given(samples_of, st.sampled_from([2.0, 0.25, 1024.0]))
+def test_a_change_of_unit_changes_the_estimate_alike(samples: list[float], factor: float) -> None:
+    here, there = median_interval(samples), median_interval([factor * s for s in samples])
+    assert (there.value, there.low, there.high) == (
+        factor * here.value, factor * here.low, factor * here.high,
+    )  # fmt: skip
+
+
+@given(samples_of, st.randoms(use_true_random=False))
+def test_order_does_not_matter(samples: list[float], random: object) -> None:
+    shuffled = samples.copy()
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert median_interval(shuffled) == median_interval(samples)
+
+
+@given(samples_of)
+def test_more_confidence_is_never_narrower(samples: list[float]) -> None:
+    narrow, wide = median_interval(samples, 0.8), median_interval(samples, 0.99)
+    assert wide.low <= narrow.low
+    assert narrow.high <= wide.high
+
+
+# -------------------------------------------------------------------------- rates and ratios
+
+
+def test_ratios_of_medians_cover_the_true_ratio() -> None:
+    rng = np.random.default_rng(7)
+    trials = 1200
+    base, new = rng.lognormal(1.0, 0.8, (trials, 15)), rng.lognormal(0.0, 0.4, (trials, 40))
+    found = [ratio_of_medians(b, n) for b, n in zip(base.tolist(), new.tolist(), strict=True)]
+    covered = sum(e.low <= math.e <= e.high for e in found) / trials
+    assert covered >= 0.95
+    assert {(e.n, e.confidence) for e in found} == {(15, 0.95)}
+
+
+@given(samples_of, samples_of)
+def test_a_ratio_and_its_inverse_agree(a: list[float], b: list[float]) -> None:
+    forth, back = ratio_of_medians(a, b), ratio_of_medians(b, a)
+    assert forth.low <= forth.value <= forth.high
+    assert forth.value == pytest.approx(1 / back.value)
+    assert forth.low == pytest.approx(1 / back.high)
+    assert forth.confidence == back.confidence
+
+
+def test_a_ratio_of_few_samples_states_what_it_reaches() -> None:
+    found = ratio_of_medians([4.0] * 3, [2.0] * 4)
+    assert (found.value, found.low, found.high, found.n) == (2.0, 2.0, 2.0, 3)
+    assert found.confidence == 0.75 + 0.875 - 1
+    assert ratio_of_medians([4.0], [2.0]).confidence == 0.0
+
+
+def test_a_rate_is_work_over_the_median_duration() -> None:
+    durations = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+    assert rate(12.0, durations) == Estimate(4.0, 0.75, 24.0, 6, 0.95)
+
+
+@given(samples_of)
+def test_a_rate_turns_the_interval_of_the_duration_round(durations: list[float]) -> None:
+    found, time = rate(1e9, durations), median_interval(durations)
+    assert (found.low, found.high) == (1e9 / time.high, 1e9 / time.low)
+    assert found.low <= found.value <= found.high
+
+
+def test_an_efficiency_holds_the_worst_of_both_intervals() -> None:
+    achieved, ceiling = Estimate(50.0, 40.0, 60.0, 9, 0.975), Estimate(100.0, 80.0, 120.0, 7, 0.975)
+    assert rate_over(achieved, ceiling) == Estimate(0.5, 40 / 120, 60 / 80, 7, 0.95)
+
+
+def test_bonferroni() -> None:
+    assert bonferroni(0.95, 2) == pytest.approx(0.975)
+    assert bonferroni(0.9, 1) == pytest.approx(0.9)
+
+
+def test_identical() -> None:
+    assert identical([8, 8, 8]) == 8
+    assert identical([8, 8, 9]) is None
+    assert identical(["implicit_gemm"]) == "implicit_gemm"
+    assert identical([0, 0]) == 0
+
+
+# ------------------------------------------------------------------------------------- lines
+
+BATCHES = [16, 32, 64, 128, 256]
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_exact_points_give_the_exact_line(relative: bool) -> None:
+    fit = linear_fit(BATCHES, [73_984 + 147_456 * b for b in BATCHES], relative)
+    assert fit.slope == Estimate(147_456, 147_456, 147_456, 5, 0.95)
+    assert fit.intercept == Estimate(73_984, 73_984, 73_984, 5, 0.95)
+    assert (fit.residual_std, fit.n, fit.relative) == (0.0, 5, relative)
+    assert fit.at(1000) == 147_529_984
+
+
+@given(
+    st.integers(-(10**9), 10**9),
+    st.integers(-(10**9), 10**9),
+    st.lists(st.integers(0, 10**6), min_size=3, max_size=20, unique=True),
+)
+def test_every_exact_line_is_found(slope: int, intercept: int, x: list[int]) -> None:
+    fit = linear_fit(x, [intercept + slope * v for v in x], relative=False)
+    assert (fit.slope.value, fit.intercept.value) == (slope, intercept)
+    assert (fit.slope.low, fit.intercept.high) == (slope, intercept)
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_fit_intervals_cover_the_line(relative: bool) -> None:
+    rng = np.random.default_rng(11)
+    x = np.repeat([1, 2, 4, 8, 16, 32], 3).astype(float)
+    truth = 0.5 + 0.25 * x
+    noise = rng.normal(0.0, 0.03, (1500, x.size))
+    y = truth * (1 + noise) if relative else truth + noise
+    fits = [linear_fit(x.tolist(), row, relative) for row in y.tolist()]
+    for name, value in (("slope", 0.25), ("intercept", 0.5)):
+        found = [getattr(fit, name) for fit in fits]
+        covered = sum(e.low <= value <= e.high for e in found) / len(found)
+        assert abs(covered - 0.95) <= slack(0.95, len(found)) + 0.005
+    assert statistics.mean(fit.residual_std for fit in fits) == pytest.approx(0.03, rel=0.05)
+
+
+def test_an_unweighted_fit_is_that_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    x, y = [1.0, 2.0, 4.0, 7.0, 9.0], [1.1, 1.9, 4.3, 6.8, 9.4]
+    ours, theirs = linear_fit(x, y, relative=False, confidence=0.9), stats.linregress(x, y)
+    quantile = stats.t.ppf(0.95, 3)
+    assert ours.slope.value == pytest.approx(theirs.slope)
+    assert ours.intercept.value == pytest.approx(theirs.intercept)
+    assert ours.slope.high - ours.slope.value == pytest.approx(quantile * theirs.stderr)
+    assert ours.intercept.high - ours.intercept.value == pytest.approx(
+        quantile * theirs.intercept_stderr
+    )
+
+
+def test_a_weighted_fit_solves_the_weighted_normal_equations() -> None:
+    x, y = [1.0, 2.0, 4.0, 8.0, 16.0], [1.2, 1.9, 4.4, 7.6, 16.9]
+    fit = linear_fit(x, y)
+    # Dividing each equation by y turns relative errors into equal ones.
+    design = np.array([[1 / b, a / b] for a, b in zip(x, y, strict=True)])
+    solution, residual, *_ = np.linalg.lstsq(design, np.ones(5), rcond=None)
+    assert (fit.intercept.value, fit.slope.value) == pytest.approx(tuple(solution))
+    assert fit.residual_std == pytest.approx(math.sqrt(residual[0] / 3))
+
+
+def test_lack_of_fit_widens_the_interval() -> None:
+    straight = linear_fit(BATCHES, [1.0 * b + 0.001 * (-1) ** b.bit_length() for b in BATCHES])
+    bent = linear_fit(BATCHES, [b**1.3 for b in BATCHES])
+    width = [fit.slope.high - fit.slope.low for fit in (straight, bent)]
+    assert width[1] > 100 * width[0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), values), min_size=3, max_size=20),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
+def test_the_order_of_points_does_not_matter(
+    points: list[tuple[int, float]], random: object, relative: bool
+) -> None:
+    if len({x for x, _ in points}) < 2:
+        points = [*points, (51, 1.0)]
+    shuffled = points.copy()
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    fits = [linear_fit(*zip(*order, strict=True), relative) for order in (points, shuffled)]
+    assert fits[0] == fits[1]
+    assert fits[0].slope.low <= fits[0].slope.value <= fits[0].slope.high
+
+
+def test_growth_in_proportion_has_the_exponent_one() -> None:
+    assert growth_exponent(BATCHES, [21_233_664 * b for b in BATCHES]) == Estimate(1, 1, 1, 5, 0.95)
+    assert growth_exponent([1, 2, 3], [5.0, 20.0, 45.0]).value == 2.0
+    assert growth_exponent([1, 2, 3], [5.0, 5.0, 5.0]).value == 0.0
+
+
+def test_growth_with_an_overhead_is_slower_than_in_proportion() -> None:
+    found = growth_exponent(BATCHES, [73_984 + 147_456 * b for b in BATCHES])
+    assert 0.98 < found.low < found.value < found.high < 1.0
+
+
+def test_growth_exponents_cover_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    x = np.repeat([1, 2, 4, 8, 16], 3).astype(float)
+    y = x**0.8 * rng.lognormal(0.0, 0.05, (1500, x.size))
+    found = [growth_exponent(x.tolist(), row) for row in y.tolist()]
+    covered = sum(e.low <= 0.8 <= e.high for e in found) / len(found)
+    assert abs(covered - 0.95) <= slack(0.95, len(found))
+
+
+# ------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: median_interval([]), "at least 1 value, found 0"),
+        (lambda: median_interval([1.0, math.nan]), "finite samples, found nan"),
+        (lambda: median_interval([1.0, math.inf]), "finite samples, found inf"),
+        (lambda: median_interval([1.0], 1.0), "between 0 and 1, found 1.0"),
+        (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
+        (lambda: rate(1.0, [1.0, 0.0]), "positive durations, found 0.0 s"),
+        (lambda: rate(1.0, []), "at least 1 value"),
+        (lambda: ratio_of_medians([1.0], [0.0]), "positive estimates"),
+        (lambda: ratio_of_medians([-1.0], [1.0]), "positive estimates"),
+        (lambda: bonferroni(2.0, 2), "between 0 and 1"),
+        (lambda: identical([]), "at least 1 value"),
+        (lambda: linear_fit([1, 2], [1, 2]), "at least 3 values, found 2"),
+        (lambda: linear_fit([1, 2, 3], [1, 2]), "found 3 x and 2 y"),
+        (lambda: linear_fit([2, 2, 2], [1, 2, 3]), "two different x, found only 2"),
+        (lambda: linear_fit([1, 2, 3], [1, 0, 3]), "positive y, found 0"),
+        (lambda: linear_fit([1, 2, 3], [1, math.inf, 3]), "finite samples, found inf"),
+        (lambda: linear_fit([1, 2, 3], [1, 2, 3], confidence=95), "found 95"),
+        (lambda: growth_exponent([0, 1, 2], [1, 2, 3]), "positive x, found 0"),
+        (lambda: growth_exponent([1, 2, 3], [-1, 2, 3]), "positive y, found -1"),
+    ],
+)
+def test_errors_say_what_was_found(call: object, words: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        call()  # type: ignore[operator]
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_importing_does_not_wait_for_scipy() -> None:
+    program = "import sys, report.statistics; print('scipy' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    assert found.stdout.strip() == "False"
