@@ -1,0 +1,1 @@
+"""What every study shares: timing, memory, ceilings, environment, sweep and journal."""

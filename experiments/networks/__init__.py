@@ -1,0 +1,1 @@
+"""The CNNs as torch modules; importing a module of this package imports torch."""

@@ -1,0 +1,153 @@
+"""The command of the measuring side: ``python -m experiments list`` and ``run STUDY``."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from experiments import registry
+from experiments.harness.listing import listing
+from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
+from experiments.harness.runtime import INSTALL
+from experiments.harness.study import UsageError
+from report.errors import RidgepointError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one sentence, as all of this command does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = _Parser(prog="python -m experiments", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True, metavar="{list,run}")
+    commands.add_parser("list", help="the studies, their factors and plans")
+    go = commands.add_parser("run", help="measure a study on this machine and write a record")
+    go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
+    go.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
+    go.add_argument("--quick", action="store_true", help="fewer cases and samples")
+    go.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="FACTOR=LEVEL,...",
+        help="measure these levels of a factor only; may be repeated",
+    )
+    go.add_argument("--budget", type=_seconds, metavar="SECONDS", help="time for each case")
+    go.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="default: data")
+    go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
+    go.add_argument("--debug", action="store_true", help="show tracebacks")
+    return made
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what ``arguments`` say; return the exit code."""
+    try:
+        with _sigterm_raises():
+            return _dispatch(parser().parse_args(arguments))
+    except (RidgepointError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
+        if "--debug" in arguments:
+            traceback.print_exception(error)
+        sentence, code = _explained(error)
+        print(sentence, file=sys.stderr)
+        return code
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    """One sentence and the exit code."""
+    match error:
+        case UsageError():
+            return str(error), 2
+        case StoppedError():
+            return str(error), error.exit_code
+        case KeyboardInterrupt():
+            return "Interrupted before the run began; nothing is kept.", exit_code_of(error)
+        case ModuleNotFoundError():
+            return f"{error.name} is not installed; install it with: {INSTALL}", 1
+        case OSError():
+            return f"{error.filename or 'A file'}: {error.strerror or error}.", 1
+    return str(error), 1
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    if options.command == "list":
+        print(listing(registry.load(name) for name in registry.STUDIES))
+        return 0
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from experiments.harness.progress import watch
+    from experiments.harness.summary import table
+
+    request = Request(
+        study=options.study,
+        data=options.data,
+        device=options.device,
+        threads=options.threads,
+        quick=options.quick,
+        settings=tuple(options.settings),
+        budget=options.budget,
+        resume=options.resume,
+    )
+    record, path = run(request, watch(Console(stderr=True), options.debug))
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table(record))
+    print(f"Record: {_shown(path)}")
+    if not any(case.status == "ok" for case in record.cases):
+        print("No case could be measured; the record says why.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _shown(path: Path) -> str:
+    """``path`` relative to where the user stands, if it lies below."""
+    absolute = path.resolve()
+    here = Path.cwd()
+    return os.fspath(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Let SIGTERM end a run as Ctrl-C does, with what is finished kept."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""The machine's ceilings: the largest matrix product and the largest copy, in a fresh process.
+
+A process that has measured a series gives lower ceilings than a new one (its allocator and thread
+pools are used), hence ``python -m experiments.harness.ceilings``, which prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from experiments.harness import runtime, timing
+from experiments.harness.study import SEED, CeilingSize, Device
+from experiments.harness.text import last_line
+from experiments.harness.workload import Workload
+from report.errors import MeasurementError
+from report.records import Ceiling
+
+if TYPE_CHECKING:
+    import torch
+
+Moment = Literal["before", "after"]
+
+_WARMUP: Final = 3
+_LIMIT_S: Final = 300
+_FLOAT_BYTES: Final = 4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Side of the square matrices, elements of the copied array, runs of each; all float32."""
+
+    side: int
+    elements: int
+    runs: int
+
+
+#: Arrays of a copy are far larger than the last-level cache of the device.
+SIZES: Final[dict[tuple[Device, CeilingSize], Sizes]] = {
+    ("cpu", "large"): Sizes(side=2048, elements=2**26, runs=20),
+    ("cpu", "small"): Sizes(side=1024, elements=2**24, runs=10),
+    ("cuda", "large"): Sizes(side=8192, elements=2**28, runs=20),
+    ("cuda", "small"): Sizes(side=4096, elements=2**26, runs=10),
+}
+
+
+def measure_apart(
+    device: Device, threads: int, size: CeilingSize, moment: Moment
+) -> tuple[Ceiling, ...]:
+    """Both ceilings, measured by a new process with the same number of threads.
+
+    Raises ``MeasurementError`` with what that process said last.
+    """
+    if size == "none":
+        return ()
+    words = ["--device", device, "--threads", str(threads), "--size", size, "--moment", moment]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "experiments.harness.ceilings", *words],
+            capture_output=True,
+            cwd=Path(__file__).parents[2],
+            timeout=_LIMIT_S,
+            check=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasurementError(
+            f"The ceilings were not measured within {_LIMIT_S} s; is the machine busy?"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise MeasurementError(
+            f"The ceilings could not be measured: {last_line(error.stderr.decode())}"
+        ) from error
+    return msgspec.json.decode(done.stdout, type=tuple[Ceiling, ...])
+
+
+def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> tuple[Ceiling, ...]:
+    """Both ceilings, in this process; raises what torch raises."""
+    torch = runtime.start_torch(device, threads)
+    torch.manual_seed(SEED)
+    sizes = SIZES[device, size]
+    clock = timing.cpu_clock if device == "cpu" else timing.cuda_clock
+    with torch.device(device), torch.no_grad():
+        return (
+            _product(torch, sizes, moment, clock),
+            _copy(torch, sizes, moment, clock),
+        )
+
+
+def _product(torch: Any, sizes: Sizes, moment: Moment, clock: timing.Clock) -> Ceiling:
+    """C = A B with square matrices: ``2 n^3`` FLOP."""
+    n = sizes.side
+    left, right, out = torch.randn(n, n), torch.randn(n, n), torch.empty(n, n)
+    return Ceiling(
+        operation="matrix_product",
+        moment=moment,
+        dtype="float32",
+        size=f"{n}x{n}x{n}",
+        work=2 * n**3,
+        work_unit="FLOP",
+        samples=_samples(lambda: torch.mm(left, right, out=out), sizes.runs, clock),
+    )
+
+
+def _copy(torch: Any, sizes: Sizes, moment: Moment, clock: timing.Clock) -> Ceiling:
+    """One array to another: every byte is read once and written once."""
+    source = torch.randn(sizes.elements)
+    target: torch.Tensor = torch.zeros(sizes.elements)
+    return Ceiling(
+        operation="copy",
+        moment=moment,
+        dtype="float32",
+        size=f"{sizes.elements} elements",
+        work=2 * _FLOAT_BYTES * sizes.elements,
+        work_unit="B",
+        samples=_samples(lambda: target.copy_(source), sizes.runs, clock),
+    )
+
+
+def _samples(call: Callable[[], object], runs: int, clock: timing.Clock) -> tuple[float, ...]:
+    workload = Workload(call, reset=lambda: None)
+    with timing.collector_off():
+        durations = [clock(workload).wall for _ in range(_WARMUP + runs)]
+    return tuple(durations[_WARMUP:])
+
+
+def main() -> None:
+    """Print the ceilings as JSON; the parent process reads them."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.harness.ceilings")
+    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--size", choices=("large", "small"), required=True)
+    parser.add_argument("--moment", choices=("before", "after"), required=True)
+    found = measure(**vars(parser.parse_args()))
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The environment of a run as a record keeps it, with a reason for what cannot be read."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from typing import TYPE_CHECKING
+
+import msgspec
+import psutil  # type: ignore[import-untyped]
+
+from experiments.harness import machine, memory
+from experiments.harness.study import Device
+from experiments.harness.text import without_paths
+from report.records import Environment, Gpu, Precision, Torch
+
+if TYPE_CHECKING:
+    import types
+
+_NO_LOAD = "the system keeps no load average"
+
+
+def gather(torch: types.ModuleType, device: Device, threads: int) -> Environment:
+    """The machine and the software now; ``load_after`` is added by ``closed``."""
+    cpu, missing = machine.cpu()
+    gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
+    load = machine.load()
+    return Environment(
+        device=device,
+        key=machine.slug(gpu.model) if gpu else machine.slug(cpu.model, f"{threads}t"),
+        cpu=cpu,
+        gpu=gpu,
+        threads=threads,
+        memory_bytes=psutil.virtual_memory().total,
+        operating_system=machine.operating_system(),
+        python=platform.python_version(),
+        torch=_torch(torch),
+        precision=precision(torch),
+        load_before=load,
+        load_after=None,
+        missing={
+            **missing,
+            **gpu_missing,
+            **({"load_before": _NO_LOAD} if load is None else {}),
+            **(_resident_missing() if device == "cpu" else {}),
+        },
+    )
+
+
+def closed(environment: Environment, missing: dict[str, str]) -> Environment:
+    """The environment with the load at the end of the run and further reasons."""
+    load = machine.load()
+    reasons = {"load_after": _NO_LOAD} if load is None else {}
+    return msgspec.structs.replace(
+        environment, load_after=load, missing={**environment.missing, **missing, **reasons}
+    )
+
+
+def _resident_missing() -> dict[str, str]:
+    reason = memory.resident_unavailable()
+    return {} if reason is None else {"resident_before": reason, "resident_peak": reason}
+
+
+def _torch(torch: types.ModuleType) -> Torch:
+    build = without_paths(" ".join(torch.__config__.show().split()))
+    return Torch(
+        version=str(torch.__version__),
+        build=build,
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+    )
+
+
+def precision(torch: types.ModuleType) -> Precision:
+    """The switches as they stand."""
+    return Precision(
+        default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
+        float32_matmul=torch.get_float32_matmul_precision(),
+        cuda_matmul_tf32=torch.backends.cuda.matmul.allow_tf32,
+        cudnn_tf32=torch.backends.cudnn.allow_tf32,
+        cudnn_benchmark=torch.backends.cudnn.benchmark,
+        cudnn_deterministic=torch.backends.cudnn.deterministic,
+        deterministic_algorithms=torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def _gpu(torch: types.ModuleType) -> tuple[Gpu, dict[str, str]]:
+    """The device that torch uses, and the reason for each field that is null."""
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    driver = _driver()
+    cudnn = torch.backends.cudnn.version()
+    missing: dict[str, str] = {}
+    if driver is None:
+        missing["gpu.driver"] = "nvidia-smi is not there or gave no version"
+    if cudnn is None:
+        missing["gpu.cudnn"] = "this PyTorch has no cuDNN"
+    return Gpu(
+        model=properties.name,
+        memory_bytes=properties.total_memory,
+        compute_capability=f"{properties.major}.{properties.minor}",
+        driver=driver,
+        cuda=str(torch.version.cuda or torch.version.hip or "unknown"),
+        cudnn=None if cudnn is None else str(cudnn),
+    ), missing
+
+
+def _driver() -> str | None:
+    """The version of NVIDIA's driver; the same for every GPU of a machine."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.split()
+    return lines[0] if lines else None

@@ -1,0 +1,208 @@
+"""What a run has done so far, on disk before the next case begins.
+
+``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
+ceilings before it, every start of a case, and every outcome; each line is on disk before the run
+goes on.  So a run that is interrupted, killed or cut off from power loses at most the case that
+ran.  The file is hidden, ignored by git, and removed once the record is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+import msgspec
+
+from experiments.harness.study import Factors
+from report.errors import MeasurementError
+from report.records import Case, Ceiling, Code, Environment, Protocol
+
+JOURNAL_VERSION: Final = 1
+
+_SUFFIX: Final = ".journal.jsonl"
+
+
+class _Line(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"
+):
+    """One line of a journal."""
+
+
+class Header(_Line, frozen=True, kw_only=True, tag="run"):
+    """The first line: all of the record that is known when the run begins."""
+
+    journal: Literal[1] = JOURNAL_VERSION
+    study: str
+    started: str
+    command: tuple[str, ...]
+    code: Code
+    protocol: Protocol
+    environment: Environment
+    cases: tuple[Factors, ...]
+
+
+class CeilingsBefore(_Line, frozen=True, kw_only=True, tag="ceilings_before"):
+    """The ceilings measured before the first case; empty, with a reason, if that failed."""
+
+    ceilings: tuple[Ceiling, ...]
+    reason: str | None
+
+
+class Start(_Line, frozen=True, kw_only=True, tag="start"):
+    """A case begins; without a later line for it, it ended the process."""
+
+    case: int
+
+
+class Stop(_Line, frozen=True, kw_only=True, tag="stop"):
+    """A person stopped the run during a case: its start does not count against it."""
+
+    case: int
+
+
+class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
+    """A case has an outcome."""
+
+    case: int
+    outcome: Case
+
+
+Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Finish
+
+_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+@dataclass
+class Story:
+    """What the lines of a journal say together.
+
+    ``starts`` counts, for each case, the starts that no person stopped; ``valid_bytes`` is the
+    length of the file up to the last whole line.
+    """
+
+    header: Header
+    valid_bytes: int
+    ceilings: CeilingsBefore | None = None
+    starts: Counter[int] = field(default_factory=Counter)
+    finished: dict[int, Case] = field(default_factory=dict)
+
+    def deadly_cases(self, limit: int = 2) -> tuple[int, ...]:
+        """Cases that have no outcome although they were started ``limit`` times or more."""
+        return tuple(
+            case
+            for case, count in sorted(self.starts.items())
+            if count >= limit and case not in self.finished
+        )
+
+
+def journal_path(folder: Path, started: str, key: str) -> Path:
+    """Where a run that began at ``started`` (UTC) on the device ``key`` keeps its journal."""
+    moment = started.replace("-", "").replace(":", "")
+    return folder / f".{moment}-{key}{_SUFFIX}"
+
+
+def journals(folder: Path, key: str) -> tuple[Path, ...]:
+    """The journals of unfinished runs on the device ``key``, oldest first."""
+    return tuple(sorted(folder.glob(f".*Z-{key}{_SUFFIX}")))
+
+
+def read_story(path: Path) -> Story:
+    """Read a journal.
+
+    A last line that is cut off is left out: the process ended while writing it.  Raises
+    ``MeasurementError`` for any other damage.
+    """
+    content = path.read_bytes()
+    whole, newline, _ = content.rpartition(b"\n")
+    lines = [_decoded(path, n, line) for n, line in enumerate(whole.split(b"\n"), 1) if newline]
+    if not lines or not isinstance(lines[0], Header):
+        raise MeasurementError(
+            f"{path.name}: the journal does not begin with its run; delete the file and run "
+            "without --resume."
+        )
+    story = Story(lines[0], len(whole) + len(newline))
+    for line in lines[1:]:
+        _tell(story, line)
+    return story
+
+
+def _decoded(path: Path, number: int, text: bytes) -> Line:
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise MeasurementError(
+            f"{path.name}: line {number} is damaged ({error}); delete the file and run without "
+            "--resume."
+        ) from error
+
+
+def _tell(story: Story, line: Line) -> None:
+    match line:
+        case CeilingsBefore():
+            story.ceilings = line
+        case Start(case=case):
+            story.starts[case] += 1
+        case Stop(case=case):
+            story.starts[case] -= 1
+        case Finish(case=case, outcome=outcome):
+            story.finished[case] = outcome
+        case Header():
+            raise MeasurementError("A journal holds two runs; delete it and run without --resume.")
+
+
+class Journal:
+    """A journal open for writing, by one process at a time; a context manager."""
+
+    def __init__(self, path: Path, valid_bytes: int = 0) -> None:
+        """Open ``path`` and cut off what follows ``valid_bytes``.
+
+        Raises ``MeasurementError`` if another process has it open.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._stream = path.open("ab", buffering=0)
+        if not _locked(self._stream.fileno()):
+            self._stream.close()
+            raise MeasurementError(f"{path.name}: another run is writing this journal now.")
+        self._stream.truncate(valid_bytes)
+
+    def append(self, line: Line) -> None:
+        """Write one line, and return when it is on the disk."""
+        text = msgspec.json.encode(line) + b"\n"
+        if self._stream.write(text) != len(text):
+            raise MeasurementError(f"{self.path.name}: the disk is full, so the run ends here.")
+        os.fsync(self._stream.fileno())
+
+    def remove(self) -> None:
+        """Delete the file: its run has become a record, or has nothing to keep."""
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        """Nothing to prepare."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file, which also gives up the lock."""
+        self._stream.close()
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock; True too where the system has none (it is a guard, not a need)."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

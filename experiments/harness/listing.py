@@ -1,0 +1,36 @@
+"""What can be measured, in plain lines; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from experiments.harness.selection import default_levels
+from experiments.harness.study import Factor, Study
+
+
+def listing(studies: Iterable[Study]) -> str:
+    """Every study with its factors and plans."""
+    return "\n\n".join(_study(study) for study in studies)
+
+
+def _study(study: Study) -> str:
+    return "\n".join(
+        (
+            f"{study.name}: {study.question}",
+            *(f"  factor {_factor(factor)}" for factor in study.factors),
+            f"  full plan: {_plan(study, quick=False)}",
+            f"  quick plan (--quick): {_plan(study, quick=True)}",
+            f"  measures: {', '.join(study.measures)}",
+        )
+    )
+
+
+def _factor(factor: Factor) -> str:
+    more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
+    return f"{factor.name}: {', '.join(map(str, factor.levels))}{more}"
+
+
+def _plan(study: Study, *, quick: bool) -> str:
+    plan = study.quick if quick else study.full
+    count = len(study.cases(default_levels(study, quick=quick)))
+    return f"{count} cases, {plan.summary}"

@@ -1,0 +1,127 @@
+"""The processor, its memory and the operating system, as far as the system tells."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from experiments.harness.runtime import cores_available
+from report.records import Cpu
+
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_GOVERNOR: Final = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+#: Flags of the system -> the name under which an extension is known.
+_EXTENSIONS: Final = {
+    "avx": "avx",
+    "avx1.0": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "avx512f": "avx512f",
+    "avx512bw": "avx512bw",
+    "avx512vl": "avx512vl",
+    "avx512_vnni": "avx512_vnni",
+    "avx512_bf16": "avx512_bf16",
+    "avx512_fp16": "avx512_fp16",
+    "avx_vnni": "avx_vnni",
+    "amx_tile": "amx_tile",
+    "amx_bf16": "amx_bf16",
+    "amx_int8": "amx_int8",
+    "asimd": "neon",
+    "neon": "neon",
+    "sve": "sve",
+    "sve2": "sve2",
+}
+
+
+def cpu() -> tuple[Cpu, dict[str, str]]:
+    """The processor, and the reason for each field that is null."""
+    info = cpuinfo()
+    found = governor()
+    missing = {} if found else {"cpu.governor": "the system shows no frequency governor"}
+    model = info.get("model name") or info.get("machdep.cpu.brand_string") or platform.processor()
+    flags = " ".join(info.get(key, "") for key in ("flags", "Features", "features"))
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        flags = "neon"
+    return Cpu(
+        model=tidy_model(model or platform.machine()),
+        architecture=platform.machine() or "unknown",
+        cores_available=cores_available(),
+        governor=found,
+        vector_extensions=extensions(flags),
+    ), missing
+
+
+def cpuinfo() -> dict[str, str]:
+    """What the system says of the first processor, by its own keys."""
+    if _CPUINFO.exists():
+        return parse_cpuinfo(_CPUINFO.read_text(errors="replace"))
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string")
+    return {}
+
+
+def parse_cpuinfo(text: str) -> dict[str, str]:
+    """The first block of ``/proc/cpuinfo``."""
+    block = text.strip().split("\n\n")[0]
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _sysctl(key: str) -> dict[str, str]:
+    try:
+        done = subprocess.run(
+            ["sysctl", "-n", key], capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {key: done.stdout.strip()}
+
+
+def governor() -> str | None:
+    """The frequency governor of the first core, where Linux shows one."""
+    try:
+        return _GOVERNOR.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def extensions(flags: str) -> tuple[str, ...]:
+    """The vector extensions among the processor's flags, sorted."""
+    present = set(flags.lower().split())
+    return tuple(sorted({name for flag, name in _EXTENSIONS.items() if flag in present}))
+
+
+def tidy_model(model: str) -> str:
+    """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``."""
+    plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", model)
+    return " ".join(plain.split())
+
+
+def slug(*words: str) -> str:
+    """A device key: small letters and digits, joined by single hyphens."""
+    return "-".join(part for word in words for part in re.findall(r"[a-z0-9]+", word.lower()))
+
+
+def operating_system() -> str:
+    """Distribution, kernel and its release; never the name of the host."""
+    kernel = f"{platform.system()} {platform.release()}"
+    try:
+        distribution = platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        distribution = None
+    return f"{distribution}, {kernel}" if distribution else kernel
+
+
+def load() -> float | None:
+    """The one-minute load average, or None where the system keeps none."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,29 @@
+"""One case: time first, while nothing else has touched the process, then memory."""
+
+from __future__ import annotations
+
+import gc
+
+from experiments.harness import memory, timing
+from experiments.harness.study import Session
+from experiments.harness.workload import Build
+from report.records import Series
+
+
+def measure(build: Build, session: Session) -> tuple[Series, ...]:
+    """Times and bytes of the workload that ``build`` makes, with their raw samples."""
+    workload = build()
+    times = timing.first_and_repeated(workload, session.protocol, session.device)
+    del workload  # its tensors must not stand beside those that the memory is measured with
+    gc.collect()
+    sizes = memory.measure_cpu(build) if session.device == "cpu" else memory.measure_cuda(build)
+    return (*times, *sizes)
+
+
+def release(device: str) -> None:
+    """Free what a case that failed may still hold."""
+    gc.collect()
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()

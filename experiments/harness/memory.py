@@ -1,0 +1,251 @@
+"""Bytes that a call needs: from the allocator's own events, and from the system.
+
+On a CPU torch keeps no statistics, but its profiler reports every allocation and every free.  One
+profile covers the building of the workload and one call, each inside a mark, so that the bytes
+before, after and at the peak all come from the same events: nothing lives that they do not show.
+Blocks that oneDNN or MKL take from the C library directly are not among them; the resident memory
+of the process, read from ``/proc``, holds those as well, and pages that the C library keeps after a
+free.  On CUDA the caching allocator's statistics are read around a call after a warm-up call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from experiments.harness.workload import Build, Workload
+from report.errors import MeasurementError
+from report.records import Series
+
+#: What is deterministic is measured again, so that a paper can check that it is.
+REPEATS: Final = 3
+
+_BUILD: Final = "ridgepoint.build"
+_CALL: Final = "ridgepoint.call"
+_STATUS: Final = Path("/proc/self/status")
+_CLEAR_REFS: Final = Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """The allocator's events in order (B, frees negative) while building and during the call."""
+
+    build: tuple[int, ...]
+    call: tuple[int, ...]
+
+    @property
+    def before(self) -> int:
+        """Bytes alive when the call begins."""
+        return sum(self.build)
+
+    @property
+    def after(self) -> int:
+        """Bytes alive when the call has returned and its result is held."""
+        return self.before + sum(self.call)
+
+    @property
+    def peak(self) -> int:
+        """Most bytes alive at any moment of the call."""
+        return self.before + highest(self.call)
+
+
+def highest(events: Sequence[int]) -> int:
+    """The highest running sum of ``events``, from 0 on (B)."""
+    level = top = 0
+    for change in events:
+        level += change
+        top = max(top, level)
+    return top
+
+
+def measure_cpu(build: Build) -> tuple[Series, ...]:
+    """``memory_events`` of one call; ``allocated_*`` and, on Linux, ``resident_*`` of three (B)."""
+    profiles = [profiled(build) for _ in range(REPEATS)]
+    return (
+        _bytes("memory_events", profiles[0].call),
+        _bytes("allocated_before", [p.before for p in profiles]),
+        _bytes("allocated_after", [p.after for p in profiles]),
+        _bytes("allocated_peak", [p.peak for p in profiles]),
+        *(() if resident_unavailable() else resident(build())),
+    )
+
+
+def _bytes(quantity: str, samples: Sequence[int]) -> Series:
+    return Series(quantity=quantity, unit="B", samples=tuple(samples))
+
+
+def profiled(build: Build) -> Allocations:
+    """Build and call once under torch's profiler.
+
+    Raises ``MeasurementError`` if the profile shows no marks or no events, as it would after a
+    change in torch's internals.
+    """
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    with (
+        _native_messages_off(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run,
+    ):
+        with record_function(_BUILD):
+            workload = build()
+        with record_function(_CALL):
+            result = workload.call()
+    del result
+    assert run.profiler is not None
+    results = run.profiler.kineto_results
+    return cut(results.events() if results is not None else ())
+
+
+def cut(events: Sequence[Any]) -> Allocations:
+    """The ``[memory]`` events inside the two marks, in the order of time.
+
+    ``events`` are the profiler's raw ones (``name()``, ``start_ns()``, ``duration_ns()``,
+    ``nbytes()``).  Raises ``MeasurementError`` if something is missing.
+    """
+    windows = {
+        event.name(): (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in events
+        if event.name() in (_BUILD, _CALL)
+    }
+    memory = sorted(
+        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
+        key=lambda pair: pair[0],  # a stable sort keeps events of the same nanosecond in order
+    )
+    if len(windows) < 2 or not memory:
+        raise MeasurementError(
+            "The profiler of this PyTorch shows no memory events, so memory cannot be measured; "
+            "use a version that ridgepoint was tested with (2.13)."
+        )
+
+    def within(mark: str) -> tuple[int, ...]:
+        start, end = windows[mark]
+        return tuple(size for moment, size in memory if start <= moment <= end)
+
+    return Allocations(within(_BUILD), within(_CALL))
+
+
+@contextmanager
+def _native_messages_off() -> Iterator[None]:
+    """Keep lines that torch's C++ profiler prints on standard error away from the user."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as sink:
+            os.dup2(sink.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def resident_unavailable() -> str | None:
+    """Why resident memory cannot be measured here, or None where it can."""
+    if not sys.platform.startswith("linux"):
+        return "the peak of resident memory can be reset only on Linux"
+    try:
+        _CLEAR_REFS.write_text("5")
+    except OSError as error:
+        return f"/proc/self/clear_refs cannot be written ({error.strerror})"
+    if _status_bytes("VmHWM") is None:
+        return "/proc/self/status shows no VmHWM"
+    return None
+
+
+def resident(workload: Workload) -> tuple[Series, ...]:
+    """Resident memory of the process before a call and its peak during it, after a warm-up (B).
+
+    What the C library kept from earlier calls is given back first, so that a call cannot hide in
+    pages that are there already.
+    """
+    call_once(workload)
+    pairs = [_resident_once(workload) for _ in range(REPEATS)]
+    return (
+        _bytes("resident_before", [before for before, _ in pairs]),
+        _bytes("resident_peak", [peak for _, peak in pairs]),
+    )
+
+
+def call_once(workload: Workload) -> None:
+    """Call once and drop the result."""
+    workload.reset()
+    workload.call()
+
+
+def _resident_once(workload: Workload) -> tuple[int, int]:
+    workload.reset()
+    gc.collect()
+    _trim()
+    _CLEAR_REFS.write_text("5")  # sets the high-water mark to the present size
+    before = _status_bytes("VmRSS")
+    result = workload.call()
+    peak = _status_bytes("VmHWM")
+    del result
+    assert before is not None and peak is not None
+    return before, max(before, peak)
+
+
+def _trim() -> None:
+    """Give free pages back to the system (glibc only)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _status_bytes(field: str) -> int | None:
+    for line in _STATUS.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    return None
+
+
+#: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.
+_CUDA: Final = {
+    "allocated": "allocated_bytes.all",
+    "requested": "requested_bytes.all",
+    "reserved": "reserved_bytes.all",
+}
+
+
+def measure_cuda(build: Build) -> tuple[Series, ...]:
+    """``allocated_*``, ``requested_*`` and ``reserved_*`` of three calls after a warm-up (B)."""
+    workload = build()
+    call_once(workload)  # library workspaces are taken now, and kept
+    rounds = [_cuda_once(workload) for _ in range(REPEATS)]
+    return tuple(_bytes(name, [r[name] for r in rounds]) for name in rounds[0])
+
+
+def _cuda_once(workload: Workload) -> dict[str, int]:
+    import torch
+
+    workload.reset()
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()
+    result = workload.call()
+    torch.cuda.synchronize()
+    after = torch.cuda.memory_stats()
+    del result
+    return cuda_bytes(before, after)
+
+
+def cuda_bytes(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """The quantities of a record from the allocator's statistics before and after a call (B).
+
+    A statistic that this torch does not keep is left out, never 0.
+    """
+    found: dict[str, int] = {}
+    for ours, theirs in _CUDA.items():
+        if f"{theirs}.current" in before and f"{theirs}.peak" in after:
+            found[f"{ours}_before"] = before[f"{theirs}.current"]
+            found[f"{ours}_after"] = after[f"{theirs}.current"]
+            found[f"{ours}_peak"] = after[f"{theirs}.peak"]
+    return found

@@ -1,0 +1,42 @@
+"""What an exception means for the case in which it was raised."""
+
+from __future__ import annotations
+
+import re
+
+from experiments.harness.text import first_line
+from report.records import Status
+
+_NO_MEMORY = re.compile(
+    r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
+    r"could not create a memory|bad_alloc",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:[KMGT]?i?B|bytes))", re.IGNORECASE)
+
+
+def outcome_of(error: Exception) -> tuple[Status, str]:
+    """The status of a case that raised ``error``, and the reason in one sentence."""
+    if is_out_of_memory(error):
+        return "out_of_memory", _memory_reason(str(error))
+    return "failed", f"{type(error).__name__}: {first_line(str(error))}"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether ``error`` is Python's, CUDA's or the CPU allocator's way to say it.
+
+    CUDA's class is told by its name, so that this module needs no torch; the CPU allocator raises a
+    plain ``RuntimeError``, which only its text tells from others.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
+        return True
+    return isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)) is not None
+
+
+def _memory_reason(message: str) -> str:
+    asked = _ASKED.search(message)
+    if asked is None:
+        return "Memory ran out."
+    return f"Memory ran out when {asked[1].replace('bytes', 'B')} more were asked for."

@@ -1,0 +1,233 @@
+"""One run of a study, from the request to the record on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypedDict
+
+import msgspec
+
+from experiments import registry
+from experiments.harness import ceilings, code, environment, runtime, timing
+from experiments.harness.journal import (
+    CeilingsBefore,
+    Header,
+    Journal,
+    Story,
+    journal_path,
+    journals,
+    read_story,
+)
+from experiments.harness.selection import Selection, select
+from experiments.harness.study import CeilingSize, Device, Session, Study
+from experiments.harness.sweep import Observer, sweep
+from report.errors import MeasurementError
+from report.records import SCHEMA_VERSION, Ceiling, Record, encode, parse
+from report.store import write_record
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for; ``threads`` and ``budget`` (s) may be left to us."""
+
+    study: str
+    data: Path
+    device: Device = "cpu"
+    threads: int | None = None
+    quick: bool = False
+    settings: tuple[str, ...] = ()
+    budget: float | None = None
+    resume: bool = False
+
+
+class _Ceilings(TypedDict):
+    """Measured ceilings, or the reason why there are none."""
+
+    ceilings: tuple[Ceiling, ...]
+    reason: str | None
+
+
+class StoppedError(MeasurementError):
+    """A person or the system stopped the run; ``exit_code`` is that of the signal."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        """Keep the sentence and the exit code."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, handled as Ctrl-C is."""
+
+
+def exit_code_of(interrupt: KeyboardInterrupt) -> int:
+    """128 + the number of the signal."""
+    return 143 if isinstance(interrupt, Terminated) else 130
+
+
+def command_of(request: Request, threads: int) -> tuple[str, ...]:
+    """The command that repeats this run, without anything of this machine but its threads."""
+    words = ["python", "-m", "experiments", "run", request.study]
+    words += ["--device", request.device, "--threads", str(threads)]
+    words += ["--quick"] if request.quick else []
+    for setting in request.settings:
+        words += ["--set", setting]
+    words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
+    return tuple(words)
+
+
+def run(request: Request, observer: Observer) -> tuple[Record, Path]:
+    """Measure, write the record, and return it with its path.
+
+    Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
+    stopped, and other ``MeasurementError`` when it cannot be done.
+    """
+    study = registry.load(request.study)
+    selection = select(study, quick=request.quick, settings=request.settings, budget=request.budget)
+    threads = runtime.checked_threads(request.threads)
+    header = _header(request, selection, threads)
+    story, journal = _opened(request, header, observer)
+    with journal:
+        try:
+            record = _measured(study, selection, story, journal, observer)
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt, request, story, journal) from interrupt
+        path = write_record(record, request.data)
+        journal.remove()
+    return record, path
+
+
+def _header(request: Request, selection: Selection, threads: int) -> Header:
+    """All that is known before the first measurement; imports torch and checks the device."""
+    torch = runtime.start_torch(request.device, threads)
+    facts = environment.gather(torch, request.device, threads)
+    identity, missing = code.identify()
+    timer = timing.TIMERS[request.device]
+    return Header(
+        study=request.study,
+        started=_now(),
+        command=command_of(request, threads),
+        code=identity,
+        protocol=msgspec.structs.replace(selection.plan.protocol, timer=timer),
+        environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
+        cases=selection.cases,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _opened(request: Request, header: Header, observer: Observer) -> tuple[Story, Journal]:
+    """A new journal, or with ``--resume`` the newest one of this study on this device."""
+    folder = request.data / request.study
+    unfinished = journals(folder, header.environment.key)
+    if request.resume:
+        return _reopened(unfinished, header)
+    if unfinished:
+        observer.note(
+            f"An earlier run was not finished and is kept in {unfinished[-1].name}; --resume "
+            "continues it."
+        )
+    journal = Journal(journal_path(folder, header.started, header.environment.key))
+    journal.append(header)
+    return Story(header, valid_bytes=0), journal
+
+
+def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[Story, Journal]:
+    if not unfinished:
+        raise MeasurementError(
+            f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
+            "without --resume."
+        )
+    path = unfinished[-1]
+    story = read_story(path)
+    differing = differences(story.header, header)
+    if differing:
+        raise MeasurementError(
+            f"--resume: {path.name} cannot be continued, since this differs: "
+            f"{'; '.join(differing)}; give the same options, or run without --resume."
+        )
+    return story, Journal(path, story.valid_bytes)
+
+
+def differences(then: Header, now: Header) -> tuple[str, ...]:
+    """What keeps two runs from being one: each in words, with both values where they are short."""
+    found = []
+    if then.protocol.plan != now.protocol.plan:
+        found.append(f"the plan ({then.protocol.plan}, now {now.protocol.plan})")
+    elif then.protocol != now.protocol:
+        found.append("the time budget or the number of samples")
+    if then.cases != now.cases:
+        found.append(f"the cases ({len(then.cases)}, now {len(now.cases)}, or other factors)")
+    if then.code.measuring_code != now.code.measuring_code:
+        found.append("the measuring code")
+    for name in ("cpu", "gpu", "threads", "memory_bytes", "operating_system", "python", "torch"):
+        if getattr(then.environment, name) != getattr(now.environment, name):
+            found.append(f"the environment ({name})")
+    if then.environment.precision != now.environment.precision:
+        found.append("the precision")
+    return tuple(found)
+
+
+def _measured(
+    study: Study, selection: Selection, story: Story, journal: Journal, observer: Observer
+) -> Record:
+    header = story.header
+    size = selection.plan.ceilings
+    device, threads = header.environment.device, header.environment.threads
+    if story.ceilings is None:
+        story.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
+        journal.append(story.ceilings)
+    cases = sweep(study, Session(device, header.protocol), story, journal, observer)
+    after = _ceilings(device, threads, size, "after", observer)
+    reasons = {"ceilings.before": story.ceilings.reason, "ceilings.after": after["reason"]}
+    missing = {name: reason for name, reason in reasons.items() if reason is not None}
+    record = Record(
+        schema=SCHEMA_VERSION,
+        study=header.study,
+        started=header.started,
+        finished=_now(),
+        command=header.command,
+        code=header.code,
+        protocol=header.protocol,
+        environment=environment.closed(header.environment, missing),
+        ceilings=(*story.ceilings.ceilings, *after["ceilings"]),
+        cases=cases,
+    )
+    return parse(encode(record), "the new record")  # never write what cannot be read
+
+
+def _ceilings(
+    device: Device,
+    threads: int,
+    size: CeilingSize,
+    moment: ceilings.Moment,
+    observer: Observer,
+) -> _Ceilings:
+    observer.note(f"Measuring the ceilings {moment} the series.")
+    try:
+        return {
+            "ceilings": ceilings.measure_apart(device, threads, size, moment),
+            "reason": None if size != "none" else "the study asks for no ceilings",
+        }
+    except MeasurementError as error:
+        observer.note(str(error))
+        return {"ceilings": (), "reason": str(error)}
+
+
+def _interrupted(
+    interrupt: KeyboardInterrupt, request: Request, story: Story, journal: Journal
+) -> StoppedError:
+    kept = len(story.finished)
+    code = exit_code_of(interrupt)
+    if kept == 0:
+        journal.remove()
+        return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
+    again = " ".join((*story.header.command, "--resume"))
+    return StoppedError(
+        f"Interrupted: {kept} of {len(story.header.cases)} cases are kept; continue with: {again}",
+        code,
+    )

@@ -1,0 +1,72 @@
+"""torch, imported once the number of threads is fixed, on the device and precision asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.harness.study import Device, UsageError
+from report.errors import MeasurementError
+
+if TYPE_CHECKING:
+    import types
+
+INSTALL = "python -m pip install 'ridgepoint[experiments]'"
+
+
+def cores_available() -> int:
+    """Cores that this process may use: its affinity where the system tells, else all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def checked_threads(threads: int | None) -> int:
+    """The number of threads to use, by default one a core; raises ``UsageError``."""
+    cores = cores_available()
+    if threads is None:
+        return cores
+    if not 1 <= threads <= cores:
+        raise UsageError(f"--threads {threads} is not possible; possible are 1 to {cores}.")
+    return threads
+
+
+def fix_threads(threads: int) -> None:
+    """Tell OpenMP and MKL, which read their environment when torch is imported."""
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
+
+
+def import_torch() -> types.ModuleType:
+    """torch; raises ``MeasurementError`` with the line that installs it."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MeasurementError(
+            f"PyTorch cannot be imported ({error}); install it with: {INSTALL}"
+        ) from error
+    return torch
+
+
+def start_torch(device: Device, threads: int) -> types.ModuleType:
+    """Fix the threads, import torch, check the device and fix the precision.
+
+    TF32 is switched off, so that ``float32`` means IEEE single precision on every device; cuDNN
+    chooses its algorithms by its heuristics (``benchmark`` off), as torch does by default.
+    Raises ``MeasurementError`` if torch or the device is not there.
+    """
+    imported_before = "torch" in sys.modules
+    fix_threads(threads)
+    torch = import_torch()
+    torch.set_num_threads(threads)
+    if not imported_before:
+        torch.set_num_interop_threads(1)  # allowed once, before any parallel work
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MeasurementError(
+            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
+            "CUDA build of PyTorch and a driver."
+        )
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    return torch

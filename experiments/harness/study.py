@@ -1,0 +1,121 @@
+"""What a study is to the harness: factors, plans, and how one case is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from report.errors import MeasurementError
+from report.layers import Layer
+from report.records import Factor as Level
+from report.records import Protocol, Series
+
+Device: TypeAlias = Literal["cpu", "cuda"]
+CeilingSize: TypeAlias = Literal["large", "small", "none"]
+Factors: TypeAlias = dict[str, Level]
+Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
+
+#: Every random input and weight of every study starts from this seed.
+SEED: Final = 0
+
+
+class UsageError(MeasurementError):
+    """The command line asks for something that does not exist; the message lists what does."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something that is varied.
+
+    ``levels`` are those of the full plan and ``quick`` those of the quick one.  ``any_count`` says
+    that ``--set`` takes any whole number from 1 on, not only these levels.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    quick: tuple[Level, ...]
+    any_count: bool = False
+
+    def parse(self, text: str) -> Level:
+        """The level that ``text`` names; raises ``UsageError`` that lists what is possible."""
+        named = {str(level): level for level in self.levels}
+        if text in named:
+            return named[text]
+        if self.any_count and text.isascii() and text.isdigit() and int(text) >= 1:
+            return int(text)
+        possible = "whole numbers from 1 on" if self.any_count else ", ".join(named)
+        raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How thoroughly to measure; ``summary`` says it in words for ``list``."""
+
+    protocol: Protocol
+    ceilings: CeilingSize
+
+    @property
+    def summary(self) -> str:
+        """Samples, time budget and ceilings in words."""
+        p = self.protocol
+        ceilings = "no ceilings" if self.ceilings == "none" else f"{self.ceilings} ceilings"
+        return (
+            f"{p.minimum_samples} to {p.maximum_samples} samples and about "
+            f"{p.case_budget_s:g} s a case, {ceilings}"
+        )
+
+
+def _plan(
+    name: Literal["full", "quick"],
+    minimum: int,
+    maximum: int,
+    budget: float,
+    size: CeilingSize,
+) -> Plan:
+    return Plan(
+        Protocol(
+            plan=name,
+            seed=SEED,
+            warmup_calls=3,
+            minimum_samples=minimum,
+            maximum_samples=maximum,
+            case_budget_s=budget,
+            timer="unset",
+        ),
+        size,
+    )
+
+
+FULL: Final = _plan("full", minimum=30, maximum=200, budget=5.0, size="large")
+QUICK: Final = _plan("quick", minimum=10, maximum=50, budget=0.5, size="small")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What measuring a case needs to know of the run."""
+
+    device: Device
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question with the cases that answer it.
+
+    ``cases`` turns the levels of each factor into the combinations to measure, in order.
+    ``layers`` gives the geometry of the layers of a case without running it on the device.
+    ``measure`` runs a case and returns its series; what it raises becomes the case's outcome.
+    ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
+    """
+
+    name: str
+    question: str
+    factors: tuple[Factor, ...]
+    measures: tuple[str, ...]
+    cases: Callable[[Levels], tuple[Factors, ...]]
+    layers: Callable[[Factors], tuple[Layer, ...]]
+    measure: Callable[[Factors, Session], tuple[Series, ...]]
+    effort: Callable[[Factors], float]
+    full: Plan = FULL
+    quick: Plan = QUICK

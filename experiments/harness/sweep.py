@@ -1,0 +1,101 @@
+"""All cases of a run, one after the other: a case that fails is an outcome, not the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol as Interface
+
+from experiments.harness.journal import Finish, Journal, Start, Stop, Story
+from experiments.harness.measure import release
+from experiments.harness.outcomes import outcome_of
+from experiments.harness.study import Factors, Session, Study
+from report.layers import Layer
+from report.records import Case
+
+
+class Observer(Interface):
+    """Who watches a run: the progress bar, or a test."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def began(self, cases: tuple[Factors, ...], finished: Mapping[int, Case], study: Study) -> None:
+        """The series begins; ``finished`` cases come from an earlier run."""
+
+    def case_began(self, index: int) -> None:
+        """A case begins."""
+
+    def case_ended(self, index: int, case: Case) -> None:
+        """A case has an outcome."""
+
+    def case_raised(self, index: int, error: Exception) -> None:
+        """A case raised ``error``; called while it is handled."""
+
+    def ended(self) -> None:
+        """The series is over, complete or not."""
+
+
+def sweep(
+    study: Study, session: Session, story: Story, journal: Journal, observer: Observer
+) -> tuple[Case, ...]:
+    """Measure every case that ``story`` has no outcome for; return all, in the order of the plan.
+
+    ``KeyboardInterrupt`` is noted in the journal and raised again.
+    """
+    cases = story.header.cases
+    for index in story.deadly_cases():
+        _finish(index, _deadly(study, cases[index]), story, journal)
+    observer.began(cases, story.finished, study)
+    try:
+        for index, factors in enumerate(cases):
+            if index in story.finished:
+                continue
+            journal.append(Start(case=index))
+            observer.case_began(index)
+            on_error = partial(observer.case_raised, index)
+            try:
+                case = run_case(study, factors, session, on_error)
+            except KeyboardInterrupt:
+                journal.append(Stop(case=index))
+                raise
+            _finish(index, case, story, journal)
+            observer.case_ended(index, case)
+    finally:
+        observer.ended()
+    return tuple(story.finished[index] for index in range(len(cases)))
+
+
+def _finish(index: int, case: Case, story: Story, journal: Journal) -> None:
+    journal.append(Finish(case=index, outcome=case))
+    story.finished[index] = case
+
+
+def run_case(
+    study: Study,
+    factors: Factors,
+    session: Session,
+    on_error: Callable[[Exception], None] = lambda error: None,
+) -> Case:
+    """One case with whatever outcome it has; what it held is freed if it fails."""
+    layers: tuple[Layer, ...] = ()
+    try:
+        layers = study.layers(factors)
+        series = study.measure(factors, session)
+        return Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
+    except Exception as error:
+        on_error(error)
+        status, reason = outcome_of(error)
+    # After the handler, since the exception's frames hold the case's tensors until it ends.
+    release(session.device)
+    return Case(factors=factors, status=status, reason=reason, layers=layers, series=())
+
+
+def _deadly(study: Study, factors: Factors) -> Case:
+    return Case(
+        factors=factors,
+        status="failed",
+        reason="The process was killed twice during this case, most likely for lack of memory.",
+        layers=study.layers(factors),
+        series=(),
+    )
