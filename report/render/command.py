@@ -1,0 +1,90 @@
+"""Runs the programs that render, all in the same surroundings and with a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from report.errors import RenderError
+
+#: What a program may see of the user's environment.  Everything else could change its output.
+_INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
+
+#: The same moment, language and place for every run.
+_FIXED: Final[Mapping[str, str]] = {
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "SOURCE_DATE_EPOCH": "0",
+    "FORCE_SOURCE_DATE": "1",
+}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a program left when it ended by itself."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def fixed_environment() -> dict[str, str]:
+    """The environment variables of every program that renders."""
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return kept | _FIXED
+
+
+def run(
+    command: Sequence[str | Path],
+    folder: Path,
+    limit_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run ``command`` in ``folder``.
+
+    A program that is not done after ``limit_s`` seconds is ended together with the programs that
+    it started.  Raises ``RenderError`` then, and if it cannot be started; its exit status is the
+    caller's to judge.
+    """
+    name = Path(command[0]).name
+    try:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=folder,
+            env=fixed_environment() if environment is None else dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error
+    try:
+        stdout, stderr = process.communicate(timeout=limit_s)
+    except BaseException as error:
+        _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise RenderError(
+                f"{folder}: {name} was not done after {limit_s:g} s and was ended; "
+                "look for what it waits for, or make the document smaller."
+            ) from None
+        raise
+    return Finished(process.returncode, _text(stdout), _text(stderr))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and all that it started, and wait for it."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.communicate()
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -1,0 +1,86 @@
+"""The page of one paper: HTML with MathML, figures as SVG files beside it, no outside request."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from report.render.pandoc import TEMPLATES, convert
+from report.render.source import read_source
+
+_FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
+
+
+@dataclass(frozen=True)
+class PageLinks:
+    """Where the links of a page lead, relative to the page; None leaves a link out.
+
+    ``downloads`` are (label, href) of data files.  A ``stylesheet`` without a slash is copied
+    beside the page.
+    """
+
+    pdf: str | None = None
+    downloads: tuple[tuple[str, str], ...] = ()
+    home: str | None = None
+    stylesheet: str = "style.css"
+
+
+def render_html(source: Path, study: str, links: PageLinks) -> str:
+    """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
+    return convert(
+        read_source(source, study),
+        "html5",
+        TEMPLATES / "html" / "page.html",
+        options=(
+            "--citeproc",
+            f"--csl={TEMPLATES / 'numeric.csl'}",
+            "--metadata=link-citations",
+            "--mathml",
+            "--section-divs",
+            "--shift-heading-level-by=1",
+            "--syntax-highlighting=none",
+            "--table-of-contents",
+            "--toc-depth=3",
+        ),
+        variables=_variables(links),
+    )
+
+
+def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path:
+    """Write ``index.html`` and what it shows into the folder ``target``; returns its path.
+
+    Raises ``RenderError`` before anything is written.
+    """
+    page = render_html(source, study, links)
+    for name in sorted(set(_FIGURE.findall(page))):
+        figure = target / html.unescape(name)
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / html.unescape(name), figure)
+    target.mkdir(parents=True, exist_ok=True)
+    if "/" not in links.stylesheet:
+        (target / links.stylesheet).write_text(stylesheet(), "utf-8")
+    index = target / "index.html"
+    index.write_text(page, "utf-8", newline="\n")
+    return index
+
+
+def stylesheet() -> str:
+    """The one style sheet of all pages."""
+    return (TEMPLATES / "html" / "style.css").read_text("utf-8")
+
+
+def _variables(links: PageLinks) -> dict[str, object]:
+    variables: dict[str, object] = {"stylesheet": html.escape(links.stylesheet)}
+    if links.pdf is not None:
+        variables["pdf"] = html.escape(links.pdf)
+    if links.home is not None:
+        variables["home"] = html.escape(links.home)
+    if links.downloads:
+        variables["downloads"] = [
+            {"label": html.escape(label), "href": html.escape(href)}
+            for label, href in links.downloads
+        ]
+    return variables

@@ -1,0 +1,170 @@
+"""The LaTeX of one paper as a folder that anybody can compile, and its PDF where TeX is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from report.errors import RenderError
+from report.render.command import run
+from report.render.pandoc import TEMPLATES, convert
+from report.render.source import read_source
+
+#: What the styles load that a small TeX installation may lack, and the Debian package it is in.
+_NEEDED: Final = {
+    "IEEEtran.cls": "texlive-publishers",
+    "IEEEtran.bst": "texlive-publishers",
+    "cite.sty": "texlive-latex-recommended",
+    "booktabs.sty": "texlive-latex-recommended",
+    "microtype.sty": "texlive-latex-recommended",
+    "xcolor.sty": "texlive-latex-recommended",
+    "amssymb.sty": "texlive-latex-base",
+    "siunitx.sty": "texlive-science",
+    "ptmr8t.tfm": "texlive-fonts-recommended",
+}
+_PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
+_TIME_LIMIT_S: Final = 120.0
+
+_ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
+_UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
+
+
+@dataclass(frozen=True)
+class LatexTools:
+    """The programs that make a PDF from LaTeX."""
+
+    latexmk: Path
+    pdflatex: Path
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why a route cannot be taken on this machine; ``reason`` is one sentence."""
+
+    reason: str
+
+
+def write_latex(source: Path, study: str, target: Path) -> Path:
+    """Write ``<study>.tex`` and all that it needs into the folder ``target``; returns its path.
+
+    Raises ``RenderError`` before anything is written.
+    """
+    paper = read_source(source, study)
+    text = convert(
+        paper,
+        "latex",
+        TEMPLATES / "latex" / f"{paper.style}.tex",
+        options=("--top-level-division=section", "--syntax-highlighting=none"),
+    )
+    target.mkdir(parents=True, exist_ok=True)
+    _copy_used(text, source, target)
+    for name in ("ridgepoint.sty", "latexmkrc", "README"):
+        shutil.copyfile(TEMPLATES / "latex" / name, target / name)
+    main = target / f"{study}.tex"
+    main.write_text(text, "utf-8", newline="\n")
+    return main
+
+
+def _copy_used(text: str, source: Path, target: Path) -> None:
+    """Copy the figures, tables and bibliography that the LaTeX names."""
+    used = set(re.findall(r"\\ridgepointgraphic\{([^}]+)\}", text))
+    used |= set(re.findall(r"\\input\{(tables/[^}]+)\}", text))
+    for name in (*sorted(used), "references.bib"):
+        if (source / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, target / name)
+
+
+def find_latex() -> LatexTools | Missing:
+    """The TeX programs on this machine, or why they do not suffice and how to install them."""
+    found = {name: shutil.which(name) for name in _PROGRAMS}
+    lacking = [name for name, path in found.items() if path is None]
+    packages = {_PROGRAMS[name] for name in lacking}
+    if found["pdflatex"] is not None:
+        files = _missing_files()
+        lacking += files
+        packages |= {_NEEDED[name] for name in files}
+    else:
+        packages |= set(_NEEDED.values())
+    if lacking:
+        return Missing(
+            f"LaTeX: {', '.join(lacking)} not found; on Debian run 'apt-get install "
+            f"--no-install-recommends {' '.join(sorted(packages))}'."
+        )
+    return LatexTools(Path(found["latexmk"] or ""), Path(found["pdflatex"] or ""))
+
+
+def _missing_files() -> list[str]:
+    kpsewhich = shutil.which("kpsewhich")
+    if kpsewhich is None:
+        return list(_NEEDED)
+    found = {Path(line).name for line in _kpsewhich(kpsewhich)}
+    return [name for name in _NEEDED if name not in found]
+
+
+def _kpsewhich(program: str) -> list[str]:
+    finished = run([program, *_NEEDED], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
+    return finished.stdout.split("\n")
+
+
+def compile_latex(folder: Path, study: str) -> bytes:
+    """The PDF of a folder that ``write_latex`` made.
+
+    Works on a copy, so that the folder stays a clean source.  Raises ``RenderError`` with the
+    first error of LaTeX, or with the references and citations that it does not know.
+    """
+    tools = find_latex()
+    if isinstance(tools, Missing):
+        raise RenderError(tools.reason)
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        work = Path(scratch) / "paper"
+        shutil.copytree(folder, work)
+        finished = run(
+            [
+                tools.latexmk,
+                "-norc",
+                "-pdf",
+                "-pdflatex=pdflatex -interaction=nonstopmode -halt-on-error -file-line-error "
+                "-no-shell-escape %O %S",
+                f"{study}.tex",
+            ],
+            work,
+            _TIME_LIMIT_S,
+        )
+        log = _read_log(work / f"{study}.log")
+        pdf = work / f"{study}.pdf"
+        if finished.code != 0 or not pdf.is_file():
+            raise RenderError(_explain(folder, study, log, finished.stdout + finished.stderr))
+        _check_references(folder, study, log)
+        return pdf.read_bytes()
+
+
+def _read_log(path: Path) -> str:
+    """LaTeX breaks its log at 79 characters; those breaks are mended here."""
+    if not path.is_file():
+        return ""
+    text = path.read_text("utf-8", "replace")
+    return re.sub(r"^(.{79})\n", r"\1", text, flags=re.MULTILINE)
+
+
+def _explain(folder: Path, study: str, log: str, output: str) -> str:
+    error = _ERROR.search(log)
+    if error:
+        return (
+            f"{folder / error[1]}:{error[2]}: LaTeX stopped ({error[3].strip()}); mend that line."
+        )
+    last = [line for line in output.split("\n") if line.strip()][-1:]
+    return f"{folder / study}.tex: latexmk failed ({' '.join(last)}); run latexmk there to see why."
+
+
+def _check_references(folder: Path, study: str, log: str) -> None:
+    undefined = sorted({f"{kind.lower()} {name}" for kind, name in _UNDEFINED.findall(log)})
+    if undefined:
+        raise RenderError(
+            f"{folder / study}.tex: LaTeX does not know {', '.join(undefined)}; "
+            "mend the id in the .qmd or the key in references.bib."
+        )

@@ -1,0 +1,90 @@
+"""Calls the pandoc that ``pypandoc_binary`` carries, with the project's filter."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from report.errors import RenderError
+from report.render.command import Finished, run
+from report.render.source import Source, line_of
+
+#: The shells, styles and filters of all formats.
+TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
+
+#: Writers drift between versions, and with them the bytes of a paper.
+PANDOC_VERSION: Final = "3.9"
+
+_TIME_LIMIT_S: Final = 60.0
+_WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
+
+
+@functools.cache
+def pandoc_path() -> Path:
+    """The pandoc of the installed wheel; raises ``RenderError`` for another version than pinned."""
+    try:
+        import pypandoc
+    except ImportError as error:
+        raise RenderError(
+            "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
+        ) from error
+    path = Path(pypandoc.__file__).parent / "files" / "pandoc"
+    found = run([path, "--version"], path.parent, _TIME_LIMIT_S).stdout.split("\n")[0].split()[-1]
+    if found != PANDOC_VERSION:
+        raise RenderError(
+            f"{path}: found pandoc {found} where {PANDOC_VERSION} is needed, since writers differ; "
+            "install the pinned pypandoc_binary."
+        )
+    return path
+
+
+def convert(
+    source: Source,
+    to: str,
+    template: Path,
+    options: tuple[str, ...] = (),
+    variables: Mapping[str, Any] | None = None,
+) -> str:
+    """Convert a paper to ``html5``, ``latex`` or ``typst`` by a pandoc template.
+
+    ``variables`` are set in the template as they are, so text in them has to be escaped.  Every
+    warning of pandoc is an error here, and so is every reference, citation, figure or alternative
+    text that is missing.  Raises ``RenderError``.
+    """
+    command = [
+        str(pandoc_path()),
+        "--from=markdown",
+        f"--to={to}",
+        "--wrap=preserve",
+        "--fail-if-warnings",
+        f"--template={template}",
+        f"--lua-filter={TEMPLATES / 'ridgepoint.lua'}",
+        *options,
+        *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
+        source.document.name,
+    ]
+    finished = run(command, source.folder, _TIME_LIMIT_S)
+    if finished.code != 0:
+        raise RenderError(_explain(source, finished))
+    return finished.stdout
+
+
+def _explain(source: Source, finished: Finished) -> str:
+    """One line for each problem; the filter's own messages come first, then pandoc's."""
+    problems = [line for line in finished.stderr.split("\n") if line.startswith("RIDGEPOINT\t")]
+    if problems:
+        return "\n".join(_problem(source, line) for line in dict.fromkeys(problems))
+    warnings = _WARNING.findall(finished.stderr)
+    text = warnings[0] if warnings else finished.stderr
+    return f"{source.document}: pandoc refused it ({' '.join(text.split())}); mend that place."
+
+
+def _problem(source: Source, line: str) -> str:
+    _, needle, message = line.split("\t", 2)
+    number = line_of(source.document, needle)
+    place = f"{source.document}:{number}" if number else f"{source.document}"
+    return f"{place}: {message}."

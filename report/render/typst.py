@@ -1,0 +1,68 @@
+"""The PDF of one paper by Typst, which needs nothing but the wheel."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from report.errors import RenderError
+from report.render.pandoc import TEMPLATES, convert
+from report.render.source import read_source
+
+_IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
+
+
+def write_typst(source: Path, study: str, target: Path) -> Path:
+    """Write ``<study>.typ`` and all that it needs into the folder ``target``; returns its path.
+
+    Raises ``RenderError`` before anything is written.
+    """
+    paper = read_source(source, study)
+    text = convert(
+        paper,
+        "typst",
+        TEMPLATES / "typst" / "paper.typ",
+        options=("--citeproc", f"--csl={TEMPLATES / 'numeric.csl'}", "--metadata=link-citations"),
+        variables={"style": paper.style},
+    )
+    target.mkdir(parents=True, exist_ok=True)
+    for name in sorted(set(_IMAGE.findall(text))):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+    for name in ("common.typ", f"{paper.style}.typ"):
+        shutil.copyfile(TEMPLATES / "typst" / name, target / name)
+    main = target / f"{study}.typ"
+    main.write_text(text, "utf-8", newline="\n")
+    return main
+
+
+def compile_typst(main: Path) -> bytes:
+    """The accessible PDF (PDF/UA-1) of a folder that ``write_typst`` made.
+
+    Only the fonts in the wheel are used and the moment is fixed, so that the bytes depend on the
+    source and the version of Typst alone.  Raises ``RenderError``.
+    """
+    import typst
+
+    try:
+        pdf = typst.compile(
+            main,
+            root=main.parent,
+            format="pdf",
+            ignore_system_fonts=True,
+            timestamp=0,
+            pdf_standards=["ua-1"],
+        )
+    except typst.TypstError as error:
+        text = " ".join(str(error).split())
+        raise RenderError(f"{main}: Typst refused it ({text}); mend that place.") from error
+    assert pdf is not None  # without an output path the bytes are returned
+    return bytes(pdf)
+
+
+def render_typst(source: Path, study: str) -> bytes:
+    """The PDF of the paper in the folder ``source``; raises ``RenderError``."""
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        return compile_typst(write_typst(source, study, Path(scratch)))

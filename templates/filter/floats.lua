@@ -1,0 +1,270 @@
+--- Finds sections, figures, tables and equations in the order of the text, gives them their
+--- numbers and hands each to the writer of the format.
+
+local problems = require("filter.problems")
+local floats = {}
+
+local Collector = {}
+Collector.__index = Collector
+
+--- Remembers where an id leads; two elements with one id are a problem.
+function Collector:define(kind, id, number)
+  if self.targets[id] then
+    problems.add("#" .. id, "the id " .. id .. " is defined twice; ids must be unique")
+  end
+  if id:find("_", 1, true) then
+    problems.add("#" .. id, "the id " .. id .. " has an underscore; use hyphens")
+  end
+  self.targets[id] = { kind = kind, id = id, number = number }
+end
+
+function Collector:next(kind)
+  self.counts[kind] = (self.counts[kind] or 0) + 1
+  return tostring(self.counts[kind])
+end
+
+local function section_number(levels, level)
+  levels[level] = (levels[level] or 0) + 1
+  for deeper = level + 1, 6 do
+    levels[deeper] = 0
+  end
+  local parts = {}
+  for i = 1, level do
+    parts[i] = tostring(levels[i] or 0)
+  end
+  return table.concat(parts, ".")
+end
+
+function Collector:header(header)
+  if header.classes:includes("unnumbered") or not self.numbered then
+    return nil
+  end
+  local number = section_number(self.levels, header.level)
+  if header.identifier:match("^sec%-") then
+    self:define("sec", header.identifier, number)
+  end
+  return self.writer.heading(header, number)
+end
+
+--- The last paragraph of a div is its caption; returns it and the blocks before it.
+local function split_caption(div)
+  local body = div.content:clone()
+  local last = body[#body]
+  if last and (last.t == "Para" or last.t == "Plain") and not last.content:find_if(function(inline)
+    return inline.t == "Image"
+  end) then
+    body:remove()
+    return last.content, body
+  end
+  problems.add("#" .. div.identifier, div.identifier
+    .. " has no caption; end the div with a paragraph that is the caption")
+  return pandoc.Inlines({}), body
+end
+
+local function part_of(image, id, caption)
+  local alt = image.attributes["fig-alt"]
+  if not alt or alt == "" then
+    problems.add(image.src, "the figure " .. (id ~= "" and id or image.src)
+      .. ' has no alternative text; add fig-alt="..."')
+  end
+  return { src = image.src, alt = alt or "", id = id, caption = caption }
+end
+
+local function image_in(figure)
+  local found
+  figure:walk({ Image = function(image) found = found or image end })
+  return found
+end
+
+--- The images of a div in order, whether each is a paragraph of its own or they share one.
+local function parts_in(blocks)
+  local parts = {}
+  blocks:walk({
+    traverse = "topdown",
+    Figure = function(figure)
+      local image = image_in(figure)
+      parts[#parts + 1] = image and part_of(image, figure.identifier, image.caption)
+      return nil, false
+    end,
+    Image = function(image)
+      parts[#parts + 1] = part_of(image, image.identifier, image.caption)
+    end,
+  })
+  return parts
+end
+
+function Collector:subfigures(parts, number)
+  if #parts == 1 and parts[1].id == "" then
+    return
+  end
+  for i, part in ipairs(parts) do
+    part.letter = string.char(96 + i)
+    if part.id ~= "" then
+      self:define("fig", part.id, number .. "(" .. part.letter .. ")")
+      self.targets[part.id].part = true
+    end
+  end
+end
+
+function Collector:figure_div(div)
+  local number = self:next("fig")
+  self:define("fig", div.identifier, number)
+  local caption, body = split_caption(div)
+  local parts = parts_in(body)
+  if #parts == 0 then
+    problems.add("#" .. div.identifier, div.identifier .. " holds no image; add one")
+  end
+  self:subfigures(parts, number)
+  return self.writer.figure({
+    id = div.identifier,
+    number = number,
+    caption = caption,
+    wide = div.classes:includes("wide"),
+    columns = tonumber(div.attributes["layout-ncol"] or "1") or 1,
+    parts = parts,
+  })
+end
+
+function Collector:figure(figure)
+  local image = image_in(figure)
+  if not image then
+    return nil
+  end
+  if not figure.identifier:match("^fig%-") then
+    problems.add(image.src, "the figure " .. image.src .. " has no id; add {#fig-...}")
+    return nil
+  end
+  local number = self:next("fig")
+  self:define("fig", figure.identifier, number)
+  local part = part_of(image, figure.identifier, {})
+  part.id = ""
+  return self.writer.figure({
+    id = figure.identifier,
+    number = number,
+    caption = image.caption,
+    wide = image.classes:includes("wide") or figure.classes:includes("wide"),
+    columns = 1,
+    parts = { part },
+  })
+end
+
+function Collector:table_div(div)
+  local number = self:next("tbl")
+  self:define("tbl", div.identifier, number)
+  local caption, body = split_caption(div)
+  local float = {
+    id = div.identifier,
+    number = number,
+    caption = caption,
+    wide = div.classes:includes("wide"),
+    notes = pandoc.Blocks({}),
+  }
+  for _, block in ipairs(body) do
+    if block.t == "Table" then
+      float.table = block
+    elseif block.t == "Div" and block.classes:includes("table-notes") then
+      float.notes:extend(block.content)
+    else
+      problems.add("#" .. div.identifier, div.identifier .. " holds a " .. block.t
+        .. "; a table div holds a table, a .table-notes div and the caption")
+    end
+  end
+  if not float.table then
+    problems.add("#" .. div.identifier, div.identifier .. " holds no table; add one")
+    return {}
+  end
+  return self.writer.table(float)
+end
+
+--- A table whose id stands in its caption line, `: Caption {#tbl-x}`.
+function Collector:captioned_table(tbl)
+  local number = self:next("tbl")
+  self:define("tbl", tbl.identifier, number)
+  return self.writer.table({
+    id = tbl.identifier,
+    number = number,
+    caption = pandoc.utils.blocks_to_inlines(tbl.caption.long),
+    wide = tbl.classes:includes("wide"),
+    notes = pandoc.Blocks({}),
+    table = tbl,
+  })
+end
+
+local function equation_id(inlines, i)
+  local after = inlines[i + 1]
+  local skip = 1
+  if after and (after.t == "Space" or after.t == "SoftBreak") then
+    after, skip = inlines[i + 2], 2
+  end
+  local id, rest = (after and after.t == "Str" and after.text or ""):match("^{#(eq%-[^}]*)}(.*)$")
+  return id, rest, skip
+end
+
+--- Splits a paragraph at its numbered equations; the writer joins the pieces again.
+function Collector:paragraph(para)
+  local pieces, text, found = {}, pandoc.Inlines({}), false
+  local i = 1
+  while i <= #para.content do
+    local inline = para.content[i]
+    local id, rest, skip
+    if inline.t == "Math" and inline.mathtype == "DisplayMath" then
+      id, rest, skip = equation_id(para.content, i)
+    end
+    if id then
+      local number = self:next("eq")
+      self:define("eq", id, number)
+      pieces[#pieces + 1] = { text = text }
+      pieces[#pieces + 1] = { id = id, number = number, tex = inline.text }
+      text, found, i = pandoc.Inlines({}), true, i + skip
+      if rest ~= "" then
+        text:insert(pandoc.Str(rest))
+      end
+    else
+      text:insert(inline)
+    end
+    i = i + 1
+  end
+  if found then
+    pieces[#pieces + 1] = { text = text }
+    return self.writer.equations(pieces)
+  end
+end
+
+--- Returns the document with its floats written, and `targets`: id -> {kind, id, number}.
+function floats.collect(doc, writer)
+  local collector = setmetatable({
+    writer = writer,
+    targets = {},
+    counts = {},
+    levels = {},
+    numbered = doc.meta["number-sections"] ~= false,
+  }, Collector)
+  local function once(result)
+    if result ~= nil then
+      return result, false
+    end
+  end
+  local walked = doc:walk({
+    traverse = "topdown",
+    Header = function(header) return once(collector:header(header)) end,
+    Figure = function(figure) return once(collector:figure(figure)) end,
+    Para = function(para) return once(collector:paragraph(para)) end,
+    Plain = function(plain) return once(collector:paragraph(plain)) end,
+    Table = function(tbl)
+      if tbl.identifier:match("^tbl%-") then
+        return once(collector:captioned_table(tbl))
+      end
+      return once(writer.bare_table(tbl))
+    end,
+    Div = function(div)
+      if div.identifier:match("^fig%-") then
+        return once(collector:figure_div(div))
+      elseif div.identifier:match("^tbl%-") then
+        return once(collector:table_div(div))
+      end
+    end,
+  })
+  return { doc = walked, targets = collector.targets }
+end
+
+return floats

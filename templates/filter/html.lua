@@ -1,0 +1,180 @@
+--- Writes the parts of a paper for the page. Whatever may be wider than a phone scrolls inside a
+--- region of its own, which the keyboard can reach.
+
+local files = require("filter.files")
+local html = { links_values = true }
+
+local function raw(text)
+  return pandoc.RawBlock("html", text)
+end
+
+local function escape(text)
+  return (text:gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }))
+end
+
+local function scroll(name)
+  return raw('<div class="scroll" tabindex="0" role="region" aria-label="' .. name .. '">')
+end
+
+--- `<figcaption>`; the id is what the figure or table is named by.
+local function caption(float, name)
+  local inlines = pandoc.Inlines({
+    pandoc.RawInline("html", '<figcaption id="' .. float.id .. '-caption">'
+      .. '<span class="label">' .. name .. " " .. float.number .. ".</span> "),
+  })
+  inlines:extend(float.caption)
+  inlines:insert(pandoc.RawInline("html", "</figcaption>"))
+  return pandoc.Plain(inlines)
+end
+
+local function image(part)
+  local path = files.image(part.src, "svg")
+  local width, height = files.svg_size(path)
+  local size = width and height
+    and string.format(' width="%d" height="%d" style="--natural:%dpx"', width, height, width)
+    or ""
+  return raw('<img src="' .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ">")
+end
+
+local function subfigure(part)
+  local blocks = pandoc.Blocks({
+    raw('<figure class="subfigure"' .. (part.id ~= "" and ' id="' .. part.id .. '"' or "") .. ">"),
+    scroll("Figure part " .. part.letter),
+    image(part),
+    raw("</div>"),
+  })
+  local text = pandoc.Inlines({
+    pandoc.RawInline("html", '<figcaption><span class="label">(' .. part.letter .. ")</span> "),
+  })
+  text:extend(part.caption)
+  text:insert(pandoc.RawInline("html", "</figcaption>"))
+  blocks:extend({ pandoc.Plain(text), raw("</figure>") })
+  return blocks
+end
+
+local function open_figure(float, class)
+  return raw(string.format('<figure id="%s" class="%s%s" aria-labelledby="%s-caption">',
+    float.id, class, float.wide and " wide" or "", float.id))
+end
+
+function html.figure(float)
+  local blocks = pandoc.Blocks({ open_figure(float, "figure") })
+  if float.parts[1] and float.parts[1].letter then
+    blocks:insert(raw('<div class="subfigures" style="--columns:' .. float.columns .. '">'))
+    for _, part in ipairs(float.parts) do
+      blocks:extend(subfigure(part))
+    end
+    blocks:insert(raw("</div>"))
+  else
+    for _, part in ipairs(float.parts) do
+      blocks:extend({ scroll("Figure " .. float.number), image(part), raw("</div>") })
+    end
+  end
+  blocks:extend({ caption(float, "Figure"), raw("</figure>") })
+  return blocks
+end
+
+--- Column widths that pandoc guesses from dashes in the source mean nothing on a page.
+local function natural_widths(tbl)
+  tbl.colspecs = tbl.colspecs:map(function(spec)
+    return { spec[1], nil }
+  end)
+  tbl.caption = { long = {} }
+  tbl.identifier = ""
+  return tbl
+end
+
+function html.table(float)
+  local tbl = natural_widths(float.table)
+  tbl.attributes["aria-labelledby"] = float.id .. "-caption"
+  local blocks = pandoc.Blocks({
+    open_figure(float, "table"),
+    caption(float, "Table"),
+    scroll("Table " .. float.number),
+    tbl,
+    raw("</div>"),
+  })
+  if #float.notes > 0 then
+    blocks:insert(pandoc.Div(float.notes, { class = "table-notes" }))
+  end
+  blocks:insert(raw("</figure>"))
+  return blocks
+end
+
+function html.bare_table(tbl)
+  return { scroll("Table"), natural_widths(tbl), raw("</div>") }
+end
+
+local function equation(piece)
+  return pandoc.Div({
+    raw('<div class="scroll" tabindex="0" role="region" aria-label="Equation '
+      .. piece.number .. '">'),
+    pandoc.Plain({ pandoc.Math("DisplayMath", piece.tex) }),
+    raw('</div><span class="equation-number">(' .. piece.number .. ")</span>"),
+  }, { id = piece.id, class = "equation" })
+end
+
+local function trim(inlines)
+  local function blank(inline)
+    return inline and (inline.t == "Space" or inline.t == "SoftBreak")
+  end
+  while blank(inlines[1]) do inlines:remove(1) end
+  while blank(inlines[#inlines]) do inlines:remove() end
+  return inlines
+end
+
+function html.equations(pieces)
+  local blocks = pandoc.Blocks({})
+  for _, piece in ipairs(pieces) do
+    if piece.id then
+      blocks:insert(equation(piece))
+    elseif #trim(piece.text) > 0 then
+      blocks:insert(pandoc.Para(piece.text))
+    end
+  end
+  return blocks
+end
+
+function html.heading(header, number)
+  header.content:insert(1, pandoc.Space())
+  header.content:insert(1, pandoc.Span({ pandoc.Str(number) }, { class = "section-number" }))
+  return header
+end
+
+function html.reference(target, name)
+  local number = target.kind == "eq" and "(" .. target.number .. ")" or target.number
+  local text = name and (name .. "\u{a0}" .. number) or number
+  return { pandoc.Link({ pandoc.Str(text) }, "#" .. target.id, "", { class = "reference" }) }
+end
+
+function html.callout(kind, title, body)
+  local blocks = pandoc.Blocks({
+    pandoc.Div({ pandoc.Plain(title) }, { class = "callout-title" }),
+  })
+  blocks:extend(body)
+  return pandoc.Div(blocks, { class = "admonition " .. kind, role = "note" })
+end
+
+--- An image that is not a figure of its own.
+local function inline_image(element)
+  local path = files.image(element.src, "svg")
+  element.src = path
+  element.caption = pandoc.Inlines(element.attributes["fig-alt"] or element.caption)
+  element.attributes["fig-alt"] = nil
+  return element
+end
+
+function html.plain(text)
+  return pandoc.MetaInlines({ pandoc.Str(text) })
+end
+
+function html.plain_list(texts)
+  return html.plain(table.concat(texts, ", "))
+end
+
+function html.finish(doc)
+  local bibliography = require("filter.bibliography")
+  return bibliography.with_heading(doc):walk({ Image = inline_image })
+end
+
+return html

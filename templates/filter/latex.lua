@@ -1,0 +1,183 @@
+--- Writes the parts of a paper for LaTeX. The macros are in templates/latex/ridgepoint.sty.
+
+local bibliography = require("filter.bibliography")
+local files = require("filter.files")
+local tabular = require("filter.tabular")
+local latex = {}
+
+local cited = false
+
+local function tex(text)
+  return pandoc.RawInline("latex", text)
+end
+
+local function block(text)
+  return pandoc.RawBlock("latex", text)
+end
+
+--- Plain text with LaTeX's special characters escaped.
+local function escape(text)
+  local doc = pandoc.Pandoc({ pandoc.Plain({ pandoc.Str(text) }) })
+  return (pandoc.write(doc, "latex", { wrap_text = "none" }):gsub("%s+$", ""))
+end
+
+local function graphic(part)
+  return "\\ridgepointgraphic{" .. files.image(part.src, "pdf") .. "}{" .. escape(part.alt) .. "}"
+end
+
+local function caption(float)
+  local inlines = pandoc.Inlines({ tex("\\caption{") })
+  inlines:extend(float.caption)
+  inlines:insert(tex("}\\label{" .. float.id .. "}\n"))
+  return inlines
+end
+
+local function environment(name, float, inlines)
+  name = name .. (float.wide and "*" or "")
+  inlines:insert(1, tex("\\begin{" .. name .. "}\n\\centering\n"))
+  inlines:insert(tex("\n\\end{" .. name .. "}"))
+  return pandoc.Plain(inlines)
+end
+
+local function subfigure(part, columns)
+  local inlines = pandoc.Inlines({
+    tex("\\begin{ridgepointsubfigure}{" .. columns .. "}\n" .. graphic(part)
+      .. "\n\\ridgepointsubcaption{"),
+  })
+  inlines:extend(part.caption)
+  inlines:insert(tex("}" .. (part.id ~= "" and "\\label{" .. part.id .. "}" or "")
+    .. "\n\\end{ridgepointsubfigure}"))
+  return inlines
+end
+
+local function subfigures(float)
+  local inlines = pandoc.Inlines({})
+  for i, part in ipairs(float.parts) do
+    inlines:extend(subfigure(part, float.columns))
+    local last_in_row = i % float.columns == 0 or i == #float.parts
+    inlines:insert(tex(last_in_row and "\n\n" or "\\hfill\n"))
+  end
+  return inlines
+end
+
+function latex.figure(float)
+  local inlines
+  if float.parts[1] and float.parts[1].letter then
+    inlines = subfigures(float)
+  else
+    inlines = pandoc.Inlines({ tex(float.parts[1] and graphic(float.parts[1]) .. "\n" or "") })
+  end
+  inlines:extend(caption(float))
+  return environment("figure", float, inlines)
+end
+
+function latex.table(float)
+  local inlines = caption(float)
+  inlines:insert(tex("\\begin{ridgepointtable}\n"))
+  local file = tabular.file(float.id)
+  if file then
+    inlines:insert(tex("\\input{" .. file .. "}"))
+  else
+    inlines:extend(tabular.build(float.table))
+  end
+  inlines:insert(tex("\n\\end{ridgepointtable}\n"))
+  if #float.notes > 0 then
+    inlines:insert(tex("\\begin{ridgepointnotes}\n"))
+    inlines:extend(pandoc.utils.blocks_to_inlines(float.notes, { tex("\\par\n") }))
+    inlines:insert(tex("\n\\end{ridgepointnotes}"))
+  end
+  return environment("table", float, inlines)
+end
+
+function latex.bare_table(tbl)
+  local inlines = pandoc.Inlines({ tex("\\begin{center}\n\\begin{ridgepointtable}\n") })
+  inlines:extend(tabular.build(tbl))
+  inlines:insert(tex("\n\\end{ridgepointtable}\n\\end{center}"))
+  return pandoc.Plain(inlines)
+end
+
+--- No blank line may stand in an equation.
+function latex.equations(pieces)
+  local inlines = pandoc.Inlines({})
+  for _, piece in ipairs(pieces) do
+    if piece.id then
+      local body = piece.tex:gsub("^%s+", ""):gsub("%s+$", ""):gsub("\n%s*\n", "\n")
+      inlines:insert(tex("\n\\begin{equation}\\label{" .. piece.id .. "}\n" .. body
+        .. "\n\\end{equation}\n"))
+    else
+      inlines:extend(piece.text)
+    end
+  end
+  return pandoc.Para(inlines)
+end
+
+function latex.heading(header)
+  return header
+end
+
+function latex.reference(target, name)
+  local number = "\\ref{" .. target.id .. "}"
+  if target.kind == "eq" then
+    number = "(" .. number .. ")"
+  end
+  return { tex((name and name .. "~" or "") .. number) }
+end
+
+--- `\cite` for the keys without a suffix together, one `\cite[...]` for each with one.
+function latex.cite(cite)
+  cited = true
+  local inlines, keys = pandoc.Inlines({}), {}
+  local function flush()
+    if #keys > 0 then
+      inlines:insert(tex("\\cite{" .. table.concat(keys, ",") .. "}"))
+      keys = {}
+    end
+  end
+  for _, item in ipairs(cite.citations) do
+    if #item.prefix > 0 then
+      flush()
+      inlines:extend(item.prefix)
+      inlines:insert(pandoc.Space())
+    end
+    if #item.suffix > 0 then
+      flush()
+      local note = pandoc.utils.stringify(item.suffix):gsub("^[%s,]+", "")
+      inlines:insert(tex("\\cite[" .. escape(note) .. "]{" .. item.id .. "}"))
+    else
+      keys[#keys + 1] = item.id
+    end
+  end
+  flush()
+  return inlines
+end
+
+function latex.callout(kind, title, body)
+  local head = pandoc.Inlines({ tex("\\begin{ridgepointcallout}{") })
+  head:extend(title)
+  head:insert(tex("}"))
+  local blocks = pandoc.Blocks({ pandoc.Plain(head) })
+  blocks:extend(body)
+  blocks:insert(block("\\end{ridgepointcallout}"))
+  return blocks
+end
+
+local function inline_image(element)
+  local part = { src = element.src, alt = element.attributes["fig-alt"] or "" }
+  return tex(graphic(part))
+end
+
+function latex.plain(text)
+  return pandoc.MetaInlines({ pandoc.Str(text) })
+end
+
+function latex.plain_list(texts)
+  return latex.plain(table.concat(texts, ", "))
+end
+
+function latex.finish(doc)
+  doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
+    .. "references}"), cited)
+  return doc:walk({ Image = inline_image })
+end
+
+return latex

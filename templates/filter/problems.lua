@@ -1,0 +1,64 @@
+--- What is wrong with the document. Problems are gathered, so that one run names all of them, and
+--- are handed to report/render/pandoc.py one a line: marker, tab, text to look for in the .qmd
+--- (for the line number), tab, message.
+
+local problems = {}
+local found = {}
+
+function problems.add(needle, message)
+  found[#found + 1] = "RIDGEPOINT\t" .. needle .. "\t" .. message
+end
+
+--- Ends the run with an error if there was any problem.
+function problems.stop()
+  if #found == 0 then
+    return
+  end
+  io.stderr:write(table.concat(found, "\n"), "\n")
+  error("the document has " .. #found .. " problem(s)", 0)
+end
+
+local function identifiers(doc)
+  local ids = {}
+  local function note(element)
+    if element.identifier and element.identifier ~= "" then
+      ids[element.identifier] = true
+    end
+  end
+  local function note_raw(element)
+    for id in element.text:gmatch('%sid="([^"]+)"') do
+      ids[id] = true
+    end
+  end
+  doc:walk({
+    Block = function(block)
+      if block.attr then note(block) end
+    end,
+    Inline = function(inline)
+      if inline.attr then note(inline) end
+    end,
+    RawBlock = note_raw,
+    RawInline = note_raw,
+  })
+  return ids
+end
+
+--- A link to a place in the page must have that place. Print formats have no such links left but
+--- those that LaTeX and Typst check themselves.
+function problems.check_links(doc, format)
+  if not format:match("^html") then
+    return
+  end
+  local ids = identifiers(doc)
+  doc:walk({
+    Link = function(link)
+      local id = link.target:match("^#(.+)$")
+      if id and not ids[id] then
+        problems.add("#" .. id, "the link to #" .. id
+          .. " leads nowhere; add an element with that id or mend the link")
+      end
+    end,
+  })
+end
+
+return problems

@@ -1,0 +1,192 @@
+--- Writes the parts of a paper for Typst: native figures, equations and labels, so that the PDF is
+--- tagged; every image and formula carries alternative text.
+
+local bibliography = require("filter.bibliography")
+local files = require("filter.files")
+local typst = {}
+
+local function raw(text)
+  return pandoc.RawInline("typst", text)
+end
+
+--- A Typst string literal.
+local function quote(text)
+  return '"' .. text:gsub("%s+", " "):gsub("\\", "\\\\"):gsub('"', '\\"') .. '"'
+end
+
+--- SVG, since Typst cannot embed PDF figures into an accessible PDF (PDF/UA-1).
+local function image(part)
+  return "image(" .. quote(files.outlined(part.src)) .. ", alt: " .. quote(part.alt) .. ")"
+end
+
+--- `open [inlines] close` as inlines, with the content in square brackets.
+local function bracketed(open, inlines, close)
+  local result = pandoc.Inlines({ raw(open .. "[") })
+  result:extend(inlines)
+  result:insert(raw("]" .. close))
+  return result
+end
+
+--- `#figure(...)` with the arguments that figures and tables share, around `body` (inlines).
+local function figure(float, kind, body)
+  local scope = float.wide and ', scope: "parent"' or ""
+  local inlines = bracketed("#figure(placement: auto" .. scope .. ", kind: " .. kind
+    .. ", caption: ", float.caption, ",\n")
+  inlines:extend(body)
+  inlines:insert(raw(") <" .. float.id .. ">"))
+  return pandoc.Para(inlines)
+end
+
+local function subfigures(float)
+  local inlines = pandoc.Inlines({ raw("subfigures(" .. float.columns .. ",\n") })
+  for _, part in ipairs(float.parts) do
+    local label = part.id ~= "" and "<" .. part.id .. ">" or "none"
+    inlines:extend(bracketed("(" .. image(part) .. ', "(' .. part.letter .. ')", ' .. label .. ", ",
+      part.caption, "),\n"))
+  end
+  inlines:insert(raw(")"))
+  return inlines
+end
+
+function typst.figure(float)
+  if float.parts[1] and float.parts[1].letter then
+    return figure(float, "image", subfigures(float))
+  end
+  return figure(float, "image", { raw(float.parts[1] and image(float.parts[1]) or "[]") })
+end
+
+local alignments = {
+  AlignLeft = "left",
+  AlignDefault = "left",
+  AlignCenter = "center",
+  AlignRight = "right",
+}
+
+local function extend_cells(inlines, row)
+  for _, cell in ipairs(row.cells) do
+    inlines:extend(bracketed("", pandoc.utils.blocks_to_inlines(cell.contents), ", "))
+  end
+  inlines:insert(raw("\n"))
+end
+
+--- A table with a rule above, below and under the head.
+local function table_call(tbl)
+  local align = tbl.colspecs:map(function(spec)
+    return alignments[spec[1]] or "left"
+  end)
+  local inlines = pandoc.Inlines({
+    raw("table(columns: " .. #align .. ", align: (" .. table.concat(align, ", ") .. ",), "
+      .. "table.hline(stroke: 0.8pt),\n"),
+  })
+  if #tbl.head.rows > 0 then
+    inlines:insert(raw("table.header("))
+    for _, row in ipairs(tbl.head.rows) do
+      extend_cells(inlines, row)
+    end
+    inlines:insert(raw("),\ntable.hline(stroke: 0.5pt),\n"))
+  end
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      extend_cells(inlines, row)
+    end
+  end
+  inlines:insert(raw("table.hline(stroke: 0.8pt))"))
+  return inlines
+end
+
+function typst.table(float)
+  local inlines = pandoc.Inlines({ raw("noted-table(") })
+  inlines:extend(table_call(float.table))
+  if #float.notes > 0 then
+    local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
+    inlines:extend(bracketed(", notes: ", notes, ""))
+  end
+  inlines:insert(raw(")"))
+  return figure(float, "table", inlines)
+end
+
+function typst.bare_table(tbl)
+  local inlines = pandoc.Inlines({ raw("#align(center, ") })
+  inlines:extend(table_call(tbl))
+  inlines:insert(raw(")"))
+  return pandoc.Para(inlines)
+end
+
+--- The body of a formula as Typst mathematics, between its dollar signs.
+local function formula(tex_source, mathtype)
+  local math = pandoc.Math(mathtype, tex_source)
+  local doc = pandoc.Pandoc({ pandoc.Plain({ math }) })
+  return (pandoc.write(doc, "typst", { wrap_text = "none" }):gsub("%s+$", ""))
+end
+
+--- The TeX source is the alternative text: it is how formulas are read aloud and searched for.
+local function alternative(tex_source)
+  return quote((tex_source:gsub("^%s+", ""):gsub("%s+$", "")))
+end
+
+local function equation(piece)
+  return raw('\n#math.equation(block: true, numbering: "(1)", alt: ' .. alternative(piece.tex)
+    .. ", " .. formula(piece.tex, "DisplayMath") .. ") <" .. piece.id .. ">\n")
+end
+
+function typst.equations(pieces)
+  local inlines = pandoc.Inlines({})
+  for _, piece in ipairs(pieces) do
+    if piece.id then
+      inlines:insert(equation(piece))
+    else
+      inlines:extend(piece.text)
+    end
+  end
+  return pandoc.Para(inlines)
+end
+
+function typst.heading(header)
+  return header
+end
+
+--- The closing semicolon keeps what follows in the text from being read as code.
+function typst.reference(target, name)
+  if target.part then
+    return { raw("#link(<" .. target.id .. ">)[" .. (name and name .. "~" or "")
+      .. target.number .. "];") }
+  end
+  return { raw("#ref(<" .. target.id .. ">" .. (name and "" or ", supplement: none") .. ");") }
+end
+
+function typst.callout(kind, title, body)
+  local head = bracketed('#callout("' .. kind .. '", ', title, ")[")
+  local blocks = pandoc.Blocks({ pandoc.Plain(head) })
+  blocks:extend(body)
+  blocks:insert(pandoc.RawBlock("typst", "]"))
+  return blocks
+end
+
+local function math(element)
+  local block = element.mathtype == "DisplayMath" and "true" or "false"
+  return raw("#math.equation(block: " .. block .. ", numbering: none, alt: "
+    .. alternative(element.text) .. ", " .. formula(element.text, element.mathtype) .. ");")
+end
+
+local function inline_image(element)
+  return raw("#" .. image({ src = element.src, alt = element.attributes["fig-alt"] or "" }) .. ";")
+end
+
+function typst.plain(text)
+  return pandoc.MetaInlines({ raw(quote(text)) })
+end
+
+--- A Typst array of strings.
+function typst.plain_list(texts)
+  local literals = {}
+  for i, text in ipairs(texts) do
+    literals[i] = quote(text) .. ", "
+  end
+  return pandoc.MetaInlines({ raw("(" .. table.concat(literals) .. ")") })
+end
+
+function typst.finish(doc)
+  return bibliography.with_heading(doc):walk({ Math = math, Image = inline_image })
+end
+
+return typst

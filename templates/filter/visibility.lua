@@ -1,0 +1,46 @@
+--- `content-visible` and `content-hidden` with `when-format` or `unless-format`.
+
+local problems = require("filter.problems")
+local visibility = {}
+
+--- Which names of formats hold for each output: the print route has LaTeX and Typst in it, and
+--- "pdf" means LaTeX as it does in Quarto.
+local names = {
+  html = { html = true },
+  latex = { latex = true, pdf = true },
+  typst = { typst = true },
+}
+
+local function holds(format, attributes, id)
+  local when, unless = attributes["when-format"], attributes["unless-format"]
+  for _, name in ipairs({ when or "html", unless or "html" }) do
+    if not (names[name] or name == "pdf") then
+      problems.add('"' .. name .. '"', "the format " .. name
+        .. " is not known; use html, latex, pdf or typst")
+    end
+  end
+  if not when and not unless then
+    problems.add("content-", "a content-visible or content-hidden element has no format; "
+      .. 'add when-format="html" or the like')
+  end
+  return (not when or names[format][when] or false)
+    and not (unless and names[format][unless])
+end
+
+function visibility.filter(format)
+  format = format:match("^html") and "html" or format
+  local function decide(element)
+    local visible = element.classes:includes("content-visible")
+    local hidden = element.classes:includes("content-hidden")
+    if not visible and not hidden then
+      return nil
+    end
+    if holds(format, element.attributes) == visible then
+      return element.content
+    end
+    return {}
+  end
+  return { Div = decide, Span = decide }
+end
+
+return visibility

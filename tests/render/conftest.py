@@ -1,0 +1,38 @@
+"""The sample paper: its text is in sample/, its figures are drawn when the tests run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+SAMPLE = Path(__file__).parent / "sample"
+
+
+def draw_figures(folder: Path) -> None:
+    """Draw the two figures of the sample as PDF and SVG."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    batches = [16, 32, 64, 128, 256]
+    for name, draw in {"time": "plot", "memory": "bar"}.items():
+        with mpl.rc_context({"svg.hashsalt": name, "pdf.fonttype": 42, "font.size": 8}):
+            figure, axes = plt.subplots(figsize=(3.5, 2.3), layout="constrained")
+            getattr(axes, draw)([str(batch) for batch in batches], [b * 0.22 for b in batches])
+            axes.set(xlabel="Batch size", ylabel=name)
+            figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            plt.close(figure)
+
+
+@pytest.fixture(scope="session")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The complete source folder of the sample; tests read it only."""
+    folder = tmp_path_factory.mktemp("source") / "sample"
+    shutil.copytree(SAMPLE, folder)
+    (folder / "figures").mkdir()
+    draw_figures(folder / "figures")
+    return folder
