@@ -1,0 +1,144 @@
+"""Data-sheet peaks: the figures, their lookup by the driver's text, and bad files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from report.devices import Device, read_devices
+from report.errors import RecordError
+
+DATA = Path(__file__).parents[1] / "data"
+DEVICES = read_devices(DATA / "devices.yaml")
+
+
+def device(key: str) -> Device:
+    (found,) = (d for d in DEVICES.devices if d.key == key)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ("Tesla V100-SXM2-16GB", "v100-sxm2"),
+        ("Tesla V100-SXM2-32GB", "v100-sxm2"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("A100-PCIE-40GB", "a100-40gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA H200", "h200"),
+        ("nvidia h200", "h200"),
+        ("Tesla T4", "t4"),
+        ("Tesla V100-PCIE-16GB", None),
+        ("NVIDIA A100-SXM4-80GB", None),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA H200 MIG 1g.18gb", None),
+        ("Tesla T40 24GB", None),
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", None),
+        ("AMD EPYC 7763 64-Core Processor", None),
+        ("", None),
+    ],
+)
+def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> None:
+    found = DEVICES.find(model)
+    assert (found and found.key) == key
+
+
+@pytest.mark.parametrize(
+    ("key", "float32", "bandwidth", "ridge"),
+    [
+        ("v100-sxm2", 15.7e12, 900e9, 17.4),
+        ("a100-40gb", 19.5e12, 1555e9, 12.5),
+        ("h100-sxm", 67e12, 3350e9, 20.0),
+        ("h200", 67e12, 4800e9, 14.0),
+        ("t4", 8.1e12, 320e9, 25.3),
+    ],
+)
+def test_peaks_and_ridge(key: str, float32: float, bandwidth: float, ridge: float) -> None:
+    found = device(key)
+    arithmetic, memory = found.peak("float32"), found.peak("memory")
+    assert arithmetic is not None
+    assert memory is not None
+    assert (arithmetic.rate, memory.rate) == (float32, bandwidth)
+    assert round(found.ridge("float32") or 0, 1) == ridge
+
+
+def test_what_was_not_verified_is_not_given() -> None:
+    unverified = {(d.key, p.operation) for d in DEVICES.devices for p in d.peaks if not p.verified}
+    assert unverified == {("h100-sxm", "tfloat32"), ("h200", "tfloat32")}
+    for key, operation in unverified:
+        assert device(key).peak(operation) is None
+        assert device(key).ridge(operation) is None
+
+
+def test_there_is_no_ridge_without_arithmetic() -> None:
+    assert device("t4").ridge("bfloat16") is None
+    assert device("t4").ridge("memory") is None
+
+
+def test_every_source_has_an_entry() -> None:
+    keys = re.findall(r"^@\w+\{(\w+),$", (DATA / "references.bib").read_text("utf-8"), re.M)
+    for found in DEVICES.devices:
+        assert {peak.source for peak in found.peaks} <= set(keys)
+
+
+def _peak(**changes: Any) -> dict[str, Any]:
+    base = {"operation": "float32", "value": 1, "unit": "TFLOP/s", "source": "a1", "verified": True}
+    return base | changes
+
+
+def _device(**changes: Any) -> dict[str, Any]:
+    base = {"key": "x1", "name": "X1", "matches": ["X1"], "excludes": [], "peaks": [_peak()]}
+    return base | changes
+
+
+@pytest.mark.parametrize(
+    ("devices", "field", "found"),
+    [
+        ([_device(), _device(matches=["X2"])], "devices", "'x1' stands twice"),
+        ([_device(), _device(key="x2", matches=["x1"])], "devices", "'x1' is a match of two"),
+        ([_device(matches=[])], "devices[0].matches", "length >= 1"),
+        ([_device(key="X 1")], "devices[0].key", "regex"),
+        ([_device(colour="green")], "devices[0]", "unknown field"),
+        ([_device(peaks=[_peak(), _peak()])], "devices[0].peaks", "'float32' stands twice"),
+        ([_device(peaks=[_peak(unit="GB/s")])], "peaks[0].unit", "GB/s is no unit of float32"),
+        ([_device(peaks=[_peak(operation="memory")])], "peaks[0].unit", "TFLOP/s is no unit"),
+        ([_device(peaks=[_peak(value=0)])], "peaks[0].value", "> 0"),
+        ([_device(peaks=[_peak(value="15.7")])], "peaks[0].value", "Expected float"),
+        ([_device(peaks=[_peak(unit="GFLOP/s")])], "peaks[0].unit", "GFLOP/s"),
+        ([_device(peaks=[_peak(verified=None)])], "peaks[0].verified", "Expected bool"),
+    ],
+)
+def test_a_bad_file_is_refused(
+    devices: list[dict[str, Any]], field: str, found: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "project" / "data" / "devices.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump({"devices": devices}), encoding="utf-8")
+    with pytest.raises(RecordError) as caught:
+        read_devices(path)
+    message = str(caught.value)
+    assert message.startswith("project/data/devices.yaml: ")
+    assert field in message
+    assert found in message
+    assert message.endswith("mend the file by the data sheet, or restore it with git.")
+
+
+@pytest.mark.parametrize("text", ["devices: [", "devices: [}", "\tdevices: x", ""])
+def test_what_is_no_yaml_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "devices.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=r"devices\.yaml: (not valid YAML|the top level)"):
+        read_devices(path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "devices.yaml"
+    path.write_bytes(b"\xff\xfe\x00\xd8")
+    with pytest.raises(RecordError, match="not valid YAML"):
+        read_devices(path)

@@ -1,0 +1,261 @@
+"""The numbers of the source against each other, against theory, and every kind of bad file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.errors import RecordError, StudyError
+from report.memory import layer_memory
+from report.reported import Reported, Unreported, read_reported
+from report.shapes import elements, output_shape, parameter_count
+from report.work import flops, macs, work
+from tests.networks import mnist_conv2, mnist_example
+
+DATA = Path(__file__).parents[1] / "data"
+FILE = DATA / "reported" / "conv_scaling.json"
+SOURCE = read_reported(FILE)
+BATCHES = (16, 32, 64, 128, 256)
+
+
+def numbers(table: str, column: str) -> tuple[int, ...]:
+    cells = SOURCE.table(table).column(column)
+    assert all(isinstance(cell, int) for cell in cells)
+    return cells  # type: ignore[return-value]
+
+
+# ------------------------------------------------------------------- what the source says itself
+
+
+@pytest.mark.parametrize("id", ["I", "II", "III", "IV", "V", "VI"])
+def test_all_tables_are_over_the_same_batch_sizes(id: str) -> None:
+    assert numbers(id, "batch") == BATCHES
+
+
+def test_totals_are_add_plus_two_multiply_adds_plus_multiply() -> None:
+    _, *counts, total = SOURCE.table("III").columns
+    add, fused, multiply = (numbers("III", column.key) for column in counts)
+    sums = tuple(a + 2 * f + m for a, f, m in zip(add, fused, multiply, strict=True))
+    assert sums == numbers("III", total.key)
+
+
+def test_later_tables_repeat_the_earlier_ones() -> None:
+    assert numbers("V", "theoretical_flops") == numbers("I", "theoretical_flops")
+    assert numbers("V", "measured_flops") == numbers("III", "total_flops")
+    assert numbers("VI", "theoretical_memory") == numbers("II", "theoretical_memory")
+    assert numbers("VI", "measured_memory") == numbers("IV", "allocated_memory")
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("I", "theoretical_flops"),
+        ("III", "add"),
+        ("III", "multiply_add"),
+        ("III", "multiply"),
+        ("III", "total_flops"),
+        ("IV", "allocated_memory"),
+    ],
+)
+def test_rows_double_with_the_batch(table: str, column: str) -> None:
+    first, *_ = values = numbers(table, column)
+    assert values == tuple(first * batch // 16 for batch in BATCHES)
+
+
+def test_memory_doubles_but_for_the_parameters() -> None:
+    theory, measured = numbers("II", "theoretical_memory"), numbers("IV", "allocated_memory")
+    assert {t - m for t, m in zip(theory, measured, strict=True)} == {73_984}
+
+
+def test_reserved_memory_moves_by_segments() -> None:
+    assert numbers("IV", "reserved_memory") == (0, 0, 20_971_520, 18_874_368, 37_748_736)
+
+
+# ----------------------------------------------------------------------- against report.work
+
+
+def test_theory_is_what_we_compute() -> None:
+    layers = [mnist_conv2(batch) for batch in BATCHES]
+    assert numbers("I", "theoretical_flops") == tuple(flops(macs(x)) for x in layers)
+    footprints = tuple(layer_memory(x).parameters_and_output for x in layers)
+    assert numbers("II", "theoretical_memory") == footprints
+    assert numbers("IV", "allocated_memory") == tuple(layer_memory(x).output for x in layers)
+    assert numbers("III", "multiply_add") == tuple(macs(x) for x in layers)
+    assert numbers("III", "add") == tuple(work(x).additions for x in layers)
+
+
+def test_printed_values_are_what_we_compute() -> None:
+    layer, network = mnist_conv2(1), mnist_example()
+    printed = {value.id: value.number for value in SOURCE.values}
+    assert (printed["kernel_height"], printed["kernel_width"]) == layer.kernel
+    assert (printed["stride"], printed["padding"]) == (layer.stride[0], layer.padding[0])
+    assert layer.input_shape == (1, printed["input_channels"], *[printed["input_extent"]] * 2)
+    assert output_shape(layer) == (
+        1, printed["output_channels"], *[printed["output_extent"]] * 2,
+    )  # fmt: skip
+    assert printed["flops_per_image"] == work(layer).flops
+    assert printed["parameters"] == parameter_count(layer)
+    assert printed["activations_per_image"] == elements(layer.output_shape)
+    assert printed["total_parameters"] == sum(map(parameter_count, network))
+    assert printed["trainable_parameters"] == printed["total_parameters"]
+    assert printed["other_parameters"] == 0
+    assert printed["parameter_size"] == round(4 * 1_199_882 / 2**20, 2)
+    parts = printed["input_size"] + printed["pass_size"] + printed["parameter_size"]
+    assert printed["total_size"] == round(parts, 2)
+
+
+def test_the_summary_is_that_of_the_network() -> None:
+    table = SOURCE.table("summary")
+    ours = [x for x in mnist_example() if type(x).__name__ in ("Convolution", "Linear", "Dropout")]
+    assert table.column("parameters") == tuple(parameter_count(x) for x in ours)
+    shapes = [tuple(json.loads(str(cell))[1:]) for cell in table.column("output_shape")]
+    assert shapes == [x.output_shape[1:] for x in ours]
+    # Every layer appears once more with its gradient in «Forward/backward pass size».
+    size = sum(2 * 4 * elements(x.output_shape) for x in ours) / 2**20
+    assert round(size, 2) == SOURCE.value("pass_size").number
+
+
+# ------------------------------------------------------------------------------- the file
+
+
+def test_the_file_reads_back_the_same() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(SOURCE), type=Reported) == SOURCE
+    assert json.loads(msgspec.json.encode(SOURCE)) == json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def test_every_citation_key_has_an_entry() -> None:
+    keys = re.findall(r"^@\w+\{(\w+),$", (DATA / "references.bib").read_text("utf-8"), re.M)
+    assert len(keys) == len(set(keys))
+    for path in (DATA / "reported").glob("*.json"):
+        assert read_reported(path).source in keys
+
+
+def test_the_study_of_the_file_name() -> None:
+    assert (SOURCE.study, SOURCE.source) == ("conv_scaling", "goyal2024conv")
+    assert "V100" in SOURCE.device
+    assert "1.13.0+cu116" in SOURCE.software
+
+
+Document = dict[str, Any]
+
+
+def written(tmp_path: Path, document: object) -> Path:
+    path = tmp_path / "data" / "reported" / "conv_scaling.json"
+    path.parent.mkdir(parents=True)
+    text = document if isinstance(document, str) else json.dumps(document)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_text_and_missing_cells_are_kept(tmp_path: Path) -> None:
+    document = json.loads(FILE.read_text(encoding="utf-8"))
+    document["tables"][6]["rows"][0] = ["Conv2d-1", {"missing": "cut off in the print"}, 320]
+    table = read_reported(written(tmp_path, document)).table("summary")
+    assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
+
+
+def test_decimals_of_the_print_are_kept(tmp_path: Path) -> None:
+    document = json.loads(FILE.read_text(encoding="utf-8"))
+    column = {"key": "memory", "name": "CPU Memory", "unit": "MB", "decimals": 1}
+    rows = [[7.9], [128.0], [{"missing": "not printed"}]]
+    document["tables"] = [document["tables"][0] | {"columns": [column], "rows": rows}]
+    memory = read_reported(written(tmp_path, document)).table("I").column("memory")
+    assert memory == (7.9, 128.0, Unreported(missing="not printed"))
+
+
+def change(*path: Any, to: Any) -> Callable[[Document], None]:
+    def apply(document: Document) -> None:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+
+    return apply
+
+
+def again(name: str) -> Callable[[Document], None]:
+    return lambda document: document[name].append(copy.deepcopy(document[name][0]))
+
+
+FIRST = ("tables", 0)
+FAULTS = {
+    "unknown field": (change("remark", to="x"), "the top level", "unknown field"),
+    "missing field": (lambda d: d.pop("device"), "the top level", "device"),
+    "wrong type": (change("device", to=100), "device", "Expected str"),
+    "empty text": (change("software", to=""), "software", "length >= 1"),
+    "citation key": (change("source", to="Goyal 2024"), "source", "regex"),
+    "another study": (change("study", to="conv_profiling"), "study", "'conv_profiling'"),
+    "table twice": (again("tables"), "tables", "'I' stands twice"),
+    "value twice": (again("values"), "values", "'kernel_height' stands twice"),
+    "column twice": (
+        change(*FIRST, "columns", 1, "key", to="batch"), "tables[0].columns", "'batch'",
+    ),
+    "unit alone": (change(*FIRST, "columns", 1, "decimals", to=None), "columns[1]", "null"),
+    "short row": (change(*FIRST, "rows", 2, to=[64]), "tables[0].rows[2]", "2 cells, found 1"),
+    "text for number": (change(*FIRST, "rows", 0, 1, to="339,738,624"), "rows[0][1]", "'339,7"),
+    "number for text": (change("tables", 6, "rows", 0, 0, to=1), "tables[6].rows[0][0]", "text"),
+    "null cell": (change(*FIRST, "rows", 0, 1, to=None), "tables[0].rows[0][1]", "null"),
+    "bool cell": (change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "bool"),
+    "missing, no reason": (
+        change(*FIRST, "rows", 0, 1, to={"missing": ""}), "rows[0][1].missing", "length",
+    ),
+    "fraction of a count": (change(*FIRST, "rows", 0, 1, to=0.5), "rows[0][1]", "found 0.5"),
+    "more decimals": (change("values", 16, "number", to=0.519), "values[16].number", "0.519"),
+    "place": (change(*FIRST, "place", to=""), "tables[0].place", "length >= 1"),
+    "key of a column": (change(*FIRST, "columns", 0, "key", to="B"), "columns[0].key", "regex"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_file_is_refused_with_place_and_remedy(name: str, tmp_path: Path) -> None:
+    fault, field, found = FAULTS[name]
+    document = json.loads(FILE.read_text(encoding="utf-8"))
+    fault(document)
+    with pytest.raises(RecordError) as caught:
+        read_reported(written(tmp_path, document))
+    message = str(caught.value)
+    assert message.startswith("data/reported/conv_scaling.json: ")
+    assert field in message
+    assert found in message
+    assert message.endswith("mend the file by the source, or restore it with git.")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not valid JSON"),
+        ('{"study": ', "not valid JSON"),
+        ("[]", "the top level: Expected object"),
+        ('{"study": NaN}', "not valid JSON"),
+    ],
+)
+def test_what_is_no_json_object_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=re.escape(words)):
+        read_reported(written(tmp_path, text))
+
+
+def test_a_number_too_large_is_refused(tmp_path: Path) -> None:
+    text = FILE.read_text(encoding="utf-8").replace('"number": 0.52', '"number": 1e999')
+    with pytest.raises(RecordError, match=r"conv_scaling\.json"):
+        read_reported(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"reported/none.json: cannot be read"):
+        read_reported(tmp_path / "data" / "reported" / "none.json")
+
+
+def test_asking_for_what_is_not_there_tells_what_is() -> None:
+    with pytest.raises(StudyError, match=r"no table 'VII'; it has I, II, III, IV, V, VI, summary"):
+        SOURCE.table("VII")
+    with pytest.raises(StudyError, match="no value 'speedup'; it has kernel_height"):
+        SOURCE.value("speedup")
+    with pytest.raises(StudyError, match="Table I of the reported values has no column 'time'"):
+        SOURCE.table("I").column("time")
