@@ -14,8 +14,8 @@ from typing import Final
 class Quantity:
     """A measurable quantity.
 
-    ``unit`` is ``s``, ``B`` or ``1`` (a pure count); ``signed`` says that samples may be negative;
-    ``whole`` that they are integers, the same in every repetition of a case where nothing disturbs it.
+    ``unit`` is ``s``, ``B`` or ``1`` (a count); ``signed`` says that samples may be negative,
+    ``whole`` that they are integers.
     """
 
     unit: str

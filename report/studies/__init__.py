@@ -1,0 +1,27 @@
+"""The studies: one room each, named by one word that every other room uses too."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Final
+
+from report.errors import StudyError
+from report.paper import Findings, Inputs
+
+#: Study → module with a function ``findings(inputs)``, in the order in which they are listed.
+STUDIES: Final[dict[str, str]] = {
+    "conv_scaling": "report.studies.conv_scaling",
+}
+
+
+def find_study(study: str) -> Callable[[Inputs], Findings]:
+    """The function that computes a study; imports only that study's module.
+
+    Raises ``StudyError`` for a name that is no study.
+    """
+    if study not in STUDIES:
+        known = ", ".join(STUDIES)
+        raise StudyError(f"{study}: no such study; the studies are {known}.")
+    compute: Callable[[Inputs], Findings] = importlib.import_module(STUDIES[study]).findings
+    return compute

@@ -1,0 +1,63 @@
+"""From a description to bytes: PDF for print and SVG for the page, the same in every build."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from figures import scaling, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: What can stand in one panel of a figure.
+Panel: TypeAlias = scaling.Scaling
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of a paper: its panels side by side, its width and its height in inches."""
+
+    panels: tuple[Panel, ...]
+    wide: bool = False
+    height: float = 2.3
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The finished figure in both formats."""
+
+    pdf: bytes
+    svg: bytes
+
+
+def render(drawing: Drawing, salt: str) -> Rendered:
+    """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, "svg.hashsalt": salt}
+    # The defaults come first, so that a user's matplotlibrc changes nothing.
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(width, drawing.height), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, panel in zip(
+            figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
+        ):
+            _draw(panel, axes)
+        return Rendered(_saved(figure, "pdf"), _saved(figure, "svg"))
+
+
+def _draw(panel: Panel, axes: Axes) -> None:
+    scaling.draw(panel, axes)
+
+
+def _saved(figure: object, kind: str) -> bytes:
+    stream = io.BytesIO()
+    # Dates would make two builds differ.
+    metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
+    figure.savefig(stream, format=kind, metadata=metadata)  # type: ignore[attr-defined]
+    return stream.getvalue()

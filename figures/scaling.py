@@ -1,0 +1,134 @@
+"""A quantity over an ordered factor: points with intervals, lines of theory, bands of ceilings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Points:
+    """Measured or reported points; ``joined`` only where the factor is ordered and complete.
+
+    ``low`` and ``high`` are the ends of the intervals, empty where there are none.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    series: int = 0
+    hollow: bool = False
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line that was computed, not measured: theory, or a fit."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    look: Literal["theory", "part", "fit"] = "theory"
+    series: int = 0
+
+
+@dataclass(frozen=True)
+class Band:
+    """A horizontal interval over the whole width, such as a measured ceiling."""
+
+    label: str
+    low: float
+    high: float
+    series: int = 0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A finished description of the figure: what is drawn, in the units of its labels."""
+
+    x_label: str
+    y_label: str
+    points: tuple[Points, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    bands: tuple[Band, ...] = ()
+    x_ticks: tuple[float, ...] = ()
+    x_scale: Literal["linear", "log"] = "log"
+    y_scale: Literal["linear", "log"] = "log"
+    y_from_zero: bool = False
+    title: str = ""
+
+
+_DASHES = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
+
+
+def draw(figure: Scaling, axes: Axes) -> None:
+    """Draw ``figure`` on ``axes``."""
+    for band in figure.bands:
+        _draw_band(band, axes)
+    for curve in figure.curves:
+        _draw_curve(curve, axes)
+    for points in figure.points:
+        _draw_points(points, axes)
+    _label(figure, axes)
+
+
+def _draw_band(band: Band, axes: Axes) -> None:
+    colour = style.colour(band.series)
+    axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=band.label)
+    axes.axhline((band.low + band.high) / 2, color=colour, linewidth=0.7)
+
+
+def _draw_curve(curve: Curve, axes: Axes) -> None:
+    colour = style.THEORY if curve.look in ("theory", "part") else style.colour(curve.series)
+    axes.plot(
+        curve.x,
+        curve.y,
+        color=colour,
+        dashes=_DASHES[curve.look],
+        label=curve.label,
+        zorder=1.5,
+    )
+
+
+def _draw_points(points: Points, axes: Axes) -> None:
+    colour = style.colour(points.series)
+    if points.low:
+        below = [y - low for y, low in zip(points.y, points.low, strict=True)]
+        above = [high - y for y, high in zip(points.y, points.high, strict=True)]
+        errors = (below, above)
+    axes.errorbar(
+        points.x,
+        points.y,
+        yerr=errors if points.low else None,
+        color=colour,
+        marker=style.marker(points.series),
+        markerfacecolor="white" if points.hollow else colour,
+        markeredgewidth=0.9,
+        linestyle="-" if points.joined else "none",
+        linewidth=0.8,
+        elinewidth=0.9,
+        capsize=1.6,
+        label=points.label,
+    )
+
+
+def _label(figure: Scaling, axes: Axes) -> None:
+    axes.set_xlabel(figure.x_label)
+    axes.set_ylabel(figure.y_label)
+    if figure.title:
+        axes.set_title(figure.title, loc="left")
+    axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
+    axes.set_yscale(figure.y_scale)
+    if figure.x_ticks:
+        axes.set_xticks(figure.x_ticks, labels=[f"{tick:g}" for tick in figure.x_ticks])
+    if figure.y_from_zero:
+        axes.set_ylim(bottom=0)
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(loc="best", borderaxespad=0.3)

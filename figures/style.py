@@ -1,0 +1,63 @@
+"""How figures look: sizes, type and colours, decided once.
+
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
+colour vision can tell apart; every series also differs in its marker or its line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Width of one column of an IEEE page and of the whole page, in inches.
+COLUMN_INCHES: Final = 3.5
+PAGE_INCHES: Final = 7.16
+
+INK: Final = "#1f2328"
+GRID: Final = "#d9dde2"
+THEORY: Final = "#4d4d4d"
+SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+
+RC: Final[dict[str, object]] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 6.5,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.6,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "figure.dpi": 100,
+    "savefig.facecolor": "white",
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+}
+
+
+def colour(index: int) -> str:
+    """The colour of the series ``index``; the palette is repeated after six."""
+    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
+
+
+def marker(index: int) -> str:
+    """The marker of the series ``index``, repeated after six."""
+    return SERIES_MARKERS[index % len(SERIES_MARKERS)]

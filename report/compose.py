@@ -1,0 +1,82 @@
+"""From the data directory to a paper's source folder, from which every format is rendered.
+
+The folder holds ``<study>.qmd``, ``figures/<name>.pdf`` and ``.svg``, ``tables/<id>.tex`` and
+``.csv``, ``references.bib`` and ``values.json``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from report.errors import RecordError
+from report.gather import gather
+from report.manuscript import write_manuscript
+from report.outputs import write_json
+from report.paper import Findings, Inputs
+from report.render.source import front_matter
+from report.studies import find_study
+from report.tables import to_csv, to_latex
+
+
+def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
+    """Compute ``study`` and write its source folder; returns what it was computed from.
+
+    Raises ``RidgepointError`` for unusable data, a study that cannot be computed, or a template
+    that asks for what does not exist.
+    """
+    inputs = gather(study, data)
+    findings = find_study(study)(inputs)
+    manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings)
+    folder.mkdir(parents=True)
+    (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
+    copy_bibliography(data, folder)
+    _write_tables(findings, folder / "tables")
+    _write_figures(findings, folder / "figures", study)
+    write_json(
+        _values(study, inputs, findings, front_matter(folder / f"{study}.qmd")),
+        folder / "values.json",
+    )
+    return inputs
+
+
+def copy_bibliography(data: Path, folder: Path) -> None:
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if there is none."""
+    try:
+        shutil.copyfile(data / "references.bib", folder / "references.bib")
+    except OSError as error:
+        raise RecordError(
+            f"data/references.bib: cannot be read ({error.strerror}); restore it with git."
+        ) from error
+
+
+def _write_tables(findings: Findings, folder: Path) -> None:
+    folder.mkdir()
+    for table in findings.tables.values():
+        (folder / f"{table.id}.tex").write_text(to_latex(table), encoding="utf-8")
+        (folder / f"{table.id}.csv").write_text(to_csv(table), encoding="utf-8")
+
+
+def _write_figures(findings: Findings, folder: Path, study: str) -> None:
+    from figures.canvas import render
+
+    folder.mkdir()
+    for figure in findings.figures.values():
+        rendered = render(figure.drawing, salt=f"{study}/{figure.id}")
+        (folder / f"{figure.name}.pdf").write_bytes(rendered.pdf)
+        (folder / f"{figure.name}.svg").write_bytes(rendered.svg)
+
+
+def _values(
+    study: str, inputs: Inputs, findings: Findings, front: dict[str, Any]
+) -> dict[str, Any]:
+    content = findings.as_json(study, tuple(item.file for item in inputs.records))
+    return {
+        **content,
+        "title": front["title"],
+        "abstract": " ".join(str(front.get("abstract", "")).split()),
+        "devices": [item.record.environment.label for item in inputs.records],
+        "measured": max((item.record.started[:10] for item in inputs.records), default=None),
+        "reported": inputs.reported_file,
+    }

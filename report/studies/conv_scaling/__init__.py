@@ -1,0 +1,124 @@
+"""conv_scaling: how one convolution grows in work, memory and time with the batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from report.format import markdown
+from report.memory import arithmetic_intensity
+from report.missing import Missing
+from report.paper import Claim, Findings, Inputs
+from report.statistics import LinearFit, linear_fit
+from report.studies.conv_scaling import claims, figures, tables, values
+from report.studies.conv_scaling.measured import Run, runs
+from report.studies.conv_scaling.subject import check_subject, subject
+from report.tables import Column, Table
+
+
+def findings(inputs: Inputs) -> Findings:
+    """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
+    for item in inputs.records:
+        check_subject(item)
+    all_runs = runs(inputs.records)
+    primary = all_runs[0] if all_runs else None
+    found = (
+        *values.theory_values(),
+        *values.network_values(inputs),
+        *values.reported_values(inputs),
+        *values.run_values(primary),
+    )
+    by_id = {value.id: value for value in found}
+    judged = claims.all_claims(inputs, all_runs, by_id)
+    alike = _alike(all_runs)
+    return Findings(
+        values=by_id,
+        tables={t.id: t for t in _tables(inputs, all_runs, alike, judged)},
+        figures={figure.id: figure for figure in figures.all_figures(inputs, all_runs)},
+        claims={claim.id: claim for claim in judged},
+        facts=_facts(inputs, all_runs, alike),
+    )
+
+
+def _tables(
+    inputs: Inputs,
+    all_runs: Sequence[Run],
+    alike: Sequence[Sequence[Run]],
+    judged: Sequence[Claim],
+) -> tuple[Table, ...]:
+    primary = all_runs[0] if all_runs else None
+    return (
+        tables.network(inputs),
+        tables.theory_work(inputs),
+        tables.theory_memory(inputs),
+        tables.setup(inputs, all_runs),
+        tables.reported_memory(inputs),
+        *(tables.measured_memory(group) for group in alike),
+        *(tables.measured_time(run) for run in all_runs),
+        tables.compared_work(inputs),
+        tables.compared_memory(inputs, primary),
+        tables.byte_fits(inputs, all_runs, _reported_memory_fit(inputs)),
+        tables.time_fits(all_runs),
+        _verdicts(judged),
+    )
+
+
+def _verdicts(judged: Sequence[Claim]) -> Table:
+    return Table(
+        "tbl-claims",
+        "Claims and what the numbers say of them.",
+        (Column("Claim"), Column("Verdict"), Column("Because")),
+        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
+        wide=True,
+    )
+
+
+def _reported_memory_fit(inputs: Inputs) -> LinearFit:
+    batches = tables.reported_batches(inputs.reported)
+    allocated = values.numbers(inputs.reported, "IV", "allocated_memory")
+    return linear_fit(batches, allocated, relative=False)
+
+
+def _alike(all_runs: Sequence[Run]) -> tuple[tuple[Run, ...], ...]:
+    """Runs grouped by what their allocator did, so that equal tables are printed once."""
+    groups: dict[tuple[int | Missing, ...], list[Run]] = {}
+    for run in all_runs:
+        sizes = tuple(
+            size
+            for batch in run.batches
+            for size in (run.held(batch), run.peak(batch), run.peak(batch, "forward_backward"))
+        )
+        groups.setdefault(sizes, []).append(run)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _side_of_ridge(run: Run) -> str:
+    """Whether work or traffic limits the layer in theory, at both ends of the batch sizes."""
+    product, copy = run.ceiling("matrix_product"), run.ceiling("copy")
+    if isinstance(product, Missing) or isinstance(copy, Missing) or not run.batches:
+        return "but without both ceilings the side of the ridge is unknown"
+    ridge = product.value / copy.value
+    ends = {arithmetic_intensity(subject(run.batches[i])) > ridge for i in (0, -1)}
+    if ends == {True}:
+        return "above the ridge, so that theory expects arithmetic to be the limit, not traffic"
+    if ends == {False}:
+        return "below the ridge, so that theory expects traffic to be the limit, not arithmetic"
+    return "on both sides of the ridge, so that the limit changes with the batch size"
+
+
+def _facts(
+    inputs: Inputs, all_runs: Sequence[Run], alike: Sequence[Sequence[Run]]
+) -> dict[str, Any]:
+    """Texts and switches for the template; every number is in the values."""
+    return {
+        "measured": any(run.measured_batches("forward") for run in all_runs),
+        "side_of_ridge": _side_of_ridge(all_runs[0]) if all_runs else "",
+        "primary": markdown(all_runs[0].label) if all_runs else "",
+        "devices": [markdown(run.label) for run in all_runs],
+        "memory_tables": [f"tbl-memory-{group[0].key}" for group in alike],
+        "time_tables": [f"tbl-time-{run.key}" for run in all_runs],
+        "reported_device": markdown(inputs.reported.device),
+        "reported_software": markdown(inputs.reported.software),
+        "edited": [item.file for item in inputs.records if not item.untouched],
+        "files": [item.file for item in inputs.records],
+    }

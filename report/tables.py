@@ -1,0 +1,213 @@
+"""The table: one frozen object that every output prints.
+
+Cells hold raw numbers; a column knows its unit and the unit in which it is shown.  A missing cell
+carries its reason, prints as a dash and becomes a note below the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from report.format import (
+    MISSING,
+    Number,
+    Scale,
+    escape,
+    interval_text,
+    number_text,
+    scale_to,
+)
+from report.missing import Missing
+from report.statistics import Estimate
+
+Cell: TypeAlias = Number | Estimate | Missing | str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, the unit of its raw numbers (``1`` for counts, empty for text).
+
+    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``.
+    """
+
+    name: str
+    unit: str = ""
+    shown: str | None = None
+
+    @property
+    def scale(self) -> Scale:
+        """How raw numbers become printed ones."""
+        return scale_to(self.shown, self.unit) if self.shown else Scale(1.0, self.unit)
+
+    @property
+    def heading(self) -> str:
+        """Name and unit, as printed."""
+        unit = self.scale.unit
+        return self.name if unit in ("", "1") else f"{self.name} ({unit})"
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column holds numbers, which are set flush right."""
+        return self.unit != ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A numbered table of a paper; ``id`` starts with ``tbl-``, every row has a cell a column."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    wide: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.id.startswith("tbl-"):
+            raise ValueError(f"table {self.id}: the id of a table starts with tbl-")
+        for number, row in enumerate(self.rows, start=1):
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"table {self.id}: row {number} has {len(row)} cells for "
+                    f"{len(self.columns)} columns"
+                )
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of missing cells, each once, in the order of their marks a, b, c …"""
+        found = (cell.reason for row in self.rows for cell in row if isinstance(cell, Missing))
+        return tuple(dict.fromkeys(found))
+
+    def cell_text(self, cell: Cell, column: Column) -> str:
+        """A cell as plain text, without the mark of a missing one."""
+        if isinstance(cell, Missing):
+            return MISSING
+        if isinstance(cell, str):
+            return cell
+        text = number_text(cell, column.scale)
+        if isinstance(cell, Estimate) and cell.low != cell.high:
+            return f"{text} {interval_text(cell, column.scale)}"
+        return text
+
+    def mark(self, cell: Cell) -> str:
+        """The letter that leads from a missing cell to its note, else nothing."""
+        return _letter(self.reasons.index(cell.reason)) if isinstance(cell, Missing) else ""
+
+    def note_texts(self) -> tuple[tuple[str, str], ...]:
+        """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
+        own = tuple(("", note) for note in self.notes)
+        missing = tuple((_letter(i), reason) for i, reason in enumerate(self.reasons))
+        return own + missing
+
+    def as_json(self) -> dict[str, Any]:
+        """Columns and rows of raw numbers; an interval takes two columns of its own."""
+        with_interval = [
+            any(isinstance(row[i], Estimate) for row in self.rows) for i in range(len(self.columns))
+        ]
+        columns: list[dict[str, str]] = []
+        for column, expand in zip(self.columns, with_interval, strict=True):
+            names = [column.name]
+            if expand:
+                names += [f"{column.name}, low", f"{column.name}, high"]
+            columns += [{"name": name, "unit": column.unit} for name in names]
+        rows = [
+            [
+                number
+                for cell, expand in zip(row, with_interval, strict=True)
+                for number in _raw(cell, expand)
+            ]
+            for row in self.rows
+        ]
+        return {
+            "caption": self.caption,
+            "columns": columns,
+            "rows": rows,
+            "notes": [text for _, text in self.note_texts()],
+            "sources": list(self.sources),
+        }
+
+
+def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
+    if isinstance(cell, Estimate):
+        return [cell.value, cell.low, cell.high]
+    raw = None if isinstance(cell, Missing) else cell
+    return [raw, None, None] if expand else [raw]
+
+
+def _letter(index: int) -> str:
+    return "abcdefghijklmnopqrstuvwxyz"[index]
+
+
+def to_markdown(table: Table) -> str:
+    """The table as a Quarto cross-reference div holding a pipe table, notes and caption."""
+
+    def cell(value: Cell, column: Column) -> str:
+        text = escape(table.cell_text(value, column), "markdown")
+        mark = table.mark(value)
+        return f"{text}^{mark}^" if mark else text
+
+    lines = [_pipe([escape(column.heading, "markdown") for column in table.columns])]
+    lines.append(_pipe(["---:" if column.numeric else ":---" for column in table.columns]))
+    for row in table.rows:
+        cells = [cell(value, column) for value, column in zip(row, table.columns, strict=True)]
+        lines.append(_pipe(cells))
+    notes = [
+        (f"^{mark}^ " if mark else "") + escape(text, "markdown")
+        for mark, text in table.note_texts()
+    ]
+    block = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}", *lines, ""]
+    if notes:
+        block += ["::: {.table-notes}", " ".join(notes), ":::", ""]
+    return "\n".join([*block, table.caption, ":::"])
+
+
+def _pipe(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def to_latex(table: Table) -> str:
+    """The table's body as a ``tabular`` with booktabs rules, by PyLaTeX from escaped cells."""
+    from pylatex import NoEscape, Tabular
+
+    def cell(value: Cell, column: Column) -> NoEscape:
+        text = escape(table.cell_text(value, column), "latex")
+        mark = table.mark(value)
+        return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)
+
+    spec = "".join("r" if column.numeric else "l" for column in table.columns)
+    tabular = Tabular(f"@{{}}{spec}@{{}}", width=len(table.columns), booktabs=True)
+    tabular.add_row([NoEscape(_stacked(column)) for column in table.columns])
+    tabular.add_hline()
+    for row in table.rows:
+        tabular.add_row([cell(v, c) for v, c in zip(row, table.columns, strict=True)])
+    text: str = tabular.dumps()
+    return text + "\n"
+
+
+def _stacked(column: Column) -> str:
+    """A heading with its unit on a second line, so that narrow columns stay narrow."""
+    name = escape(column.name, "latex")
+    unit = column.scale.unit
+    if unit in ("", "1"):
+        return name
+    side = "r" if column.numeric else "l"
+    return (
+        rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{name}\\({escape(unit, 'latex')})\end{{tabular}}"
+    )
+
+
+def to_csv(table: Table) -> str:
+    """The raw numbers, for a reader who wants to compute with them."""
+    import csv
+    import io
+
+    data = table.as_json()
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]
+    )
+    writer.writerows(data["rows"])
+    return stream.getvalue()
