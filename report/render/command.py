@@ -36,7 +36,7 @@ class Finished:
 def fixed_environment() -> dict[str, str]:
     """The environment variables of every program that renders."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return kept | _FIXED
+    return {**kept, **_FIXED}
 
 
 def run(
@@ -44,8 +44,9 @@ def run(
     folder: Path,
     limit_s: float,
     environment: Mapping[str, str] | None = None,
+    stdin: str = "",
 ) -> Finished:
-    """Run ``command`` in ``folder``.
+    """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
     A program that is not done after ``limit_s`` seconds is ended together with the programs that
     it started.  Raises ``RenderError`` then, and if it cannot be started; its exit status is the
@@ -57,7 +58,7 @@ def run(
             [str(part) for part in command],
             cwd=folder,
             env=fixed_environment() if environment is None else dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -65,7 +66,7 @@ def run(
     except OSError as error:
         raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error
     try:
-        stdout, stderr = process.communicate(timeout=limit_s)
+        stdout, stderr = process.communicate(stdin.encode("utf-8"), timeout=limit_s)
     except BaseException as error:
         _end(process)
         if isinstance(error, subprocess.TimeoutExpired):

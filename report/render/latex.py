@@ -25,6 +25,7 @@ _NEEDED: Final = {
     "amssymb.sty": "texlive-latex-base",
     "siunitx.sty": "texlive-science",
     "ptmr8t.tfm": "texlive-fonts-recommended",
+    "pcrr8t.tfm": "texlive-fonts-recommended",
 }
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
 _TIME_LIMIT_S: Final = 120.0

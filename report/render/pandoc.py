@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +72,15 @@ def convert(
     if finished.code != 0:
         raise RenderError(_explain(source, finished))
     return finished.stdout
+
+
+def plain_text(markdown: str) -> str:
+    """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
+    command = [str(pandoc_path()), "--from=markdown", "--to=plain", "--wrap=none"]
+    finished = run(command, Path(tempfile.gettempdir()), _TIME_LIMIT_S, stdin=markdown)
+    if finished.code != 0:
+        raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
+    return " ".join(finished.stdout.split())
 
 
 def _explain(source: Source, finished: Finished) -> str:

@@ -127,9 +127,15 @@ end
 function latex.cite(cite)
   cited = true
   local inlines, keys = pandoc.Inlines({}), {}
+  local function add(command)
+    if #inlines > 0 and inlines[#inlines].t ~= "Space" then
+      inlines:extend({ pandoc.Str(","), pandoc.Space() })
+    end
+    inlines:insert(tex(command))
+  end
   local function flush()
     if #keys > 0 then
-      inlines:insert(tex("\\cite{" .. table.concat(keys, ",") .. "}"))
+      add("\\cite{" .. table.concat(keys, ",") .. "}")
       keys = {}
     end
   end
@@ -142,7 +148,7 @@ function latex.cite(cite)
     if #item.suffix > 0 then
       flush()
       local note = pandoc.utils.stringify(item.suffix):gsub("^[%s,]+", "")
-      inlines:insert(tex("\\cite[" .. escape(note) .. "]{" .. item.id .. "}"))
+      add("\\cite[" .. escape(note) .. "]{" .. item.id .. "}")
     else
       keys[#keys + 1] = item.id
     end

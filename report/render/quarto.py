@@ -1,0 +1,222 @@
+"""A Quarto website of all papers, and its rendering where the ``quarto`` command is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+import yaml
+
+from report.errors import RenderError
+from report.render.command import Finished, run
+from report.render.pandoc import TEMPLATES
+from report.render.site import LEAD, TITLE, Entry, describe
+from report.render.source import Source, read_source
+
+#: The first version with one model for all cross references, which the papers rely on.
+MINIMUM_VERSION: Final = (1, 4)
+
+#: The formats that the project declares.
+FORMATS: Final = ("html", "pdf")
+
+_TIME_LIMIT_S: Final = 600.0
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_COPIED: Final = ("figures", "tables")
+
+_PDF_CLASSES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ieee": {"documentclass": "IEEEtran", "classoption": ["conference"]},
+    "report": {"documentclass": "scrartcl", "classoption": ["titlepage"], "toc": True},
+    "article": {"documentclass": "scrartcl"},
+}
+
+
+def write_project(sources: Mapping[str, Path], target: Path) -> Path:
+    """Write the Quarto project of the papers ``study -> source folder`` into ``target``.
+
+    ``quarto render`` in that folder makes the site and the PDFs.  Returns the path of its
+    ``_quarto.yml``; raises ``RenderError``.
+    """
+    papers = [read_source(folder, study) for study, folder in sources.items()]
+    entries = [describe(paper.folder, paper.study, page=_page(paper)) for paper in papers]
+    for paper in papers:
+        _write_paper(paper, target / paper.study)
+    _write_extension(target / "_extensions" / "ridgepoint")
+    for origin in ("numeric.csl", "quarto/ridgepoint.tex"):
+        shutil.copyfile(TEMPLATES / origin, target / Path(origin).name)
+    _write(target / "index.qmd", _index(entries))
+    return _write(target / "_quarto.yml", _yaml(project_config(entries)))
+
+
+def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
+    """The content of ``_quarto.yml``."""
+    return {
+        "project": {
+            "type": "website",
+            "output-dir": "_site",
+            "render": ["index.qmd", *(entry.page for entry in entries)],
+        },
+        "website": {
+            "title": TITLE,
+            "page-navigation": True,
+            "navbar": {"left": [{"href": "index.qmd", "text": "All studies"}]},
+            "sidebar": {
+                "style": "floating",
+                "contents": [{"href": entry.page, "text": entry.title} for entry in entries],
+            },
+        },
+        "filters": ["ridgepoint"],
+        "csl": "numeric.csl",
+        "link-citations": True,
+        "execute": {"enabled": False},
+        "format": {"html": _html_options()},
+    }
+
+
+def paper_config(style: str) -> dict[str, Any]:
+    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style."""
+    return {
+        "format": {
+            "html": _html_options(),
+            "pdf": {
+                "default-image-extension": "pdf",
+                "include-in-header": "../ridgepoint.tex",
+                "keep-tex": True,
+                **_PDF_CLASSES[style],
+            },
+        }
+    }
+
+
+def _html_options() -> dict[str, Any]:
+    return {
+        "default-image-extension": "svg",
+        "html-math-method": "mathml",
+        "theme": {"light": "cosmo", "dark": "darkly"},
+        "toc": True,
+    }
+
+
+def _page(paper: Source) -> str:
+    return f"{paper.study}/{paper.study}.qmd"
+
+
+def _write_paper(paper: Source, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (paper.document.name, "references.bib"):
+        if (paper.folder / name).is_file():
+            shutil.copyfile(paper.folder / name, folder / name)
+    for name in _COPIED:
+        if (paper.folder / name).is_dir():
+            shutil.copytree(paper.folder / name, folder / name, dirs_exist_ok=True)
+    _write(folder / "_metadata.yml", _yaml(paper_config(paper.style)))
+
+
+def _write_extension(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("quarto/_extension.yml", "quarto/ridgepoint.lua", "filter/tabular.lua"):
+        shutil.copyfile(TEMPLATES / name, folder / Path(name).name)
+
+
+def _index(entries: Sequence[Entry]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES / "quarto"),
+        autoescape=False,  # the output is markdown
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template("index.qmd.j2")
+    return template.render(papers=entries, title=TITLE, lead=LEAD)
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8", newline="\n")
+    return path
+
+
+def find_quarto() -> Path:
+    """The ``quarto`` command: ``QUARTO_PATH``, else the one on the PATH.
+
+    Raises ``RenderError`` if there is none, or one older than ``MINIMUM_VERSION``.
+    """
+    named = os.environ.get("QUARTO_PATH")
+    found = shutil.which(named) if named else shutil.which("quarto")
+    if found is None:
+        where = f"QUARTO_PATH={named}" if named else "the PATH"
+        raise RenderError(
+            f"quarto: not found by {where}; run 'pip install quarto-cli' or set QUARTO_PATH to "
+            "the command."
+        )
+    path = Path(found)
+    _check_version(path)
+    return path
+
+
+def _check_version(path: Path) -> None:
+    finished = run([path, "--version"], path.parent, 60.0, environment=_environment())
+    version = finished.stdout.strip()
+    match = re.match(r"(\d+)\.(\d+)", version)
+    needed = ".".join(str(part) for part in MINIMUM_VERSION)
+    if match is None:
+        raise RenderError(
+            f"{path}: --version said {version!r}, no number; install quarto {needed}."
+        )
+    if (int(match[1]), int(match[2])) < MINIMUM_VERSION:
+        raise RenderError(
+            f"{path}: found quarto {version}, which is too old; install {needed} or newer "
+            "('pip install -U quarto-cli')."
+        )
+
+
+def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
+    """Run ``quarto render`` on a project that ``write_project`` made.
+
+    Returns the outputs as ``collect`` does.  Raises ``RenderError`` with Quarto's own words, which
+    name the document and the line.
+    """
+    unknown = sorted(set(formats) - set(FORMATS))
+    if unknown or not formats:
+        raise RenderError(
+            f"quarto: {', '.join(unknown) or 'no format'} asked for; use {' or '.join(FORMATS)}."
+        )
+    command: list[str | Path] = [find_quarto(), "render", str(project.resolve())]
+    if set(formats) != set(FORMATS):
+        command += ["--to", formats[0]]
+    finished = run(command, project, _TIME_LIMIT_S, environment=_environment())
+    if finished.code != 0:
+        raise RenderError(f"{project}: quarto render failed: {_own_words(finished)}")
+    return collect(project)
+
+
+def collect(project: Path) -> dict[str, Path]:
+    """What Quarto made: path relative to its output folder -> file, pages and PDFs in order."""
+    site = project / "_site"
+    made = sorted(path for path in site.rglob("*") if path.suffix in (".html", ".pdf"))
+    return {
+        path.relative_to(site).as_posix(): path
+        for path in made
+        if "site_libs" not in path.parts and "figures" not in path.parts
+    }
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", "TZ": "UTC", "SOURCE_DATE_EPOCH": "0"}
+
+
+def _own_words(finished: Finished) -> str:
+    """Quarto's output from its first error on, or its last lines."""
+    lines = _ANSI.sub("", finished.stderr or finished.stdout).strip().split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith(("ERROR", "FATAL", "Error")):
+            return "\n".join(lines[number : number + 12])
+    return "\n".join(lines[-6:])

@@ -1,0 +1,84 @@
+--- What Quarto itself does not do for a ridgepoint paper in LaTeX: tables as booktabs `tabular`
+--- instead of `longtable`, which two-column classes refuse; wide floats over both columns; and, in
+--- every print format, values as plain text, since the list they link to is on the page only.
+
+local tabular = dofile(quarto.utils.resolve_path("tabular.lua"))
+
+local two_columns = false
+
+local function print_format()
+  return not quarto.doc.is_format("html")
+end
+
+local function raw_tabular(id, tbl)
+  local path = id and tabular.file(id)
+  if path then
+    local stream = assert(io.open(path, "r"))
+    local text = stream:read("a")
+    stream:close()
+    return pandoc.Plain({ pandoc.RawInline("latex", text) })
+  end
+  return pandoc.Plain(tabular.build(tbl))
+end
+
+--- A table that is wider than its column is made smaller, as in the project's own LaTeX.
+local function fitted(id, tbl)
+  return pandoc.Blocks({
+    pandoc.RawBlock("latex", "\\begin{ridgepointtable}"),
+    raw_tabular(id, tbl),
+    pandoc.RawBlock("latex", "\\end{ridgepointtable}"),
+  })
+end
+
+local function has_wide(float)
+  local wide = float.classes:includes("wide")
+  pandoc.Blocks(float.content):walk({
+    Image = function(image)
+      wide = wide or image.classes:includes("wide")
+    end,
+  })
+  return wide
+end
+
+local function float_target(float)
+  if not quarto.doc.is_format("latex") then
+    return nil
+  end
+  if two_columns and has_wide(float) then
+    float.attributes["fig-env"] = float.type == "Table" and "table*" or "figure*"
+  end
+  if float.type == "Table" then
+    float.content = pandoc.Blocks(float.content):walk({
+      Table = function(tbl)
+        return fitted(float.identifier, tbl)
+      end,
+    })
+  end
+  return float
+end
+
+local function bare_table(tbl)
+  if two_columns and quarto.doc.is_format("latex") then
+    local blocks = pandoc.Blocks({ pandoc.RawBlock("latex", "\\begin{center}") })
+    blocks:extend(fitted(nil, tbl))
+    blocks:insert(pandoc.RawBlock("latex", "\\end{center}"))
+    return blocks
+  end
+end
+
+local function read_style(meta)
+  two_columns = pandoc.utils.stringify(meta["print-style"] or "") == "ieee"
+end
+
+local function value(link)
+  if link.classes:includes("value") and print_format() then
+    return link.content
+  end
+end
+
+-- One pass after the other: the style is known first, and tables in floats are done before the rest.
+return {
+  { Meta = read_style },
+  { FloatRefTarget = float_target },
+  { Table = bare_table, Link = value },
+}
