@@ -60,19 +60,22 @@ def _recorder(name: str, found: list[Layer]) -> Callable[..., None]:
 
 
 def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch.Tensor) -> Layer:
-    common: Common = {
+    for kind, convert in _CONVERTERS:
+        if isinstance(module, kind):
+            return convert(module, _common(name, source, output))
+    raise MeasurementError(
+        f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
+        "add it to report/layers.py and experiments/harness/capture.py."
+    )
+
+
+def _common(name: str, source: torch.Tensor, output: torch.Tensor) -> Common:
+    return {
         "name": name,
         "input_shape": tuple(source.shape),
         "output_shape": tuple(output.shape),
         "dtype": str(output.dtype).removeprefix("torch."),
     }
-    for kind, convert in _CONVERTERS:
-        if isinstance(module, kind):
-            return convert(module, common)
-    raise MeasurementError(
-        f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
-        "add it to report/layers.py and experiments/harness/capture.py."
-    )
 
 
 def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:

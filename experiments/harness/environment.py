@@ -7,7 +7,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
-import psutil  # type: ignore[import-untyped]
 
 from experiments.harness import machine, memory
 from experiments.harness.study import Device
@@ -22,6 +21,8 @@ _NO_LOAD = "the system keeps no load average"
 
 def gather(torch: types.ModuleType, device: Device, threads: int) -> Environment:
     """The machine and the software now; ``load_after`` is added by ``closed``."""
+    import psutil  # type: ignore[import-untyped]
+
     cpu, missing = machine.cpu()
     gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
     load = machine.load()

@@ -11,7 +11,6 @@ free.  On CUDA the caching allocator's statistics are read around a call after a
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -180,7 +179,6 @@ def call_once(workload: Workload) -> None:
 
 def _resident_once(workload: Workload) -> tuple[int, int]:
     workload.reset()
-    gc.collect()
     _trim()
     _CLEAR_REFS.write_text("5")  # sets the high-water mark to the present size
     before = _status_bytes("VmRSS")
@@ -226,7 +224,6 @@ def _cuda_once(workload: Workload) -> dict[str, int]:
     import torch
 
     workload.reset()
-    gc.collect()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()

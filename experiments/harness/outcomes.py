@@ -12,7 +12,7 @@ _NO_MEMORY = re.compile(
     r"could not create a memory|bad_alloc",
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:[KMGT]?i?B|bytes))", re.IGNORECASE)
+_ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
 
 
 def outcome_of(error: Exception) -> tuple[Status, str]:

@@ -88,7 +88,7 @@ def _plan(
 
 
 FULL: Final = _plan("full", minimum=30, maximum=200, budget=5.0, size="large")
-QUICK: Final = _plan("quick", minimum=10, maximum=50, budget=0.5, size="small")
+QUICK: Final = _plan("quick", minimum=10, maximum=30, budget=0.3, size="small")
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def first_and_repeated(
     for _ in range(protocol.warmup_calls):
         workload.reset()
         clock(workload)
-    durations = repeated(workload, protocol, clock)
+    with collector_off():
+        durations = repeated(workload, protocol, clock)
     series = [
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
         Series(quantity="time", unit="s", samples=tuple(d.wall for d in durations)),
@@ -111,12 +112,11 @@ def repeated(
     """Samples until the budget is spent, never fewer than the minimum, never over the maximum."""
     durations: list[Duration] = []
     deadline = now() + protocol.case_budget_s
-    with collector_off():
-        while len(durations) < protocol.minimum_samples or (
-            len(durations) < protocol.maximum_samples and now() < deadline
-        ):
-            workload.reset()
-            durations.append(clock(workload))
+    while len(durations) < protocol.minimum_samples or (
+        len(durations) < protocol.maximum_samples and now() < deadline
+    ):
+        workload.reset()
+        durations.append(clock(workload))
     return tuple(durations)
 
 

@@ -1,0 +1,154 @@
+"""Layers as hooks see them, against parameters and shapes that torch itself reports."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from experiments import conv_scaling  # noqa: E402
+from experiments.harness.capture import layers_of  # noqa: E402
+from experiments.networks.blocks import Add  # noqa: E402
+from experiments.networks.mnist import mnist_cnn, second_convolution  # noqa: E402
+from report.errors import MeasurementError  # noqa: E402
+from report.layers import (  # noqa: E402
+    Activation,
+    Addition,
+    BatchNorm,
+    Convolution,
+    Layer,
+    Linear,
+    Pooling,
+)
+
+
+def parameters(layer: Layer) -> int:
+    """Written here again, apart from report.work."""
+    match layer:
+        case Convolution():
+            weights = layer.output_shape[1] * layer.input_shape[1] // layer.groups
+            return weights * prod(layer.kernel) + layer.bias * layer.output_shape[1]
+        case Linear():
+            return (layer.input_shape[-1] + layer.bias) * layer.output_shape[-1]
+        case BatchNorm():
+            return 2 * layer.affine * layer.input_shape[1]
+    return 0
+
+
+def test_the_mnist_cnn() -> None:
+    network = mnist_cnn().eval()
+    layers = layers_of(network, torch.zeros(2, 1, 28, 28))
+    assert sum(map(parameters, layers)) == 1_199_882
+    assert sum(p.numel() for p in network.parameters()) == 1_199_882
+    assert [layer.name for layer in layers] == [name for name, _ in network.named_children()]
+    shapes = [layer.output_shape for layer in layers]
+    assert shapes[2] == (2, 64, 24, 24)
+    assert shapes[4] == (2, 64, 12, 12)
+    assert shapes[-1] == (2, 10)
+    for before, after in pairwise(layers):
+        assert before.output_shape == after.input_shape
+    macs = sum(
+        prod(layer.output_shape) // 2 * prod(layer.kernel) * layer.input_shape[1]
+        if isinstance(layer, Convolution)
+        else prod(layer.output_shape) // 2 * layer.input_shape[-1]
+        for layer in layers
+        if isinstance(layer, Convolution | Linear)
+    )
+    assert macs == 11_992_448
+
+
+def test_the_network_computes_what_the_example_computes() -> None:
+    """The functional form of PyTorch's example, with the same weights."""
+    network: Any = mnist_cnn().eval()
+    image = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+    f = nn.functional
+    x = f.relu(network.conv2(f.relu(network.conv1(image))))
+    x = torch.flatten(f.max_pool2d(x, 2), 1)
+    expected = f.log_softmax(network.fc2(f.relu(network.fc1(x))), dim=1)
+    assert torch.equal(network(image), expected)
+
+
+@pytest.mark.parametrize("batch", [1, 1024, 10**9])
+def test_a_case_has_its_layers_whatever_fits_in_memory(batch: int) -> None:
+    (layer,) = conv_scaling.layers({"subject": "layer", "batch": batch, "pass": "forward"})
+    assert layer == Convolution(
+        name="conv2",
+        input_shape=(batch, 32, 26, 26),
+        output_shape=(batch, 64, 24, 24),
+        dtype="float32",
+        kernel=(3, 3),
+        stride=(1, 1),
+        padding=(0, 0),
+        dilation=(1, 1),
+        groups=1,
+        bias=True,
+        transposed=False,
+    )
+
+
+def test_the_layer_of_the_study_is_that_of_the_network() -> None:
+    network = conv_scaling.layers({"subject": "network", "batch": 1, "pass": "forward"})
+    layer = conv_scaling.layers({"subject": "layer", "batch": 1, "pass": "forward"})
+    assert network[2] == layer[0]
+
+
+class Residual(nn.Module):
+    """A block as in a ResNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 8, 3, stride=2, padding="valid", groups=2, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.short = nn.Conv2d(4, 8, (1, 1), stride=2)
+        self.crop = nn.AvgPool2d(2, stride=1)
+        self.add = Add()
+        self.relu = nn.ReLU6(inplace=True)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.nothing = nn.Identity()
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(self.conv(x))
+        return self.pool(self.nothing(self.relu(self.add(y, self.crop(self.short(x))))))
+
+
+def test_a_residual_block() -> None:
+    block = Residual()
+    layers = layers_of(block, torch.zeros(2, 4, 10, 10))
+    names = ["conv", "norm", "short", "crop", "add", "relu", "pool"]
+    assert [layer.name for layer in layers] == names
+    by_name = dict(zip(names, layers, strict=True))
+    assert isinstance(by_name["add"], Addition)
+    assert by_name["add"].output_shape == (2, 8, 4, 4)
+    assert isinstance(by_name["relu"], Activation) and by_name["relu"].function == "relu6"
+    pool = by_name["pool"]
+    assert isinstance(pool, Pooling) and (pool.kernel, pool.mode) == ((4, 4), "average")
+    assert sum(map(parameters, layers)) == sum(p.numel() for p in block.parameters())
+
+
+def test_hooks_are_gone_afterwards_also_after_an_error() -> None:
+    module = second_convolution()
+    layers_of(module, torch.zeros(1, 32, 26, 26))
+    with pytest.raises(RuntimeError):
+        layers_of(module, torch.zeros(1, 5, 26, 26))
+    assert not module._forward_hooks
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize(
+    ("module", "shape", "said"),
+    [
+        (nn.LSTM(4, 4), (2, 3, 4), r"LSTM is not a layer that ridgepoint describes"),
+        (nn.AdaptiveAvgPool2d(3), (1, 1, 10, 10), r"from 10x10 to 3x3 has windows of different"),
+        (nn.Conv2d(1, 1, 2, padding="same"), (1, 1, 4, 4), r"padding='same' with an even kernel"),
+    ],
+)
+def test_what_cannot_be_described_is_refused(
+    module: nn.Module, shape: tuple[int, ...], said: str
+) -> None:
+    with pytest.raises(MeasurementError, match=said):
+        layers_of(module, torch.zeros(shape))

@@ -1,0 +1,123 @@
+"""The command line: what it refuses and how; nothing is measured here but the tiny study."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import make_environment, make_header
+
+from experiments.__main__ import main
+from experiments.harness.run import Request, command_of, differences
+from experiments.harness.study import Study
+from report.store import read_study
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "conv"], "There is no study 'conv'; possible are conv_scaling."),
+        (["run", "conv_scaling", "--set", "size=1"], "possible are subject, batch, pass."),
+        (["run", "conv_scaling", "--set", "pass=up"], "possible are forward, forward_backward."),
+        (["run", "conv_scaling", "--set", "batch=x"], "possible are whole numbers from 1 on."),
+        (["run", "conv_scaling", "--threads", "0"], "possible are 1 to "),
+        (["run", "conv_scaling", "--threads", "x"], "invalid int value: 'x'"),
+        (["run", "conv_scaling", "--device", "tpu"], "choose from"),
+        (["run", "conv_scaling", "--budget", "-1"], "not a number of seconds above 0"),
+        (["run", "conv_scaling", "--budget", "nan"], "not a number of seconds above 0"),
+        (["run"], "The following arguments are required: study"),
+        (["runn"], "choose from"),
+        ([], "The following arguments are required"),
+    ],
+)
+def test_usage_errors_exit_2_with_one_sentence(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([*words, "--data", str(tmp_path / "data")] if len(words) > 1 else words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_no_cuda_exits_1_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    data = tmp_path / "data"
+    assert main(["run", "conv_scaling", "--device", "cuda", "--data", str(data)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not data.exists()
+
+
+def test_no_torch_exits_1_and_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    words = ["run", "conv_scaling", "--data", str(tmp_path)]
+    assert main(words) == 1
+    plain = capsys.readouterr().err
+    assert plain.count("\n") == 1 and "pip install" in plain
+    assert main([*words, "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_resume_without_a_run_to_continue(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study
+) -> None:
+    pytest.importorskip("torch")
+    assert main(["run", "tiny", "--resume", "--data", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "tiny has no unfinished run on" in err and err.count("\n") == 1
+
+
+def test_a_whole_run_of_the_tiny_study(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    tiny: Study,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "tiny", "--set", "size=2,9", "--threads", "1"]) == 0
+    out, err = capsys.readouterr()
+    (stored,) = read_study("tiny", tmp_path / "data")
+    assert out.splitlines()[-1] == f"Record: data/{stored.file}"
+    assert "500 ms" in out
+    assert "[2/2] size=9: 500 ms (3 samples)" in err
+    assert stored.untouched
+    assert stored.record.command == (
+        *("python", "-m", "experiments", "run", "tiny", "--device", "cpu", "--threads", "1"),
+        *("--set", "size=2,9"),
+    )
+    assert stored.record.protocol.plan == "custom"
+    assert stored.record.environment.missing["ceilings.before"] == "the study asks for no ceilings"
+    assert not list((tmp_path / "data" / "tiny").glob(".*"))
+
+
+def test_the_recorded_command_names_nothing_of_the_machine() -> None:
+    request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
+    words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
+    assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
+
+
+def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
+    then = make_header(tiny)
+    assert differences(then, then) == ()
+    later = make_header(tiny, started="2026-11-21T10:00:00Z", command=("other",))
+    assert differences(then, later) == ()
+    loaded = make_header(tiny, environment=make_environment(load_before=9.0))
+    assert differences(then, loaded) == ()
+    changed: dict[str, dict[str, object]] = {
+        "the plan (full, now quick)": {"protocol": tiny.quick.protocol},
+        "the cases (6, now 1, or other factors)": {"cases": ({"size": 1},)},
+        "the measuring code": {"code": msgspec.structs.replace(then.code, measuring_code="1" * 64)},
+        "the environment (python)": {"environment": make_environment(python="3.12.1")},
+    }
+    for words, change in changed.items():
+        assert differences(then, make_header(tiny, **change)) == (words,)

@@ -1,0 +1,85 @@
+"""Real signals to a real process: what is finished is kept, and --resume measures the rest."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import Driver
+
+from report.store import read_study
+
+LIMIT_S = 60
+
+
+def stopped_at(driver: Driver, size: str, number: int, *words: str) -> tuple[int, str]:
+    """Run until the case ``size`` is being measured, send a signal; exit code and messages."""
+    already = len(driver.measured())
+    process = driver.start(*words, hold=size)
+    deadline = time.monotonic() + LIMIT_S
+    while size not in driver.measured()[already:]:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the case was never reached"
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, messages = process.communicate(timeout=LIMIT_S)
+    return process.returncode, messages
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, messages = process.communicate(timeout=LIMIT_S)
+    return process.returncode, out + messages
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_and_resumed(driver: Driver, number: int, code: int) -> None:
+    returned, messages = stopped_at(driver, "3", number)
+    assert returned == code
+    assert "Traceback" not in messages
+    assert "2 of 6 cases are kept; continue with: python -m experiments run tiny" in messages
+    assert messages.rstrip().endswith("--resume")
+    assert read_study("tiny", driver.data) == ()
+    assert len(driver.journals()) == 1
+    returned, messages = finished(driver.start("--resume"))
+    assert returned == 0, messages
+    (stored,) = read_study("tiny", driver.data)
+    assert stored.untouched
+    assert [case.factors["size"] for case in stored.record.cases] == [1, 2, 3, 4, 5, 6]
+    assert {case.status for case in stored.record.cases} == {"ok"}
+    assert "--resume" not in stored.record.command
+    assert driver.measured() == ["1", "2", "3", "3", "4", "5", "6"]
+    assert driver.journals() == []
+
+
+def test_stopped_before_a_case_is_finished_nothing_is_left(driver: Driver) -> None:
+    returned, messages = stopped_at(driver, "1", signal.SIGINT)
+    assert returned == 130
+    assert "nothing is kept" in messages
+    assert driver.journals() == []
+
+
+def test_killed_twice_in_one_case_that_case_is_given_up(driver: Driver) -> None:
+    assert stopped_at(driver, "2", signal.SIGKILL)[0] == -signal.SIGKILL
+    (journal,) = driver.journals()
+    with journal.open("ab") as stream:
+        stream.write(b'{"kind":"fin')  # as if it had been cut off while writing
+    assert stopped_at(driver, "2", signal.SIGKILL, "--resume")[0] == -signal.SIGKILL
+    returned, messages = finished(driver.start("--resume"))
+    assert returned == 0, messages
+    (stored,) = read_study("tiny", driver.data)
+    assert [case.status for case in stored.record.cases] == ["ok", "failed", *["ok"] * 4]
+    assert "killed twice" in str(stored.record.cases[1].reason)
+    assert driver.measured() == ["1", "2", "2", "3", "4", "5", "6"]
+
+
+def test_a_new_run_mentions_the_old_one_and_another_plan_cannot_resume_it(driver: Driver) -> None:
+    stopped_at(driver, "2", signal.SIGINT)
+    returned, messages = finished(driver.start("--quick", "--resume"))
+    assert returned == 1
+    assert "since this differs: the plan (full, now quick); the cases (6, now 2" in messages
+    returned, messages = finished(driver.start("--quick"))
+    assert returned == 0
+    assert "An earlier run was not finished" in messages
+    assert len(driver.journals()) == 1

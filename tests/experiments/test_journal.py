@@ -1,0 +1,127 @@
+"""The journal: what is on disk can be read back, whatever cut the run off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import make_header
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.harness.journal import (
+    CeilingsBefore,
+    Finish,
+    Journal,
+    Start,
+    Stop,
+    journal_path,
+    journals,
+    read_story,
+)
+from experiments.harness.study import Study
+from report.errors import MeasurementError
+from report.records import Case
+
+
+def outcome(size: int) -> Case:
+    return Case(factors={"size": size}, status="ok", reason=None, layers=(), series=())
+
+
+@pytest.fixture
+def written(tmp_path: Path, tiny: Study) -> Path:
+    """A run whose second case has begun."""
+    path = journal_path(tmp_path, "2026-11-20T10:00:00Z", "some-cpu-2t")
+    with Journal(path) as journal:
+        journal.append(make_header(tiny))
+        journal.append(CeilingsBefore(ceilings=(), reason="none asked for"))
+        journal.append(Start(case=0))
+        journal.append(Finish(case=0, outcome=outcome(1)))
+        journal.append(Start(case=1))
+    return path
+
+
+def test_what_was_written_is_read_back(written: Path, tiny: Study) -> None:
+    story = read_story(written)
+    assert story.header == make_header(tiny)
+    assert story.finished == {0: outcome(1)}
+    assert story.starts == {0: 1, 1: 1}
+    assert story.ceilings is not None and story.ceilings.reason == "none asked for"
+    assert story.valid_bytes == written.stat().st_size
+
+
+@given(cut=st.integers(min_value=1, max_value=10_000))
+def test_cut_anywhere_after_the_first_line_it_tells_a_prefix(cut: int) -> None:
+    import tempfile
+
+    import tiny_study
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, ".20261120T100000Z-some-cpu-2t.journal.jsonl")
+        with Journal(path) as journal:
+            journal.append(make_header(tiny_study.STUDY))
+            first = path.stat().st_size
+            for index in range(3):
+                journal.append(Start(case=index))
+                journal.append(Finish(case=index, outcome=outcome(index)))
+        content = path.read_bytes()
+        path.write_bytes(content[: first + cut % (len(content) - first + 1)])
+        story = read_story(path)
+        assert sorted(story.finished) == list(range(len(story.finished)))
+        assert content[: story.valid_bytes].endswith(b"\n")
+        assert story.valid_bytes <= path.stat().st_size < story.valid_bytes + 1000
+
+
+def test_appending_after_a_cut_line_leaves_no_damage(written: Path) -> None:
+    with written.open("ab") as stream:
+        stream.write(b'{"kind":"finish","case":1,"outco')
+    story = read_story(written)
+    with Journal(written, story.valid_bytes) as journal:
+        journal.append(Finish(case=1, outcome=outcome(2)))
+    assert sorted(read_story(written).finished) == [0, 1]
+
+
+def test_damage_in_the_middle_is_refused_with_its_line(written: Path) -> None:
+    lines = written.read_bytes().split(b"\n")
+    lines[2] = b'{"kind":"start"'
+    written.write_bytes(b"\n".join(lines))
+    with pytest.raises(MeasurementError, match=r"journal\.jsonl: line 3 is damaged"):
+        read_story(written)
+
+
+def test_an_empty_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / ".x.journal.jsonl"
+    path.touch()
+    with pytest.raises(MeasurementError, match="does not begin with its run"):
+        read_story(path)
+
+
+def test_a_case_is_deadly_only_if_nobody_stopped_it(written: Path) -> None:
+    def after(*lines: Start | Stop) -> tuple[int, ...]:
+        with Journal(written, read_story(written).valid_bytes) as journal:
+            for line in lines:
+                journal.append(line)
+        return read_story(written).deadly_cases()
+
+    assert after() == ()
+    assert after(Stop(case=1)) == ()
+    assert after(Start(case=1)) == ()
+    assert after(Start(case=1)) == (1,)
+
+
+def test_only_one_process_writes(written: Path) -> None:
+    size = written.stat().st_size
+    with (
+        Journal(written, size),
+        pytest.raises(MeasurementError, match="another run is writing"),
+    ):
+        Journal(written, size)
+    assert written.stat().st_size == size
+
+
+def test_journals_are_told_apart_by_device(tmp_path: Path) -> None:
+    for moment, key in (("11", "amd-epyc-2t"), ("10", "amd-epyc-2t"), ("12", "epyc-2t")):
+        journal_path(tmp_path, f"2026-11-20T{moment}:00:00Z", key).touch()
+    found = [path.name[:16] for path in journals(tmp_path, "amd-epyc-2t")]
+    assert found == [".20261120T100000", ".20261120T110000"]
+    assert len(journals(tmp_path, "epyc-2t")) == 1

@@ -1,0 +1,174 @@
+"""The environment: what is read, how the device is called, and what never gets into a record."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.harness import code, environment, machine, memory, runtime
+from experiments.harness.study import UsageError
+from experiments.harness.text import without_paths
+from report.errors import MeasurementError
+
+CPUINFO = """\
+processor\t: 0
+model name\t: Intel(R) Core(TM) i7-1185G7 CPU @ 3.00GHz
+flags\t\t: fpu sse2 avx avx2 avx512f fma
+
+processor\t: 1
+model name\t: another
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "tidy", "key"),
+    [
+        ("AMD EPYC", "AMD EPYC", "amd-epyc-2t"),
+        ("AMD EPYC 7763 64-Core Processor", "AMD EPYC 7763", "amd-epyc-7763-2t"),
+        (
+            "Intel(R) Core(TM) i7-1185G7 CPU @ 3.00GHz",
+            "Intel Core i7-1185G7",
+            "intel-core-i7-1185g7-2t",
+        ),
+        ("Apple M3 Pro", "Apple M3 Pro", "apple-m3-pro-2t"),
+    ],
+)
+def test_a_processor_gets_a_short_name_and_a_key(model: str, tidy: str, key: str) -> None:
+    assert machine.tidy_model(model) == tidy
+    assert machine.slug(tidy, "2t") == key
+
+
+def test_cpuinfo_of_the_first_processor() -> None:
+    info = machine.parse_cpuinfo(CPUINFO)
+    assert info["model name"].startswith("Intel")
+    assert machine.extensions(info["flags"]) == ("avx", "avx2", "avx512f", "fma")
+    assert machine.extensions("fp asimd sve") == ("neon", "sve")
+
+
+def test_paths_are_reduced_to_their_last_part() -> None:
+    text = "CXX_COMPILER=/opt/rh/gcc/bin/c++, at /home/me/x.py: a/b 1/2 //"
+    assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
+
+
+def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(machine, "_GOVERNOR", Path("/no/such/file"))
+    found = environment.gather(torch, "cpu", 1)
+    closed = environment.closed(found, {"ceilings.after": "no time"})
+    assert found.key.endswith("-1t")
+    assert found.gpu is None and "gpu" in found.missing
+    assert found.cpu.governor is None and "cpu.governor" in found.missing
+    assert found.cpu.cores_available == runtime.cores_available() >= 1
+    assert found.torch.version == torch.__version__
+    assert found.memory_bytes > 2**28
+    assert closed.load_after is not None or "load_after" in closed.missing
+    assert closed.missing["ceilings.after"] == "no time"
+    everything = repr(closed)
+    assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
+    host = platform.node()
+    assert len(host) < 4 or host not in everything
+    assert len(getpass.getuser()) < 5 or getpass.getuser() not in everything
+
+
+def test_a_reason_stands_for_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(memory, "resident_unavailable", lambda: "because")
+    missing = environment.gather(torch, "cpu", 1).missing
+    assert missing["resident_peak"] == missing["resident_before"] == "because"
+
+
+def fake_torch(cudnn: int | None) -> Any:
+    properties = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
+    return SimpleNamespace(
+        cuda=SimpleNamespace(
+            current_device=lambda: 0, get_device_properties=lambda index: properties
+        ),
+        backends=SimpleNamespace(cudnn=SimpleNamespace(version=lambda: cudnn)),
+        version=SimpleNamespace(cuda="12.6", hip=None),
+    )
+
+
+def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_driver", lambda: "560.35")
+    gpu, missing = environment._gpu(fake_torch(90100))
+    assert (gpu.model, gpu.compute_capability, gpu.driver) == ("NVIDIA H200", "9.0", "560.35")
+    assert (gpu.cuda, gpu.cudnn, missing) == ("12.6", "90100", {})
+    assert machine.slug(gpu.model) == "nvidia-h200"
+
+
+def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_driver", lambda: None)
+    gpu, missing = environment._gpu(fake_torch(None))
+    assert (gpu.driver, gpu.cudnn) == (None, None)
+    assert set(missing) == {"gpu.driver", "gpu.cudnn"}
+
+
+def test_no_cuda_is_one_sentence() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    with pytest.raises(MeasurementError, match="finds no CUDA device here"):
+        runtime.start_torch("cuda", runtime.checked_threads(None))
+
+
+def test_no_torch_is_one_sentence_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MeasurementError, match=r"pip install 'ridgepoint\[experiments\]'"):
+        runtime.import_torch()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000])
+def test_threads_that_are_not_there_are_refused(threads: int) -> None:
+    with pytest.raises(UsageError, match="possible are 1 to "):
+        runtime.checked_threads(threads)
+
+
+def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("experiments/a.py", "experiments/harness/b.py", "experiments/notes.txt"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+    (tmp_path / "report").mkdir()
+    for name in ("errors", "layers", "quantities", "records", "store", "work"):
+        (tmp_path / "report" / f"{name}.py").write_text("1")
+
+    def digest() -> str:
+        return code.hash_of(code.measuring_sources(tmp_path), tmp_path)
+
+    first = digest()
+    (tmp_path / "experiments" / "notes.txt").write_text("2")
+    (tmp_path / "report" / "work.py").write_text("2")
+    assert digest() == first
+    (tmp_path / "report" / "records.py").write_text("2")
+    second = digest()
+    (tmp_path / "experiments" / "harness" / "b.py").rename(tmp_path / "experiments" / "b.py")
+    assert len({first, second, digest()}) == 3
+
+
+def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "report").mkdir()
+    for name in ("errors", "layers", "quantities", "records", "store"):
+        (tmp_path / "report" / f"{name}.py").write_text("1")
+    none, missing = code.identify(tmp_path)
+    assert (none.commit, none.tree_clean) == (None, None)
+    assert set(missing) == {"code.commit", "code.tree_clean"}
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "record.json").write_text("{}")
+    clean, _ = code.identify(tmp_path)
+    assert clean.commit is not None and clean.tree_clean is True
+    (tmp_path / "report" / "work.py").write_text("2")
+    assert code.identify(tmp_path)[0].tree_clean is False

@@ -1,0 +1,162 @@
+"""Bytes of a call: from the profiler's events, from /proc, from a fake of CUDA's statistics."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import accumulate
+from types import SimpleNamespace
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.harness import memory
+from experiments.harness.workload import Workload
+from report.errors import MeasurementError
+
+OUTPUT_BYTES = 64 * 24 * 24 * 4
+
+
+@dataclass(frozen=True)
+class Event:
+    """One of the profiler's raw events."""
+
+    _name: str
+    _start: int
+    _duration: int = 0
+    _bytes: int = 0
+
+    def name(self) -> str:
+        return self._name
+
+    def start_ns(self) -> int:
+        return self._start
+
+    def duration_ns(self) -> int:
+        return self._duration
+
+    def nbytes(self) -> int:
+        return self._bytes
+
+
+MARKS = (Event("ridgepoint.build", 100, 100), Event("ridgepoint.call", 300, 100))
+
+
+def test_events_are_cut_by_the_marks_and_ordered_by_time() -> None:
+    moments = ((390, -7), (310, 20), (310, -5), (150, 64), (50, 999), (250, 999), (500, 999))
+    found = memory.cut([*MARKS, *(Event("[memory]", at, 0, size) for at, size in moments)])
+    assert found == memory.Allocations(build=(64,), call=(20, -5, -7))
+    assert (found.before, found.after, found.peak) == (64, 72, 84)
+
+
+@pytest.mark.parametrize("events", [(), MARKS, (Event("[memory]", 1, 0, 8),)])
+def test_a_profile_without_marks_or_events_is_refused(events: tuple[Event, ...]) -> None:
+    with pytest.raises(MeasurementError, match="shows no memory events"):
+        memory.cut(events)
+
+
+@given(st.lists(st.integers(-1000, 1000)))
+def test_highest_is_the_top_of_the_running_sum(events: list[int]) -> None:
+    assert memory.highest(events) == max([0, *accumulate(events)])
+
+
+def test_cuda_statistics_are_renamed_and_never_invented() -> None:
+    before = {"allocated_bytes.all.current": 512, "reserved_bytes.all.current": 2**21}
+    after = {
+        "allocated_bytes.all.current": 1024,
+        "allocated_bytes.all.peak": 4096,
+        "reserved_bytes.all.current": 2**21,
+        "reserved_bytes.all.peak": 2**22,
+    }
+    assert memory.cuda_bytes(before, after) == {
+        "allocated_before": 512,
+        "allocated_after": 1024,
+        "allocated_peak": 4096,
+        "reserved_before": 2**21,
+        "reserved_after": 2**21,
+        "reserved_peak": 2**22,
+    }
+
+
+def test_cuda_peaks_are_reset_after_a_warm_up_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def statistics() -> dict[str, int]:
+        order.append("read")
+        return {"requested_bytes.all.current": 4, "requested_bytes.all.peak": 8}
+
+    cuda = SimpleNamespace(
+        synchronize=lambda: None,
+        reset_peak_memory_stats=lambda: order.append("reset peak"),
+        memory_stats=statistics,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    series = memory.measure_cuda(
+        lambda: Workload(call=lambda: order.append("call"), reset=lambda: None)
+    )
+    assert order == ["call", *["reset peak", "read", "call", "read"] * memory.REPEATS]
+    assert {s.quantity: s.samples for s in series} == {
+        "requested_before": (4, 4, 4),
+        "requested_after": (4, 4, 4),
+        "requested_peak": (8, 8, 8),
+    }
+
+
+PROGRAM = """
+import json
+from experiments import conv_scaling
+from experiments.harness import memory, runtime
+runtime.start_torch("cpu", 1)
+found = {}
+for direction in ("forward", "forward_backward"):
+    factors = {"subject": "layer", "batch": 4, "pass": direction}
+    series = memory.measure_cpu(lambda: conv_scaling.build(factors, "cpu"))
+    found[direction] = {s.quantity: s.samples for s in series}
+print(json.dumps(found))
+"""
+
+
+def measured_in_a_new_process() -> dict[str, dict[str, list[int]]]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""  # torch's C++ profiler writes there if it is let
+    found: dict[str, dict[str, list[int]]] = json.loads(done.stdout)
+    return found
+
+
+def test_the_convolution_allocates_the_same_in_every_process() -> None:
+    pytest.importorskip("torch")
+    first, second = measured_in_a_new_process(), measured_in_a_new_process()
+    deterministic = ("memory_events", "allocated_before", "allocated_after", "allocated_peak")
+    for direction, found in first.items():
+        assert all(found[name] == second[direction][name] for name in deterministic)
+        assert all(len(set(found[name])) == 1 for name in deterministic[1:])
+        before, peak = found["allocated_before"][0], found["allocated_peak"][0]
+        assert peak - before >= 4 * OUTPUT_BYTES
+        assert memory.highest(found["memory_events"]) == peak - before
+    weights_and_bias = 64 * 32 * 9 * 4 + 64 * 4
+    assert first["forward"]["allocated_before"][0] == weights_and_bias + 4 * 32 * 26 * 26 * 4
+    grown = first["forward"]["allocated_after"][0] - first["forward"]["allocated_before"][0]
+    assert grown == 4 * OUTPUT_BYTES
+
+
+def test_resident_memory_rises_by_what_a_call_touches() -> None:
+    if memory.resident_unavailable() is not None:
+        pytest.skip("resident memory cannot be measured here")
+    size = 64 * 2**20
+    series = memory.resident(Workload(call=lambda: b"\1" * size, reset=lambda: None))
+    before, peak = (s.samples for s in series)
+    assert [s.quantity for s in series] == ["resident_before", "resident_peak"]
+    assert all(p - b >= 0.9 * size for b, p in zip(before, peak, strict=True))
+
+
+def test_where_the_peak_cannot_be_reset_a_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_CLEAR_REFS", ROOT / "no" / "such" / "file")
+    reason = memory.resident_unavailable()
+    assert reason is not None
+    assert str(ROOT) not in reason

@@ -1,0 +1,77 @@
+"""The quick plan of the study, from the command to a record that the building side reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from report.records import Record, content_hash
+from report.store import read_study
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    pytest.importorskip("torch")
+    data = tmp_path_factory.mktemp("quick") / "data"
+    # A batch of a thousand million images fits into no machine: 86 TB.
+    words = ["--quick", "--set", "batch=1,4,1000000000", "--data", str(data)]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "run", "conv_scaling", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "USDT" not in done.stderr
+    (stored,) = read_study("conv_scaling", data)
+    assert stored.untouched
+    assert Path(stored.file).stem.endswith(content_hash(stored.record))
+    assert list((data / "conv_scaling").glob(".*")) == []
+    return stored.record
+
+
+def test_cases_and_their_samples(record: Record) -> None:
+    good = [case for case in record.cases if case.factors["batch"] != 10**9]
+    assert len(record.cases) == 7
+    assert {case.status for case in good} == {"ok"}
+    for case in good:
+        assert len(case.samples("first_call_time")) == 1
+        assert len(case.samples("time")) >= record.protocol.minimum_samples
+        assert len(case.samples("cpu_time")) == len(case.samples("time"))
+        assert all(sample > 0 for sample in case.samples("time"))
+        assert len(set(case.samples("allocated_peak"))) == 1
+        assert len(case.samples("allocated_peak")) == 3
+
+
+def test_what_does_not_fit_is_an_outcome_with_its_layers(record: Record) -> None:
+    large = [case for case in record.cases if case.factors["batch"] == 10**9]
+    assert [case.status for case in large] == ["out_of_memory", "out_of_memory"]
+    for case in large:
+        assert "86528000000000 B" in str(case.reason)
+        assert case.series == ()
+        assert case.layers[0].input_shape == (10**9, 32, 26, 26)
+
+
+def test_the_network_is_in_the_record(record: Record) -> None:
+    (network,) = [case for case in record.cases if case.factors["subject"] == "network"]
+    assert len(network.layers) == 12
+    assert network.layers[-1].output_shape == (1, 10)
+
+
+def test_ceilings_stand_before_and_after(record: Record) -> None:
+    found = [(ceiling.operation, ceiling.moment) for ceiling in record.ceilings]
+    operations = ("matrix_product", "copy")
+    assert found == [(name, moment) for moment in ("before", "after") for name in operations]
+
+
+def test_the_record_says_how_it_was_made(record: Record) -> None:
+    assert record.command[:5] == ("python", "-m", "experiments", "run", "conv_scaling")
+    assert not [word for word in record.command if word.startswith("/")]
+    assert record.started <= record.finished
+    assert record.environment.precision.default_dtype == "float32"
+    assert record.environment.load_after is not None

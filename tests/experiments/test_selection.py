@@ -1,0 +1,95 @@
+"""From words to cases: what is possible is taken, the rest is refused with what is possible."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import registry
+from experiments.harness.selection import select
+from experiments.harness.study import UsageError
+
+STUDY = registry.load("conv_scaling")
+
+
+def test_the_full_plan() -> None:
+    selection = select(STUDY, quick=False)
+    layer = [case for case in selection.cases if case["subject"] == "layer"]
+    network = [case for case in selection.cases if case["subject"] == "network"]
+    assert selection.plan.protocol.plan == "full"
+    assert selection.plan.protocol.minimum_samples >= 30
+    assert {case["batch"] for case in layer} == {2**n for n in range(11)}
+    assert {case["pass"] for case in layer} == {"forward", "forward_backward"}
+    assert len(layer) == 22
+    assert network == [{"subject": "network", "batch": 1, "pass": "forward"}]
+
+
+def test_the_quick_plan() -> None:
+    selection = select(STUDY, quick=True)
+    assert selection.plan.protocol.plan == "quick"
+    assert selection.plan.protocol.minimum_samples >= 10
+    assert len(selection.cases) == 9
+
+
+@given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))
+def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
+    words = ",".join(map(str, sorted(batches, reverse=True)))
+    selection = select(
+        STUDY, quick=False, settings=[f"batch={words}", "pass=forward", "subject=layer"]
+    )
+    assert selection.plan.protocol.plan == "custom"
+    assert [case["batch"] for case in selection.cases] == sorted(batches)
+    assert {case["pass"] for case in selection.cases} == {"forward"}
+
+
+def test_a_budget_of_its_own_makes_the_plan_custom() -> None:
+    protocol = select(STUDY, quick=True, budget=2.0).plan.protocol
+    assert (protocol.plan, protocol.case_budget_s) == ("custom", 2.0)
+    assert protocol.minimum_samples == STUDY.quick.protocol.minimum_samples
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["size=3"], r"no factor 'size'; possible are subject, batch, pass\."),
+        (["pass=sideways"], r"'sideways' is not possible; possible are forward, forward_backward"),
+        (["batch=0"], r"'0' is not possible; possible are whole numbers from 1 on"),
+        (["batch=1,,2"], r"'' is not possible"),
+        (["batch=1.5"], r"'1\.5' is not possible"),
+        (["batch"], r"expected batch=LEVEL"),
+        (["batch="], r"expected batch=LEVEL"),
+        (["batch=1", "batch=2"], r"stands twice"),
+    ],
+)
+def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        select(STUDY, quick=False, settings=settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_study_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no study 'conv'; possible are conv_scaling"):
+        registry.load("conv")
+
+
+def test_every_study_lies_under_its_name() -> None:
+    assert all(registry.load(name).name == name for name in registry.STUDIES)
+
+
+def test_listing_imports_no_torch_and_names_every_study() -> None:
+    program = (
+        "import sys; from experiments.__main__ import main; code = main(['list']); "
+        "assert not {'torch', 'rich', 'psutil', 'numpy'} & set(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "conv_scaling: How do" in done.stdout
+    assert "full plan: 23 cases, 30 to 200 samples" in done.stdout
+    assert "factor pass: forward, forward_backward" in done.stdout

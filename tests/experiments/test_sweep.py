@@ -1,0 +1,130 @@
+"""The sweep: a case that fails is an outcome, and the others go on; no torch is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Notes, make_header
+
+from experiments.harness.journal import Finish, Journal, Start, read_story
+from experiments.harness.outcomes import outcome_of
+from experiments.harness.study import Factors, Session, Study
+from experiments.harness.sweep import sweep
+from report.layers import Flatten
+from report.records import Case, Series
+
+LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
+
+
+class OutOfMemoryError(RuntimeError):
+    """Stands for torch.OutOfMemoryError, which is told by its name."""
+
+
+@pytest.fixture
+def swept(tmp_path: Path, tiny: Study, notes: Notes) -> Callable[..., tuple[Case, ...]]:
+    def go(raising: dict[int, BaseException], path: Path | None = None) -> tuple[Case, ...]:
+        def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
+            size = int(factors["size"])
+            if size in raising:
+                raise raising[size]
+            return tiny.measure(factors, session)
+
+        study = replace(tiny, measure=measure, layers=lambda factors: (LAYER,))
+        path = path or tmp_path / ".j.journal.jsonl"
+        fresh = not path.exists()
+        with Journal(path, path.stat().st_size if not fresh else 0) as journal:
+            if fresh:
+                journal.append(make_header(study))
+            story = read_story(path)
+            return sweep(study, Session("cpu", tiny.full.protocol), story, journal, notes)
+
+    return go
+
+
+def test_all_cases_in_order(swept: Callable[..., tuple[Case, ...]], notes: Notes) -> None:
+    cases = swept({})
+    assert [case.factors["size"] for case in cases] == [1, 2, 3, 4, 5, 6]
+    assert {case.status for case in cases} == {"ok"}
+    assert cases[0].samples("time") == (0.25, 0.5, 0.75)
+    assert (notes.ended_cases, notes.closed) == ([0, 1, 2, 3, 4, 5], 1)
+
+
+def test_failures_are_outcomes_and_the_sweep_goes_on(
+    swept: Callable[..., tuple[Case, ...]], notes: Notes
+) -> None:
+    asked = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error"
+    cases = swept(
+        {
+            2: RuntimeError(f"[enforce fail at alloc_cpu.cpp:127] err == 0. {asked} code 12"),
+            3: OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
+            4: MemoryError(),
+            5: ValueError("no such thing in /home/somebody/thing.py\nmore"),
+        }
+    )
+    assert [case.status for case in cases] == [
+        "ok",
+        "out_of_memory",
+        "out_of_memory",
+        "out_of_memory",
+        "failed",
+        "ok",
+    ]
+    assert [case.reason for case in cases[1:5]] == [
+        "Memory ran out when 400 B more were asked for.",
+        "Memory ran out when 2.00 GiB more were asked for.",
+        "Memory ran out.",
+        "ValueError: no such thing in thing.py",
+    ]
+    assert all(case.series == () and case.layers == (LAYER,) for case in cases[1:5])
+    assert len(notes.errors) == 4
+
+
+@pytest.mark.parametrize("text", ["CUDNN_STATUS_EXECUTION_FAILED", "mat1 and mat2 shapes"])
+def test_other_runtime_errors_are_failures(text: str) -> None:
+    assert outcome_of(RuntimeError(text))[0] == "failed"
+
+
+def test_ctrl_c_keeps_what_is_finished(
+    swept: Callable[..., tuple[Case, ...]], tmp_path: Path, notes: Notes
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        swept({3: KeyboardInterrupt()})
+    story = read_story(tmp_path / ".j.journal.jsonl")
+    assert sorted(story.finished) == [0, 1]
+    assert story.starts[2] == 0  # a person stopped it, so the case is not to blame
+    assert notes.closed == 1
+
+
+def test_continuing_measures_only_the_rest(
+    swept: Callable[..., tuple[Case, ...]],
+    tmp_path: Path,
+    notes: Notes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setenv("TINY_LOG", str(log))
+    with pytest.raises(KeyboardInterrupt):
+        swept({3: KeyboardInterrupt()})
+    cases = swept({})
+    assert len(cases) == 6
+    assert log.read_text().split() == ["1", "2", "3", "4", "5", "6"]
+    assert notes.began_with == 2
+
+
+def test_a_case_that_killed_the_process_twice_is_given_up(
+    swept: Callable[..., tuple[Case, ...]], tmp_path: Path, tiny: Study
+) -> None:
+    path = tmp_path / ".k.journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(make_header(tiny))
+        journal.append(Start(case=0))
+        journal.append(Start(case=0))
+        journal.append(Start(case=1))
+    cases = swept({}, path)
+    assert [case.status for case in cases] == ["failed", *["ok"] * 5]
+    assert cases[0].reason is not None and "killed twice" in cases[0].reason
+    assert isinstance(read_story(path).finished[0], Case)
+    assert Finish(case=0, outcome=cases[0]).outcome.layers == (LAYER,)

@@ -1,0 +1,108 @@
+"""Sampling: how many, in which state, and what is inside the window; no wall time is asserted."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.harness import timing
+from experiments.harness.study import FULL
+from experiments.harness.timing import Duration
+from experiments.harness.workload import Workload
+from report.records import Protocol
+
+
+def protocol(minimum: int, maximum: int, budget: float) -> Protocol:
+    return msgspec.structs.replace(
+        FULL.protocol,
+        minimum_samples=minimum,
+        maximum_samples=maximum,
+        case_budget_s=budget,
+        warmup_calls=2,
+    )
+
+
+@given(minimum=st.integers(1, 40), extra=st.integers(0, 40), calls=st.integers(1, 200))
+def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, calls: int) -> None:
+    """With a fake clock: a call lasts 1 s and the budget is worth ``calls`` of them."""
+    elapsed = 0.0
+
+    def clock(workload: Workload) -> Duration:
+        nonlocal elapsed
+        elapsed += 1.0
+        return Duration(1.0, None)
+
+    idle = Workload(call=lambda: None, reset=lambda: None)
+    plan = protocol(minimum, minimum + extra, float(calls))
+    durations = timing.repeated(idle, plan, clock, now=lambda: elapsed)
+    assert len(durations) == min(max(calls, minimum), minimum + extra)
+
+
+def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
+    story: list[str] = []
+    workload = Workload(call=lambda: story.append("call"), reset=lambda: story.append("reset"))
+    series = timing.first_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
+    assert story == ["call", *["reset", "call"] * (2 + 3)]
+    assert {s.quantity: len(s.samples) for s in series} == {
+        "first_call_time": 1,
+        "time": 3,
+        "cpu_time": 3,
+    }
+    assert all(s.unit == "s" for s in series)
+
+
+def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
+    seen: list[bool] = []
+    workload = Workload(call=lambda: seen.append(gc.isenabled()), reset=lambda: None)
+    timing.first_and_repeated(workload, protocol(2, 2, 1.0), "cpu")
+    assert seen[-2:] == [False, False]
+    assert gc.isenabled()
+
+
+def test_the_result_is_freed_outside_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Result:
+        def __del__(self) -> None:
+            order.append("freed")
+
+    def tick() -> int:
+        order.append("clock")
+        return len(order)
+
+    monkeypatch.setattr(time, "perf_counter_ns", tick)
+    timing.cpu_clock(Workload(call=Result, reset=lambda: None))
+    assert order == ["clock", "clock", "freed"]
+
+
+def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fake torch: the order of events and synchronisations, and milliseconds to seconds."""
+    order: list[str] = []
+
+    class Event:
+        made = 0
+
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+            self.name = ("start", "end")[Event.made]
+            Event.made += 1
+
+        def record(self) -> None:
+            order.append(self.name)
+
+        def elapsed_time(self, other: Event) -> float:
+            assert (self.name, other.name) == ("start", "end")
+            return 2.5
+
+    cuda = SimpleNamespace(Event=Event, synchronize=lambda: order.append("synchronize"))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    workload = Workload(call=lambda: order.append("call"), reset=lambda: None)
+    assert timing.cuda_clock(workload) == Duration(0.0025, None)
+    assert order == ["synchronize", "start", "call", "end", "synchronize"]

@@ -1,0 +1,43 @@
+"""A study of six cases that measures nothing and can be made to wait, for tests of the harness."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from experiments.harness.study import FULL, Factor, Factors, Levels, Session, Study
+from report.records import Series
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    return tuple({"size": size} for size in levels["size"])
+
+
+def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
+    size = str(factors["size"])
+    if log := os.environ.get("TINY_LOG"):
+        with Path(log).open("a") as stream:
+            stream.write(f"{size}\n")
+    if os.environ.get("TINY_HOLD") == size:
+        time.sleep(60)
+    return (Series(quantity="time", unit="s", samples=(0.25, 0.5, 0.75)),)
+
+
+PLAN = replace(FULL, ceilings="none")
+
+STUDY = Study(
+    name="tiny",
+    question="Does the harness work?",
+    factors=(Factor("size", levels=(1, 2, 3, 4, 5, 6), quick=(1, 2), any_count=True),),
+    measures=("time",),
+    cases=cases,
+    layers=lambda factors: (),
+    measure=measure,
+    effort=lambda factors: 1.0,
+    full=PLAN,
+    quick=replace(PLAN, protocol=msgspec.structs.replace(PLAN.protocol, plan="quick")),
+)
