@@ -5,15 +5,20 @@ A study that fails does not stop the others, and its old output stays where it i
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from report.errors import RenderError, RidgepointError
 from report.outputs import install, scratch_folder
+from report.studies import STUDIES
+
+if TYPE_CHECKING:
+    from report.render.site import Entry
 
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
 Output: TypeAlias = Literal["html", "pdf"]
@@ -152,7 +157,7 @@ def _made(study: str, request: Request, engine: PdfEngine, scratch: Path, say: A
         ready += _render(study, request, engine, scratch, say)
     ready += [
         (_copied(source / "values.json", scratch), request.out / "values" / f"{study}.json"),
-        (source, request.out / "source" / study),
+        (source, request.out / "qmd" / study),
     ]
     for new, target in ready:
         install(new, target)
@@ -192,19 +197,13 @@ def _html(study: str, request: Request, scratch: Path) -> Ready:
     from report.render.html import PageLinks, write_page
 
     source, page = scratch / "source" / study, scratch / "html" / study
-    data = page / "data"
-    data.mkdir(parents=True)
-    names = sorted(path.name for path in (source / "tables").glob("*.csv"))
-    for name in names:
-        shutil.copyfile(source / "tables" / name, data / name)
-    shutil.copyfile(source / "values.json", data / "values.json")
+    page.mkdir(parents=True)
+    shutil.copytree(source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
+    shutil.copyfile(source / "values.json", page / "values.json")
     has_pdf = "pdf" in request.outputs or (request.out / "pdf" / f"{study}.pdf").exists()
     links = PageLinks(
         pdf=f"../../pdf/{study}.pdf" if has_pdf else None,
-        downloads=(
-            ("All values and tables (JSON)", "data/values.json"),
-            *((f"Table {name.removesuffix('.csv')} (CSV)", f"data/{name}") for name in names),
-        ),
+        downloads=(("Values and tables (JSON)", "values.json"),),
         home="../index.html",
         stylesheet="../style.css",
     )
@@ -217,5 +216,62 @@ def _copied(file: Path, scratch: Path) -> Path:
 
 
 def _shared(request: Request, announce: Announce) -> tuple[Path, ...]:
-    """What all papers share: the index page and the Quarto project."""
-    return ()
+    """What all papers share, from every study that has been built so far."""
+    studies = [study for study in STUDIES if (request.out / "qmd" / study).is_dir()]
+    if not studies:
+        return ()
+    with scratch_folder(request.out) as scratch:
+        made = _quarto_project(request, studies, scratch, announce)
+        if "html" in request.outputs and request.engine != "quarto":
+            made += _index(request.out, studies, scratch)
+    return made
+
+
+def _index(out: Path, studies: Sequence[str], scratch: Path) -> tuple[Path, ...]:
+    from report.render.site import write_index
+
+    with_page = [study for study in studies if (out / "html" / study / "index.html").exists()]
+    if not with_page:
+        return ()
+    write_index([_entry(out, study) for study in with_page], scratch)
+    for name in ("style.css", "index.html"):
+        install(scratch / name, out / "html" / name)
+    return (out / "html" / "index.html",)
+
+
+def _entry(out: Path, study: str) -> Entry:
+    from report.render.site import describe
+
+    values = json.loads((out / "values" / f"{study}.json").read_text(encoding="utf-8"))
+    has_pdf = (out / "pdf" / f"{study}.pdf").exists()
+    return describe(
+        out / "qmd" / study,
+        study,
+        page=f"{study}/index.html",
+        pdf=f"../pdf/{study}.pdf" if has_pdf else None,
+        devices=tuple(values["devices"]),
+        measured=values["measured"],
+    )
+
+
+def _quarto_project(
+    request: Request, studies: Sequence[str], scratch: Path, announce: Announce
+) -> tuple[Path, ...]:
+    """``out/quarto``, which the quarto command takes as it is; rendered too if that was asked."""
+    from report.render.quarto import render_quarto, write_project
+
+    project, target = scratch / "quarto", request.out / "quarto"
+    write_project({study: request.out / "qmd" / study for study in studies}, project)
+    if request.engine != "quarto":
+        install(project, target)
+        return ()
+    announce("quarto render")
+    pages = render_quarto(project, request.outputs)
+    made = [target / "_site" / page for page in pages]
+    for study in studies:
+        pdf = pages.get(f"{study}/{study}.pdf")
+        if pdf is not None:
+            install(Path(shutil.copyfile(pdf, scratch / pdf.name)), request.out / "pdf" / pdf.name)
+            made.append(request.out / "pdf" / pdf.name)
+    install(project, target)
+    return tuple(made)

@@ -1,0 +1,45 @@
+# `make papers` and `make test` do all the set-up themselves; they need git, make and Python 3.11
+# or newer with venv.
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: papers test lint format schema clean
+
+papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
+	$(RUN) build.py --pdf --html
+
+test: $(VENV)/test.stamp lint  ## Check the code and run all tests
+	$(RUN) -m pytest
+
+lint: $(VENV)/test.stamp  ## Format, lint, types and the contract of imports
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(VENV)/test.stamp  ## Bring the code into shape
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a change of the record
+	$(RUN) -m report.schema
+
+clean:  ## Remove the environment and everything that was built
+	rm -rf $(VENV) out
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "ridgepoint needs Python 3.11 or newer: run 'make PYTHON=python3.12 papers' with yours." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/papers.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what the papers need into $(VENV) (about a minute, once)"
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what the tests need into $(VENV), PyTorch among it (a few minutes, once)"
+	$(INSTALL) --editable '.[experiments,test]'
+	@touch $@ $(VENV)/papers.stamp
