@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 SAMPLE = Path(__file__).parent / "sample"
+
+HEAD = """---
+title: A paper
+author:
+  - name: Ada Example
+bibliography: references.bib
+print-style: ieee
+---
+
+"""
 
 
 def draw_figures(folder: Path) -> None:
@@ -36,3 +47,18 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "figures").mkdir()
     draw_figures(folder / "figures")
     return folder
+
+
+@pytest.fixture
+def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a small paper ``p.qmd`` with the sample's figures and bibliography; its folder."""
+
+    def make(body: str, head: str = HEAD) -> Path:
+        folder = tmp_path / "p"
+        folder.mkdir(exist_ok=True)
+        shutil.copytree(paper / "figures", folder / "figures", dirs_exist_ok=True)
+        shutil.copyfile(paper / "references.bib", folder / "references.bib")
+        (folder / "p.qmd").write_text(head + body, "utf-8")
+        return folder
+
+    return make

@@ -1,0 +1,57 @@
+"""Programs run with a limit and in fixed surroundings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from report.errors import RenderError
+from report.render import pandoc
+from report.render.command import fixed_environment, run
+
+
+def test_a_program_gets_its_input_and_folder(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.getcwd(), sys.stdin.read()); sys.exit(3)"
+    finished = run([sys.executable, "-c", code], tmp_path, 30, stdin="words")
+    assert finished.code == 3
+    assert finished.stdout == f"{tmp_path} words\n"
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys, time, pathlib;"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+        "pathlib.Path('pid').write_text(str(p.pid)); time.sleep(60)"
+    )
+    with pytest.raises(RenderError, match=r"was not done after 1\.5 s and was ended"):
+        run([sys.executable, "-c", code], tmp_path, 1.5)
+    child = Path("/proc") / (tmp_path / "pid").read_text() / "stat"
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    with pytest.raises(RenderError, match="none: cannot be started"):
+        run([tmp_path / "none"], tmp_path, 1)
+
+
+def test_the_surroundings_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("LANG", "de_DE")
+    environment = fixed_environment()
+    assert environment["TZ"] == "UTC"
+    assert environment["LC_ALL"] == "C.UTF-8"
+    assert environment["PATH"] == os.environ["PATH"]
+    assert "LANG" not in environment
+
+
+def test_another_pandoc_than_pinned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pandoc, "PANDOC_VERSION", "3.1")
+    pandoc.pandoc_path.cache_clear()
+    try:
+        with pytest.raises(RenderError, match=r"found pandoc 3\.9 where 3\.1 is needed"):
+            pandoc.pandoc_path()
+    finally:
+        pandoc.pandoc_path.cache_clear()

@@ -1,0 +1,230 @@
+"""The page of the sample and the list of studies, as a browser would read them."""
+
+from __future__ import annotations
+
+import html.parser
+import itertools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from report.errors import RenderError
+from report.render.html import PageLinks, write_page
+from report.render.site import Entry, describe, first_sentences, render_index, write_index
+
+VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
+
+
+@dataclass
+class Page(html.parser.HTMLParser):
+    """Every element with its attributes; fails where elements are not closed in order."""
+
+    elements: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def values(self, name: str) -> list[str]:
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+
+def read(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    return page
+
+
+LINKS = PageLinks(
+    pdf="sample.pdf", downloads=(("Values & more", "values.json"),), home="../index.html"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("html") / "sample"
+    write_page(paper, "sample", target, LINKS)
+    return target
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    return (folder / "index.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return read(text)
+
+
+def test_ids_are_unique_and_every_link_in_the_page_leads_somewhere(page: Page) -> None:
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    targets = {href[1:] for href in page.values("href") if href.startswith("#")}
+    assert len(targets) > 15
+    assert targets <= set(ids)
+
+
+def test_names_given_by_id_exist(page: Page) -> None:
+    names = {name for value in page.values("aria-labelledby") for name in value.split()}
+    assert names
+    assert names <= set(page.values("id"))
+
+
+def test_every_image_has_alternative_text_a_size_and_a_file(page: Page, folder: Path) -> None:
+    images = page.all("img")
+    assert len(images) == 4
+    for image in images:
+        assert len(image["alt"]) > 10
+        assert (image["width"], image["height"]) == ("336", "221")
+        assert (folder / image["src"]).is_file()
+
+
+def test_landmarks_and_headings(page: Page) -> None:
+    assert len(page.all("main")) == 1
+    assert len(page.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert page.all("html")[0]["lang"] == "en"
+    assert page.elements[[tag for tag, _ in page.elements].index("body") + 1][1]["class"] == "skip"
+
+
+def test_the_head_describes_the_page(page: Page, text: str) -> None:
+    metas = {meta["name"]: meta["content"] for meta in page.all("meta") if "name" in meta}
+    assert metas["description"].startswith("A convolutional layer is measured")
+    assert metas["author"] == "Ada Example, Böhm & Sons"
+    assert "<title>Work and memory of a convolutional layer: a sample paper</title>" in text
+
+
+def test_nothing_is_fetched_from_elsewhere(page: Page, folder: Path) -> None:
+    fetched = [value for name in ("src", "srcset", "poster") for value in page.values(name)]
+    fetched += [link["href"] for link in page.all("link")]
+    assert not [value for value in fetched if re.match(r"(https?:)?//", value)]
+    css = (folder / "style.css").read_text("utf-8")
+    assert "@import" not in css
+    assert "url(" not in css
+
+
+def test_formulas_are_mathml(page: Page) -> None:
+    assert len(page.all("math")) > 8
+    assert {math["display"] for math in page.all("math")} == {"inline", "block"}
+
+
+def test_links_of_the_page(page: Page, text: str) -> None:
+    hrefs = page.values("href")
+    assert "../index.html" in hrefs
+    assert "sample.pdf" in hrefs
+    assert '<a href="values.json">Values &amp; more</a>' in text
+
+
+def test_links_that_are_not_there_leave_no_trace(paper: Path, tmp_path: Path) -> None:
+    index = write_page(paper, "sample", tmp_path, PageLinks(stylesheet="../style.css"))
+    text = index.read_text("utf-8")
+    assert 'class="links"' not in text
+    assert "All studies" not in text
+    assert 'href="../style.css"' in text
+    assert not (tmp_path / "style.css").exists()
+
+
+def test_whatever_can_be_wide_has_a_region_that_scrolls(page: Page) -> None:
+    regions = [element for _, element in page.elements if element.get("class") == "scroll"]
+    assert len(regions) == len(page.all("img")) + len(page.all("table")) + 2
+    assert all(region["tabindex"] == "0" for region in regions)
+    labels = [region["aria-label"] for region in regions]
+    assert len(labels) == len(set(labels))
+
+
+def test_a_paper_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(RenderError, match="cannot be read"):
+        write_page(tmp_path, "none", tmp_path / "out", PageLinks())
+    assert not (tmp_path / "out").exists()
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours by WCAG 2.2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_have_the_contrast_of_wcag_aa(folder: Path, scheme: str) -> None:
+    css = (folder / "style.css").read_text("utf-8")
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    colours: dict[str, str] = {}
+    for block in blocks[: 1 if scheme == "light" else 2]:
+        colours |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    kinds = ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution")
+    for front in kinds:
+        for back in ("paper", "soft"):
+            assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+
+
+ENTRY = Entry(
+    study="sample",
+    title="Work & memory",
+    abstract="One. Two.",
+    page="sample/index.html",
+    pdf="../pdf/sample.pdf",
+    devices=("CPU", "GPU"),
+    measured="2025-01-02",
+)
+
+
+def test_the_list_of_studies() -> None:
+    text = render_index([ENTRY, Entry("other", "Other", "Three.", "other/index.html")])
+    page = read(text)
+    assert len(page.all("main")) == 1
+    assert "Work &amp; memory" in text
+    assert "Measured on CPU; GPU, 2025-01-02" in text
+    assert "nothing measured yet" in text
+    assert page.values("href").count("../pdf/sample.pdf") == 1
+    labels = page.values("aria-label")
+    assert len(labels) == len(set(labels)) == 3
+
+
+def test_an_entry_is_read_from_the_paper(paper: Path, tmp_path: Path) -> None:
+    entry = describe(paper, "sample", page="sample/index.html", devices=("CPU",))
+    assert entry.title == "Work and memory of a convolutional layer: a sample paper"
+    assert entry.abstract.startswith("A convolutional layer is measured over the batch size")
+    assert "21,233,664 FLOP per image" in entry.abstract
+    assert entry.abstract.endswith(".")
+    index = write_index([entry], tmp_path)
+    assert (tmp_path / "style.css").is_file()
+    assert entry.title in index.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("One is 1.5 MB. Two is more.", 320, "One is 1.5 MB. Two is more."),
+        ("One is 1.5 MB. Two is more.", 20, "One is 1.5 MB."),
+        ("A single long sentence.", 5, "A single long sentence."),
+        ("", 5, ""),
+    ],
+)
+def test_first_sentences(text: str, limit: int, expected: str) -> None:
+    assert first_sentences(text, limit) == expected

@@ -1,0 +1,192 @@
+"""Both ways to a PDF, read back from the bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from report.errors import RenderError
+from report.render import latex
+from report.render.latex import Missing, compile_latex, find_latex, write_latex
+from report.render.typst import render_typst
+
+Write = Callable[..., Path]
+
+TOOLS = find_latex()
+needs_latex = pytest.mark.skipif(
+    isinstance(TOOLS, Missing), reason=TOOLS.reason if isinstance(TOOLS, Missing) else ""
+)
+
+
+def text_of(pdf: bytes) -> str:
+    pages = PdfReader(io.BytesIO(pdf)).pages
+    text = " ".join(page.extract_text() for page in pages)
+    return " ".join(text.replace("\u00ad\n", "").replace("-\n", "").split())
+
+
+@pytest.fixture(scope="module")
+def typst_pdf(paper: Path) -> bytes:
+    return render_typst(paper, "sample")
+
+
+@pytest.fixture(scope="module")
+def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("tex") / "sample"
+    write_latex(paper, "sample", target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def latex_pdf(latex_folder: Path) -> bytes:
+    return compile_latex(latex_folder, "sample")
+
+
+def test_typst_has_the_numbers_of_the_text(typst_pdf: bytes) -> None:
+    text = text_of(typst_pdf)
+    for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
+        assert phrase in text
+    assert "Only Typst shows" in text
+    assert "Only the page shows" not in text
+
+
+def test_typst_is_accessible_and_says_what_it_is(typst_pdf: bytes) -> None:
+    reader = PdfReader(io.BytesIO(typst_pdf))
+    catalog = reader.trailer["/Root"]
+    assert catalog["/MarkInfo"]["/Marked"]
+    assert catalog["/Lang"].startswith("en")
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
+    assert "Ada Example" in str(reader.metadata.author)
+    assert "/CreationDate" not in reader.metadata
+    assert "pdfuaid:part" in catalog["/Metadata"].get_data().decode("utf-8")
+
+
+def alternatives(item: Any) -> Iterator[str]:
+    """The alternative texts in a PDF's tree of tags."""
+    item = item.get_object()
+    if isinstance(item, list):
+        for child in item:
+            yield from alternatives(child)
+    elif isinstance(item, dict):
+        if "/Alt" in item:
+            yield str(item["/Alt"])
+        if "/K" in item:
+            yield from alternatives(item["/K"])
+
+
+def test_typst_figures_and_formulas_have_alternative_text(typst_pdf: bytes) -> None:
+    root = PdfReader(io.BytesIO(typst_pdf)).trailer["/Root"]
+    found = list(alternatives(root["/StructTreeRoot"]))
+    assert sum("Line chart on logarithmic axes" in alt for alt in found) == 1
+    assert sum("W = 2 B K H W C R S" in alt for alt in found) == 1
+
+
+@pytest.mark.parametrize("style", ["report", "article"])
+def test_typst_styles(write: Write, style: str) -> None:
+    folder = write(
+        "# One {#sec-one}\n\nText of @sec-one.\n",
+        head=f"---\ntitle: A paper\nauthor: [{{name: Ada}}]\nbibliography: references.bib\n"
+        f"abstract: The gist.\nprint-style: {style}\n---\n",
+    )
+    text = text_of(render_typst(folder, "p"))
+    assert "Text of Section 1." in text
+    assert ("Contents" if style == "report" else "Executive summary") in text
+
+
+@needs_latex
+def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
+    text = text_of(latex_pdf)
+    for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
+        assert phrase in text
+    assert "Only LaTeX shows" in text
+    assert "??" not in text
+
+
+@needs_latex
+def test_latex_says_what_it_is(latex_pdf: bytes) -> None:
+    reader = PdfReader(io.BytesIO(latex_pdf))
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
+    assert "Ada Example" in str(reader.metadata.author)
+    assert "/CreationDate" not in reader.metadata
+    assert "/ID" not in reader.trailer
+
+
+@needs_latex
+def test_compiling_leaves_the_source_folder_clean(latex_folder: Path, latex_pdf: bytes) -> None:
+    names = {path.name for path in latex_folder.iterdir()}
+    assert latex_pdf.startswith(b"%PDF")
+    assert names == {
+        "README",
+        "figures",
+        "latexmkrc",
+        "references.bib",
+        "ridgepoint.sty",
+        "sample.tex",
+        "tables",
+    }
+
+
+@needs_latex
+@pytest.mark.parametrize("style", ["report", "article"])
+def test_latex_styles(write: Write, tmp_path: Path, style: str) -> None:
+    folder = write(
+        "# One {#sec-one}\n\nText of @sec-one. Sizes −1 ≤ x × 2 ≈ 3 µs → 5 Ω.\n",
+        head=f"---\ntitle: A paper\nauthor: [{{name: Ada}}]\nbibliography: references.bib\n"
+        f"abstract: The gist.\nprint-style: {style}\n---\n",
+    )
+    write_latex(folder, "p", tmp_path / "tex")
+    text = text_of(compile_latex(tmp_path / "tex", "p"))
+    assert "Text of Section 1." in text
+    assert ("Contents" if style == "report" else "Executive summary") in text
+
+
+@needs_latex
+def test_an_error_of_latex_is_passed_on_with_its_line(write: Write, tmp_path: Path) -> None:
+    folder = write("Fine.\n\n```{=latex}\n\\nosuchcommand\n```\n")
+    main = write_latex(folder, "p", tmp_path / "tex")
+    line = main.read_text("utf-8").split("\n").index("\\nosuchcommand") + 1
+    with pytest.raises(RenderError, match=rf"p\.tex:{line}: LaTeX stopped \(Undefined control"):
+        compile_latex(tmp_path / "tex", "p")
+
+
+@needs_latex
+def test_a_reference_that_latex_does_not_know_fails(write: Write, tmp_path: Path) -> None:
+    folder = write("Fine `\\ref{fig-lost}`{=latex}.\n")
+    write_latex(folder, "p", tmp_path / "tex")
+    with pytest.raises(RenderError, match="does not know reference fig-lost"):
+        compile_latex(tmp_path / "tex", "p")
+
+
+@needs_latex
+def test_latex_cannot_run_programs(write: Write, tmp_path: Path) -> None:
+    folder = write(f"Fine.\n\n```{{=latex}}\n\\immediate\\write18{{touch {tmp_path}/ran}}\n```\n")
+    write_latex(folder, "p", tmp_path / "tex")
+    assert compile_latex(tmp_path / "tex", "p").startswith(b"%PDF")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_latex_the_reason_names_the_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = find_latex()
+    assert isinstance(found, Missing)
+    assert found.reason.startswith("LaTeX: latexmk, pdflatex not found; on Debian run 'apt-get")
+    assert "texlive-publishers" in found.reason
+    with pytest.raises(RenderError, match="latexmk, pdflatex not found"):
+        compile_latex(tmp_path, "p")
+
+
+@needs_latex
+def test_a_missing_class_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(latex._NEEDED, "nosuch.cls", "texlive-nosuch")
+    found = find_latex()
+    assert isinstance(found, Missing)
+    assert re.search(r"nosuch\.cls not found.*install.* texlive-nosuch'", found.reason)

@@ -1,0 +1,225 @@
+"""The Quarto project, and the command's side of it with a stand-in that records its calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from report.errors import RenderError
+from report.render.pandoc import TEMPLATES, pandoc_path
+from report.render.quarto import (
+    FORMATS,
+    collect,
+    find_quarto,
+    paper_config,
+    render_quarto,
+    write_project,
+)
+
+STAND_IN = """#!{python}
+import json, pathlib, sys
+here = pathlib.Path(__file__).parent
+if sys.argv[1:] == ["--version"]:
+    print({version!r})
+    sys.exit(0)
+with (here / "calls.jsonl").open("a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+if {error!r}:
+    sys.stderr.write({error!r})
+    sys.exit(1)
+site = pathlib.Path(sys.argv[2]) / "_site" / "sample"
+site.mkdir(parents=True)
+for name in ("sample.html", "sample.pdf"):
+    (site / name).write_text("made")
+"""
+
+
+def stand_in(folder: Path, version: str = "1.6.40", error: str = "") -> Path:
+    """An executable called quarto that records how it was called."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "quarto"
+    path.write_text(STAND_IN.format(python=sys.executable, version=version, error=error))
+    path.chmod(0o755)
+    return path
+
+
+def calls(quarto: Path) -> list[list[str]]:
+    return [json.loads(line) for line in (quarto.parent / "calls.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def project(paper: Path, tmp_path: Path) -> Path:
+    write_project({"sample": paper}, tmp_path / "quarto")
+    return tmp_path / "quarto"
+
+
+def test_the_project_is_complete(project: Path) -> None:
+    config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
+    assert config["project"]["type"] == "website"
+    assert config["project"]["render"] == ["index.qmd", "sample/sample.qmd"]
+    assert all((project / name).is_file() for name in config["project"]["render"])
+    assert (project / config["csl"]).is_file()
+    assert config["filters"] == ["ridgepoint"]
+    for name in (
+        "sample/figures/time.svg",
+        "sample/figures/time.pdf",
+        "sample/tables/tbl-work.tex",
+        "sample/references.bib",
+    ):
+        assert (project / name).is_file()
+
+
+def test_each_paper_has_the_formats_of_its_style(project: Path) -> None:
+    config = yaml.safe_load((project / "sample/_metadata.yml").read_text("utf-8"))
+    assert set(config["format"]) == set(FORMATS)
+    assert config["format"]["html"]["default-image-extension"] == "svg"
+    assert config["format"]["pdf"]["default-image-extension"] == "pdf"
+    assert config["format"]["pdf"]["documentclass"] == "IEEEtran"
+    assert (project / "sample" / config["format"]["pdf"]["include-in-header"]).is_file()
+    assert paper_config("report")["format"]["pdf"]["toc"] is True
+
+
+def test_the_qmd_is_the_same_document(project: Path, paper: Path) -> None:
+    assert (project / "sample/sample.qmd").read_bytes() == (paper / "sample.qmd").read_bytes()
+
+
+def test_the_extension_names_files_that_are_there(project: Path) -> None:
+    folder = project / "_extensions" / "ridgepoint"
+    extension = yaml.safe_load((folder / "_extension.yml").read_text("utf-8"))
+    for name in extension["contributes"]["filters"]:
+        assert (folder / name).is_file()
+    assert (folder / "tabular.lua").is_file()
+
+
+def test_the_index_is_valid_markdown_with_links(project: Path) -> None:
+    text = (project / "index.qmd").read_text("utf-8")
+    head = yaml.safe_load(text.split("---\n")[1])
+    assert head["title"]
+    assert "](sample/sample.qmd)" in text
+
+
+def run_extension(tmp_path: Path, style: str, form: str) -> str:
+    """What the extension's filter makes of a wide table, with Quarto's side played by a script."""
+    (tmp_path / "tables").mkdir(exist_ok=True)
+    (tmp_path / "tables" / "tbl-done.tex").write_text("\\begin{tabular}{l}FINISHED\\end{tabular}")
+    driver = tmp_path / "driver.lua"
+    driver.write_text(
+        f"""
+quarto = {{
+  doc = {{ is_format = function(name) return name == "{form}" end }},
+  utils = {{ resolve_path = function() return "{TEMPLATES}/filter/tabular.lua" end }},
+}}
+local passes = dofile("{TEMPLATES}/quarto/ridgepoint.lua")
+function Pandoc(doc)
+  passes[1].Meta(doc.meta)
+  local blocks = pandoc.Blocks({{}})
+  for _, id in ipairs({{ "tbl-built", "tbl-done" }}) do
+    local float = {{
+      type = "Table", identifier = id, attributes = {{}},
+      classes = pandoc.List({{ "wide" }}), content = pandoc.Blocks({{ doc.blocks[1] }}),
+    }}
+    float = passes[2].FloatRefTarget(float) or float
+    blocks:insert(pandoc.Plain({{ pandoc.Str(float.attributes["fig-env"] or "none") }}))
+    blocks:extend(float.content)
+  end
+  blocks:extend(doc.blocks)
+  return pandoc.Pandoc(blocks):walk(passes[3])
+end
+"""
+    )
+    finished = subprocess.run(
+        [
+            pandoc_path(),
+            "--from=markdown",
+            "--to=latex",
+            f"--metadata=print-style:{style}",
+            f"--lua-filter={driver}",
+        ],
+        input="| a | b |\n|:--|--:|\n| 1 | 2 |\n\nA [5 B](#v-x){.value}.\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        timeout=60,
+    )
+    return finished.stdout
+
+
+def test_the_extension_writes_tables_that_two_columns_accept(tmp_path: Path) -> None:
+    text = run_extension(tmp_path, "ieee", "latex")
+    assert "longtable" not in text
+    assert text.count("table*") == 2
+    assert text.count("\\begin{tabular}{lr}") == 2
+    assert "FINISHED" in text
+    assert "A 5 B." in text
+
+
+def test_the_extension_leaves_one_column_and_the_page_alone(tmp_path: Path) -> None:
+    assert "table*" not in run_extension(tmp_path, "report", "latex")
+    page = run_extension(tmp_path, "ieee", "html")
+    assert "FINISHED" not in page
+    assert "v-x" in page
+
+
+def test_quarto_is_called_once_for_all_formats(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quarto = stand_in(tmp_path / "bin")
+    monkeypatch.setenv("QUARTO_PATH", str(quarto))
+    made = render_quarto(project)
+    assert calls(quarto) == [["render", str(project.resolve())]]
+    assert list(made) == ["sample/sample.html", "sample/sample.pdf"]
+    assert collect(project) == made
+
+
+def test_one_format_alone(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarto = stand_in(tmp_path / "bin")
+    monkeypatch.delenv("QUARTO_PATH", raising=False)
+    monkeypatch.setenv("PATH", str(quarto.parent), prepend=os.pathsep)
+    render_quarto(project, ["html"])
+    assert calls(quarto) == [["render", str(project.resolve()), "--to", "html"]]
+
+
+@pytest.mark.parametrize(
+    ("formats", "words"), [(["docx"], "docx asked for; use html or pdf"), ([], "no format asked")]
+)
+def test_formats_that_are_not_declared(project: Path, formats: list[str], words: str) -> None:
+    with pytest.raises(RenderError, match=words):
+        render_quarto(project, formats)
+
+
+def test_quartos_own_words_are_passed_on(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = "processing\n\x1b[31mERROR: Unable to resolve @fig-x\x1b[0m\nsample/sample.qmd:12\n"
+    monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", error=error)))
+    with pytest.raises(RenderError, match=r"ERROR: Unable to resolve @fig-x\nsample/sample.qmd:12"):
+        render_quarto(project)
+
+
+def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("QUARTO_PATH", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RenderError, match="not found by the PATH; run 'pip install quarto-cli'"):
+        find_quarto()
+    monkeypatch.setenv("QUARTO_PATH", str(tmp_path / "none"))
+    with pytest.raises(RenderError, match="not found by QUARTO_PATH="):
+        find_quarto()
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("1.3.450", "found quarto 1.3.450, which is too old; install 1.4"), ("dev", "no number")],
+)
+def test_versions_that_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, words: str
+) -> None:
+    monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", version=version)))
+    with pytest.raises(RenderError, match=words):
+        find_quarto()

@@ -1,0 +1,61 @@
+"""The same source gives the same bytes, whoever renders it, where and when."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import hashlib, json, sys
+from pathlib import Path
+from report.render.html import PageLinks, write_page
+from report.render.latex import LatexTools, compile_latex, find_latex, write_latex
+from report.render.quarto import write_project
+from report.render.typst import render_typst
+
+source, target = Path(sys.argv[1]), Path(sys.argv[2])
+write_page(source, "sample", target / "html", PageLinks(pdf="a.pdf"))
+write_latex(source, "sample", target / "tex")
+write_project({"sample": source}, target / "quarto")
+(target / "typst.pdf").write_bytes(render_typst(source, "sample"))
+if isinstance(find_latex(), LatexTools):
+    (target / "latex.pdf").write_bytes(compile_latex(target / "tex", "sample"))
+"""
+
+
+def render(source: Path, target: Path, **environment: str) -> dict[str, str]:
+    """SHA-256 of every file that a fresh process writes for the sample."""
+    target.mkdir()
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(source), str(target)],
+        check=True,
+        cwd=target,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        timeout=120,
+    )
+    return {
+        path.relative_to(target).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(target.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_bytes_do_not_depend_on_time_place_locale_or_hash_seed(paper: Path, tmp_path: Path) -> None:
+    one = render(paper, tmp_path / "one", TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="1")
+    two = render(
+        paper,
+        tmp_path / "another place",
+        TZ="America/New_York",
+        LC_ALL="de_DE.UTF-8",
+        LANG="tr_TR.UTF-8",
+        PYTHONHASHSEED="77",
+        SOURCE_DATE_EPOCH="1700000000",
+    )
+    assert {"html/index.html", "tex/sample.tex", "typst.pdf", "quarto/_quarto.yml"} <= set(one)
+    assert json.dumps(one, indent=1) == json.dumps(two, indent=1)
