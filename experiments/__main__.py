@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
     )
     record, path = run(request, watch(Console(stderr=True), options.debug))
     console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(table(record))
+    console.print(table(record.cases))
     print(f"Record: {_shown(path)}")
     if not any(case.status == "ok" for case in record.cases):
         print("No case could be measured; the record says why.", file=sys.stderr)

@@ -4,8 +4,10 @@ On a CPU torch keeps no statistics, but its profiler reports every allocation an
 profile covers the building of the workload and one call, each inside a mark, so that the bytes
 before, after and at the peak all come from the same events: nothing lives that they do not show.
 Blocks that oneDNN or MKL take from the C library directly are not among them; the resident memory
-of the process, read from ``/proc``, holds those as well, and pages that the C library keeps after a
-free.  On CUDA the caching allocator's statistics are read around a call after a warm-up call.
+of the process, read from ``/proc``, holds those as well.  It also holds pages that the C library
+keeps after a free inside the call: glibc gives a block back at once only if it is larger than a
+threshold that grows with what was freed before, up to 32 MiB, so that below it the resident peak
+may exceed the allocator's by the blocks that are freed.  On CUDA the caching allocator's statistics are read around a call after a warm-up call.
 """
 
 from __future__ import annotations

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from rich.box import SIMPLE
 from rich.table import Table
 
-from report.records import Case, Factor, Record
+from report.records import Case, Factor
 
 
 def factors_text(factors: dict[str, Factor]) -> str:
-    """``batch=16, pass=forward``, factors of the value only where they name themselves."""
+    """``batch=16, pass=forward``."""
     return ", ".join(f"{name}={value}" for name, value in factors.items())
 
 
@@ -26,7 +27,7 @@ def outcome_text(case: Case) -> str:
 def duration_text(seconds: float) -> str:
     """Three significant digits in the unit that fits: µs, ms or s."""
     for factor, unit in ((1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 1000:
+        if seconds * factor < 999.5:  # what would be rounded to 1000 takes the next unit
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds:.3g} s"
 
@@ -39,15 +40,15 @@ def bytes_text(count: float) -> str:
     return f"{count / 1e9:.4g} GB"
 
 
-def table(record: Record) -> Table:
-    """One row a case: factors, median time, samples, allocated peak, outcome."""
-    made = Table(box=SIMPLE)
-    for name in record.cases[0].factors:
+def table(cases: Sequence[Case]) -> Table:
+    """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns."""
+    made = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in cases[0].factors:
         made.add_column(name, no_wrap=True)
-    for name in ("median time", "samples", "peak bytes"):
+    for name in ("median time", "samples", "peak memory"):
         made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("outcome", overflow="fold")
-    for case in record.cases:
+    made.add_column("outcome", overflow="fold", min_width=8)
+    for case in cases:
         made.add_row(*map(str, case.factors.values()), *_cells(case))
     return made
 

@@ -1,0 +1,96 @@
+"""What a person sees of a run: the closing table, the bar, the lines."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from rich.console import Console
+
+from experiments.harness.progress import Bar, Lines, watch
+from experiments.harness.study import Study
+from experiments.harness.summary import bytes_text, duration_text, outcome_text, table
+from report.records import Case, Series
+
+GOOD = Case(
+    factors={"batch": 1024, "pass": "forward_backward", "subject": "layer"},
+    status="ok",
+    reason=None,
+    layers=(),
+    series=(
+        Series(quantity="time", unit="s", samples=(0.003, 0.001, 0.002)),
+        Series(quantity="allocated_peak", unit="B", samples=(718_900_000,) * 3),
+    ),
+)
+BAD = Case(
+    factors={"batch": 2048, "pass": "forward_backward", "subject": "layer"},
+    status="out_of_memory",
+    reason="Memory ran out when 400 B more were asked for.",
+    layers=(),
+    series=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (2.5e-7, "0.25 µs"),
+        (0.000354, "354 µs"),
+        (0.0217, "21.7 ms"),
+        (1.52, "1.52 s"),
+        (0.0009996, "1 ms"),
+    ],
+)
+def test_durations_take_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(40, "40 B"), (468_224, "468.2 kB"), (24_486_144, "24.49 MB"), (2e9, "2 GB")],
+)
+def test_bytes_take_decimal_prefixes(count: float, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+def test_the_closing_table_fits_a_terminal_and_shows_no_zero_for_what_is_missing() -> None:
+    out = io.StringIO()
+    Console(file=out, width=80).print(table((GOOD, BAD)))
+    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
+    good = ["1024", "forward_backward", "layer", "2", "ms", "3", "718.9", "MB", "ok"]
+    bad = ["2048", "forward_backward", "layer", "–", "–", "–"]
+    assert good in lines
+    assert any(line[:6] == bad for line in lines)
+
+
+def watched(console: Console, study: Study) -> Lines | Bar:
+    observer = watch(console)
+    cases = (GOOD.factors, BAD.factors)
+    threads = threading.active_count()
+    observer.began(cases, {}, study)
+    for index, case in enumerate((GOOD, BAD)):
+        observer.case_began(index)
+        assert threading.active_count() == threads  # nothing runs beside what is measured
+        observer.case_ended(index, case)
+    observer.ended()
+    return observer
+
+
+def test_lines_where_there_is_no_terminal(tiny: Study) -> None:
+    out = io.StringIO()
+    assert isinstance(watched(Console(file=out), tiny), Lines)
+    assert out.getvalue().splitlines() == [
+        "Measuring 2 cases.",
+        "[1/2] batch=1024, pass=forward_backward, subject=layer: 2 ms (3 samples)",
+        f"[2/2] batch=2048, pass=forward_backward, subject=layer: {outcome_text(BAD)}",
+    ]
+
+
+def test_a_bar_on_a_terminal(tiny: Study) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120)
+    assert isinstance(watched(console, tiny), Bar)
+    assert "batch=1024, pass=forward_backward" in out.getvalue()
+    assert "2/2" in out.getvalue()
+    assert "out_of_memory: Memory ran out" in out.getvalue()
