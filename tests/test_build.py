@@ -1,0 +1,318 @@
+"""The command and the pipeline: what is made, what stays, what is said, and the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import build
+from report import pipeline
+from report.errors import RenderError, StudyError
+from report.pipeline import ROOT, Request, choose_engine
+from report.render.latex import LatexTools, find_latex
+
+STUDY = "conv_scaling"
+needs_latex = pytest.mark.skipif(
+    not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with the published values and no record."""
+    target = tmp_path / "data"
+    target.mkdir()
+    for name in ("references.bib", "devices.yaml"):
+        shutil.copyfile(ROOT / "data" / name, target / name)
+    shutil.copytree(ROOT / "data" / "reported", target / "reported")
+    return target
+
+
+def example_record(data: Path) -> str:
+    """Put the old record of the tests into ``data``; returns its file relative to it."""
+    (old,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    target = data / STUDY / old.name
+    target.parent.mkdir()
+    shutil.copyfile(old, target)
+    return target.relative_to(data).as_posix()
+
+
+def run(
+    *arguments: str | Path, cwd: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python build.py`` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "build.py"), *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The hash of every file below ``folder``."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def built(out: Path, data: Path, *more: str) -> int:
+    return build.main(["--out", str(out), "--data", str(data), "--engine", "typst", *more])
+
+
+def test_a_build_makes_the_promised_files(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / "out"
+    assert built(out, data) == 0
+    assert (out / "pdf" / f"{STUDY}.pdf").read_bytes().startswith(b"%PDF-")
+    assert (out / "html" / "index.html").exists()
+    assert (out / "html" / STUDY / "index.html").exists()
+    assert (out / "tex" / STUDY / f"{STUDY}.tex").exists(), "written also where no TeX is used"
+    assert (out / "quarto" / "_quarto.yml").exists()
+    assert json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))["study"] == STUDY
+    assert not list(out.glob(".scratch-*")), "nothing is left behind"
+
+
+@pytest.mark.parametrize(("named", "other"), [("--pdf", "html"), ("--html", "pdf")])
+def test_naming_one_format_makes_only_that(
+    tmp_path: Path, data: Path, named: str, other: str
+) -> None:
+    out = tmp_path / "out"
+    assert built(out, data, named) == 0
+    assert (out / named.removeprefix("--")).is_dir()
+    assert not (out / other).exists()
+
+
+def test_without_records_the_paper_says_what_is_not_measured(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / "out"
+    assert built(out, data, "--html") == 0
+    page = (out / "html" / STUDY / "index.html").read_text("utf-8")
+    assert "not measured" in page
+    assert "no run of this experiment is in the data directory" in page
+    values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+    assert values["values"]["best_rate"]["number"] is None
+    assert "no run" in values["values"]["best_rate"]["reason"]
+    assert values["values"]["flops"]["number"] == 21_233_664
+
+
+def test_values_hold_raw_numbers_units_and_sources(tmp_path: Path, data: Path) -> None:
+    file = example_record(data)
+    out = tmp_path / "out"
+    assert built(out, data, "--html") == 0
+    content = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+    for table in content["tables"].values():
+        width = len(table["columns"])
+        assert all({"name", "unit"} == set(column) for column in table["columns"])
+        assert all(len(row) == width for row in table["rows"])
+        for column, cells in zip(table["columns"], zip(*table["rows"], strict=True), strict=True):
+            if column["unit"]:
+                assert all(cell is None or isinstance(cell, int | float) for cell in cells)
+    time = content["values"]["time_largest"]
+    assert time["unit"] == "s"
+    assert time["interval"][0] <= time["number"] <= time["interval"][1]
+    assert time["n"] > 0
+    assert time["sources"] == [file]
+    assert {claim["verdict"] for claim in content["claims"].values()} <= {
+        "supported",
+        "refuted",
+        "undecided",
+        "not measured",
+    }
+
+
+def test_a_changed_record_changes_the_paper(tmp_path: Path, data: Path) -> None:
+    file = example_record(data)
+    out = tmp_path / "out"
+    assert built(out, data, "--html") == 0
+    before = digests(out)
+    path = data / file
+    record = json.loads(path.read_text("utf-8"))
+    for case in record["cases"]:
+        for series in case["series"]:
+            if series["quantity"] == "time":
+                series["samples"] = [2 * sample for sample in series["samples"]]
+    path.write_text(json.dumps(record), "utf-8")
+    assert built(out, data, "--html") == 0
+    after = digests(out)
+    changed = {name for name in before if before[name] != after.get(name)}
+    assert f"html/{STUDY}/index.html" in changed
+    assert f"html/{STUDY}/figures/time.svg" in changed
+    assert f"html/{STUDY}/figures/work.svg" not in changed, "nothing in it depends on time"
+
+
+def test_an_edited_record_is_said(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = example_record(data)
+    path = data / file
+    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
+    assert built(tmp_path / "out", data, "--html") == 0
+    assert f"{file}: its content does not match the hash in its name" in capsys.readouterr().out
+
+
+def test_a_bad_record_stops_the_study_and_keeps_old_output(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = example_record(data)
+    out = tmp_path / "out"
+    assert built(out, data, "--html") == 0
+    before = digests(out)
+    path = data / file
+    path.write_text(path.read_text("utf-8").replace('"unit": "s"', '"unit": "ms"', 1), "utf-8")
+    assert built(out, data, "--html") == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith(f"error: data/{file}: cases[")
+    assert "found 'ms'" in error
+    assert "Traceback" not in error
+    assert digests(out) == before
+
+
+def test_a_failing_study_does_not_stop_the_others(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two studies of which the first fails: the second is built, and the summary says both."""
+    made: list[str] = []
+
+    def fake(
+        study: str, request: Request, engine: object, scratch: Path, say: object
+    ) -> pipeline.Built:
+        if study == "first":
+            raise StudyError("first: no good; mend it.")
+        made.append(study)
+        return pipeline.Built(study)
+
+    monkeypatch.setattr(pipeline, "_made", fake)
+    request = Request(("first", "second"), ("html",), tmp_path / "out", "typst", data=data)
+    summary = pipeline.build(request, lambda words: None)
+    assert made == ["second"]
+    assert [item.failure for item in summary.studies] == ["first: no good; mend it.", None]
+
+
+def test_a_defect_is_one_sentence_without_debug(
+    tmp_path: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken(*arguments: object) -> pipeline.Built:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(pipeline, "_made", broken)
+    assert built(tmp_path / "out", data) == 1
+    text = capsys.readouterr().err
+    assert f"error: {STUDY}: ZeroDivisionError: division by zero" in text
+    assert "Traceback" not in text
+    assert built(tmp_path / "out", data, "--debug") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+Break = Callable[[str], str]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text + "\n{{ v.no_such_value }}\n", "conv_scaling.qmd.j2:{last}: "),
+        (lambda text: text + "\nSee @fig-nowhere.\n", "fig-nowhere"),
+        (lambda text: text + "\nSee [@nobody2020].\n", "nobody2020"),
+        (lambda text: text + '\n![x](figures/none){#fig-none fig-alt="x"}\n', "figures/none"),
+        (lambda text: text + "\nThe rate was 93.1 GFLOP/s.\n", "the number 93.1 is typed"),
+        (lambda text: text + "\n{% if %}\n", "conv_scaling.qmd.j2:{last}: "),
+    ],
+    ids=["variable", "reference", "citation", "figure", "typed", "syntax"],
+)
+def test_a_fault_in_the_template_fails_the_build(
+    tmp_path: Path, data: Path, change: Break, message: str
+) -> None:
+    papers = tmp_path / "papers"
+    shutil.copytree(ROOT / "templates" / "papers", papers)
+    template = papers / f"{STUDY}.qmd.j2"
+    text = change(template.read_text("utf-8"))
+    template.write_text(text, "utf-8")
+    request = Request((STUDY,), ("html",), tmp_path / "out", "typst", data=data, papers=papers)
+    failure = pipeline.build(request, lambda words: None).studies[0].failure
+    assert failure is not None
+    last = text.rstrip("\n").count("\n") + 1
+    assert message.format(last=last) in failure
+    assert not (tmp_path / "out" / "html").exists()
+
+
+def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
+    for arguments in (["nope"], ["--jobs", "0"], ["--engine", "word"]):
+        finished = run(*arguments)
+        assert finished.returncode == 2, arguments
+        assert "Traceback" not in finished.stderr
+
+
+def test_list_names_the_studies() -> None:
+    finished = run("--list")
+    assert finished.returncode == 0
+    assert finished.stdout.split() == [STUDY]
+
+
+def test_quarto_is_asked_for_in_one_sentence(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / "out"
+    finished = run(
+        "--engine", "quarto", "--out", out, "--data", data, PATH="/nowhere", QUARTO_PATH=""
+    )
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("error: quarto: not found")
+    assert "pip install quarto-cli" in finished.stderr
+    assert not out.exists(), "nothing is half-written"
+
+
+def test_without_tex_auto_takes_typst_and_says_how_to_get_latex(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    engine = choose_engine("auto")
+    assert engine.name == "typst"
+    assert "apt-get install" in engine.note
+    with pytest.raises(RenderError, match="apt-get install"):
+        choose_engine("latex")
+
+
+@pytest.mark.parametrize("engine", ["typst", pytest.param("latex", marks=needs_latex)])
+def test_two_builds_give_the_same_bytes(tmp_path: Path, data: Path, engine: str) -> None:
+    """Another folder, time zone, locale, hash seed, umask and home change nothing."""
+    example_record(data)
+    other = tmp_path / "elsewhere" / "deeper"
+    other.mkdir(parents=True)
+    moved = shutil.copytree(data, other / "data")
+    first, second = tmp_path / "one", other / "two"
+    finished = [
+        run("--engine", engine, "--data", data, "--out", first, TZ="UTC", LC_ALL="C", PYTHONHASHSEED="1"),
+        run(
+            "--engine", engine, "--data", moved, "--out", second, cwd=other,
+            TZ="Asia/Kathmandu", LC_ALL="C.UTF-8", LANG="de_DE.UTF-8", PYTHONHASHSEED="2",
+            HOME=str(other), SOURCE_DATE_EPOCH="1234567890",
+        ),
+    ]  # fmt: skip
+    assert [item.returncode for item in finished] == [0, 0], finished
+    assert f"PDF by {'LaTeX' if engine == 'latex' else 'Typst'}" in finished[0].stdout
+    assert digests(first) == digests(second)
+
+
+def test_no_number_of_the_page_is_without_origin(tmp_path: Path, data: Path) -> None:
+    """Every link of a number leads to a line of the provenance."""
+    import re
+
+    out = tmp_path / "out"
+    example_record(data)
+    assert built(out, data, "--html") == 0
+    page = (out / "html" / STUDY / "index.html").read_text("utf-8")
+    targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
+    assert len(targets) > 30
+    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))
