@@ -7,7 +7,8 @@ Blocks that oneDNN or MKL take from the C library directly are not among them; t
 of the process, read from ``/proc``, holds those as well.  It also holds pages that the C library
 keeps after a free inside the call: glibc gives a block back at once only if it is larger than a
 threshold that grows with what was freed before, up to 32 MiB, so that below it the resident peak
-may exceed the allocator's by the blocks that are freed.  On CUDA the caching allocator's statistics are read around a call after a warm-up call.
+may exceed the allocator's by the blocks that are freed.  On CUDA the caching allocator's statistics
+are read around a call after a warm-up call.
 """
 
 from __future__ import annotations

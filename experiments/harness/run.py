@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,9 +132,18 @@ def _opened(request: Request, header: Header, observer: Observer) -> tuple[Story
             f"An earlier run was not finished and is kept in {unfinished[-1].name}; --resume "
             "continues it."
         )
-    journal = Journal(journal_path(folder, header.started, header.environment.key))
+    path, header = _unused(folder, header)
+    journal = Journal(path)
     journal.append(header)
     return Story(header, valid_bytes=0), journal
+
+
+def _unused(folder: Path, header: Header) -> tuple[Path, Header]:
+    """A journal's name that no run of the same second has taken, and the header with its time."""
+    while (path := journal_path(folder, header.started, header.environment.key)).exists():
+        time.sleep(0.1)
+        header = msgspec.structs.replace(header, started=_now())
+    return path, header
 
 
 def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[Story, Journal]:

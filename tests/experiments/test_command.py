@@ -10,6 +10,8 @@ import pytest
 from conftest import make_environment, make_header
 
 from experiments.__main__ import main
+from experiments.harness import run
+from experiments.harness.journal import journal_path
 from experiments.harness.run import Request, command_of, differences
 from experiments.harness.study import Study
 from report.store import read_study
@@ -104,6 +106,19 @@ def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
     words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
     assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
+
+
+def test_a_run_never_takes_the_journal_of_another_of_the_same_second(
+    tmp_path: Path, tiny: Study
+) -> None:
+    header = make_header(tiny)
+    header = msgspec.structs.replace(header, started=run._now())
+    taken = journal_path(tmp_path, header.started, header.environment.key)
+    taken.write_text("kept")
+    path, changed = run._unused(tmp_path, header)
+    assert path != taken and not path.exists()
+    assert changed.started > header.started
+    assert taken.read_text() == "kept"
 
 
 def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
