@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from report.devices import read_devices
-from report.errors import RecordError
 from report.paper import Inputs
 from report.reported import read_reported
 from report.store import newest_by_device, read_study
+from report.strict import read_strictly, refuse_first
+from report.studies import STUDIES
+
+#: dict[str, tuple[str, ...]] | None, which a type checker takes for no class.
+_PINS: Final[Any] = dict[str, tuple[str, ...]] | None
+_REMEDY: Final = "write it as «conv_scaling: [conv_scaling/<file>.json]»"
 
 
 def gather(study: str, data: Path) -> Inputs:
@@ -28,25 +33,15 @@ def gather(study: str, data: Path) -> Inputs:
 
 
 def read_pins(data: Path) -> dict[str, tuple[str, ...]]:
-    """The records that the user pinned: study → files relative to ``data``; none without a file."""
+    """The records that the user pinned: study → files relative to ``data``; none without a file.
+
+    Raises ``RecordError`` for a file that says something else, or names what is no study.
+    """
     path = data / "pins.yaml"
     if not path.exists():
         return {}
-    import yaml
-
-    try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where else ""
-        raise RecordError(f"data/pins.yaml{line}: not valid YAML; mend the line.") from error
-    if not isinstance(content, dict) or not all(_is_list_of_text(v) for v in content.values()):
-        raise RecordError(
-            "data/pins.yaml: expected a list of record files under each study's name; write "
-            "them as «conv_scaling: [conv_scaling/<file>.json]»."
-        )
-    return {str(study): tuple(files) for study, files in content.items()}
-
-
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    # A file in which all lines are comments holds nothing.
+    pins = read_strictly(path, _PINS, "YAML", _REMEDY) or {}
+    unknown = (f"{name}: found a name that is no study" for name in pins if name not in STUDIES)
+    refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
+    return pins

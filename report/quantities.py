@@ -6,6 +6,8 @@ the unit against this table, so that no study can mix seconds with milliseconds.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +24,21 @@ class Quantity:
     meaning: str
     signed: bool = False
     whole: bool = False
+
+    def admits(self, samples: Sequence[float]) -> bool:
+        """Whether all ``samples`` are finite numbers within the range of this quantity."""
+        if not samples:
+            return True
+        if self.whole and not {type(sample) for sample in samples} <= {int}:
+            return False
+        low, high = min(samples), max(samples)
+        return (self.signed or low >= 0) and all(map(math.isfinite, (low, high, sum(samples))))
+
+    @property
+    def range(self) -> str:
+        """The numbers that are possible, in words."""
+        kind = "a whole number" if self.whole else "a finite number"
+        return kind if self.signed else f"{kind} of at least 0"
 
 
 QUANTITIES: Final[dict[str, Quantity]] = {

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from report import strict
 from report.errors import RecordError
 from report.layers import Layer
 from report.quantities import QUANTITIES
@@ -199,10 +200,11 @@ class _Versioned(msgspec.Struct):
 _REMEDY = "restore the file with git, or run the experiment again"
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Record)
+_versioned = msgspec.json.Decoder(_Versioned)
 
 
 def encode(record: Record) -> bytes:
-    """The record as canonical JSON: one line a case and a ceiling, so that git can compare runs."""
+    """The record as JSON, a value a line, so that git can compare runs and people can read them."""
     return msgspec.json.format(_encoder.encode(record), indent=1)
 
 
@@ -219,124 +221,118 @@ def parse(text: bytes, place: str) -> Record:
     """
     version = _schema_version(text, place)
     if version < SCHEMA_VERSION:
-        return _checked(_migrated(text, version, place), place)
-    try:
-        record = _decoder.decode(text)
-    except msgspec.ValidationError as error:
-        raise _refusal(place, error) from error
-    return _checked(record, place)
+        record = _migrated(text, version, place)
+    else:
+        record = strict.parse_json(text, _decoder.decode, place, _REMEDY)
+    strict.refuse_first(_faults(record), place, _REMEDY)
+    return record
 
 
 def _schema_version(text: bytes, place: str) -> int:
-    try:
-        raw = msgspec.json.decode(text, type=_Versioned).schema
-    except msgspec.DecodeError as error:
-        raise RecordError(f"{place}: not a JSON object: {_plain(error)}; {_REMEDY}.") from error
+    """The version that the file states, one that ``parse`` can read; else ``RecordError``."""
+    raw = strict.parse_json(text, _versioned.decode, place, _REMEDY).schema
     if raw is msgspec.UNSET:
         raise RecordError(
-            f"{place}: the field schema is missing, so the file's version is unknown; {_REMEDY}."
+            f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
         )
     version = msgspec.json.decode(raw)
     if not isinstance(version, int) or isinstance(version, bool):
-        raise RecordError(
-            f"{place}: schema: expected a whole number, found {version!r}; {_REMEDY}."
-        )
+        found = bytes(raw).decode()
+        raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")
     if version > SCHEMA_VERSION:
         raise RecordError(
-            f"{place}: schema version {version} is newer than {SCHEMA_VERSION}, the newest that "
-            "this ridgepoint reads; update ridgepoint to build from it."
+            f"{place}: schema: found version {version}, newer than {SCHEMA_VERSION}, the newest "
+            "that this ridgepoint reads; update ridgepoint to build from it."
         )
     oldest = min(MIGRATIONS, default=SCHEMA_VERSION)
     if version < oldest:
         raise RecordError(
-            f"{place}: schema version {version} is older than {oldest}, the oldest that this "
+            f"{place}: schema: found version {version}, older than {oldest}, the oldest that this "
             "ridgepoint can migrate; run the experiment again."
         )
     return version
 
 
 def _migrated(text: bytes, version: int, place: str) -> Record:
-    data = msgspec.json.decode(text)
+    """An older record, brought up the ladder of ``MIGRATIONS`` and then read like a new one."""
+    data = strict.parse_json(text, msgspec.json.decode, place, _REMEDY)
     for step in range(version, SCHEMA_VERSION):
-        data = MIGRATIONS[step](data)
+        try:
+            data = MIGRATIONS[step](data)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise RecordError(
+                f"{place}: {error}: not what a record of schema version {step} holds here, so it "
+                f"cannot be migrated; {_REMEDY}."
+            ) from error
     try:
         return msgspec.convert(data, Record)
     except msgspec.ValidationError as error:
-        raise _refusal(place, error) from error
+        raise strict.refusal(error, data, place, _REMEDY) from error
 
 
-def _plain(error: Exception) -> str:
-    return str(error).replace("`", "").rstrip(".")
+def _faults(record: Record) -> Iterator[str]:
+    """What the types cannot say, as «field: what was found»."""
+    yield from _moment_faults(record)
+    yield from _environment_faults(record.environment)
+    for index, ceiling in enumerate(record.ceilings):
+        yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
+    seen: dict[tuple[tuple[str, Factor], ...], int] = {}
+    for index, case in enumerate(record.cases):
+        yield from _case_faults(case, f"cases[{index}]")
+        # Sorted by name; 1 and 1.0 are the same level, as in the frames.
+        first = seen.setdefault(tuple(sorted(case.factors.items())), index)
+        if first != index:
+            yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
 
 
-def _refusal(place: str, error: msgspec.ValidationError) -> RecordError:
-    """msgspec says «what - at `$.path`»; we say place, field, what, remedy."""
-    what, _, path = str(error).partition(" - at ")
-    field = re.sub(r"^\$\.?", "", path.strip("`")) or "the top level"
-    return RecordError(f"{place}: {field}: {_plain(ValueError(what))}; {_REMEDY}.")
+def _moment_faults(record: Record) -> Iterator[str]:
+    for name, text in {"started": record.started, "finished": record.finished}.items():
+        try:
+            datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+        except ValueError:
+            yield f"{name}: expected a moment in UTC, found {text!r}"
+    if record.finished < record.started:
+        yield f"finished: expected a moment after {record.started}, found {record.finished}"
 
 
-def _checked(record: Record, place: str) -> Record:
-    for fault in (*_ceiling_faults(record), *_case_faults(record), *_environment_faults(record)):
-        raise RecordError(f"{place}: {fault}; {_REMEDY}.")
-    return record
-
-
-def _environment_faults(record: Record) -> list[str]:
-    environment = record.environment
+def _environment_faults(environment: Environment) -> Iterator[str]:
     if (environment.gpu is None) != (environment.device == "cpu"):
-        return [f"environment.gpu: does not fit the device {environment.device!r}"]
+        found = "null" if environment.gpu is None else environment.gpu.model
+        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
     loads = {"load_before": environment.load_before, "load_after": environment.load_after}
-    return [
-        f"environment.{name}: expected a finite number of at least 0, found {load}"
-        for name, load in loads.items()
-        if load is not None and not (math.isfinite(load) and load >= 0)
-    ]
+    for name, load in loads.items():
+        if load is not None and not (math.isfinite(load) and load >= 0):
+            yield f"environment.{name}: expected a finite number of at least 0, found {load}"
 
 
-def _ceiling_faults(record: Record) -> list[str]:
-    return [
-        f"ceilings[{i}].samples[{j}]: expected a positive duration in s, found {sample}"
-        for i, ceiling in enumerate(record.ceilings)
-        for j, sample in enumerate(ceiling.samples)
-        if not (math.isfinite(sample) and sample > 0)
-    ]
+def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
+    for index, sample in enumerate(ceiling.samples):
+        if not (math.isfinite(sample) and sample > 0):
+            yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
 
 
-def _case_faults(record: Record) -> list[str]:
-    faults: list[str] = []
-    seen: dict[str, int] = {}
-    for i, case in enumerate(record.cases):
-        where = f"cases[{i}]"
-        if (case.status == "ok") != (case.reason is None):
-            faults.append(
-                f"{where}.reason: a case that is {case.status} "
-                + ("has no reason" if case.status == "ok" else "needs a reason")
-            )
-        key = repr(sorted(case.factors.items()))
-        if key in seen:
-            faults.append(f"{where}.factors: the same combination as cases[{seen[key]}]")
-        seen[key] = i
-        names = [series.quantity for series in case.series]
-        for j, series in enumerate(case.series):
-            faults.extend(f"{where}.series[{j}]{fault}" for fault in _series_faults(series))
-            if names.index(series.quantity) != j:
-                faults.append(f"{where}.series[{j}].quantity: {series.quantity} stands twice")
-    return faults
+def _case_faults(case: Case, where: str) -> Iterator[str]:
+    if case.status == "ok" and case.reason is not None:
+        yield f"{where}.reason: found {case.reason!r}, but a case that is ok has null here"
+    if case.status != "ok" and case.reason is None:
+        yield f"{where}.reason: found null, but a case that is {case.status} needs a reason"
+    if twice := strict.repeated(series.quantity for series in case.series):
+        yield f"{where}.series: found the quantity {twice} twice"
+    for index, series in enumerate(case.series):
+        yield from _series_faults(series, f"{where}.series[{index}]")
 
 
-def _series_faults(series: Series) -> list[str]:
+def _series_faults(series: Series, where: str) -> Iterator[str]:
     quantity = QUANTITIES.get(series.quantity)
     if quantity is None:
         known = ", ".join(sorted(QUANTITIES))
-        return [f".quantity: unknown quantity {series.quantity!r}, known are {known}"]
-    if series.unit != quantity.unit:
-        return [f".unit: {series.quantity} is measured in {quantity.unit}, found {series.unit!r}"]
-    for index, sample in enumerate(series.samples):
-        if not math.isfinite(sample):
-            return [f".samples[{index}]: expected a finite number, found {sample}"]
-        if quantity.whole and not isinstance(sample, int):
-            return [f".samples[{index}]: {series.quantity} is whole, found {sample}"]
-        if sample < 0 and not quantity.signed:
-            return [f".samples[{index}]: {series.quantity} cannot be negative, found {sample}"]
-    return []
+        yield f"{where}.quantity: expected one of {known}, found {series.quantity!r}"
+    elif series.unit != quantity.unit:
+        unit = quantity.unit
+        yield f"{where}.unit: {series.quantity} is measured in {unit}, found {series.unit!r}"
+    elif not quantity.admits(series.samples):
+        index = next(i for i, s in enumerate(series.samples) if not quantity.admits((s,)))
+        yield (
+            f"{where}.samples[{index}]: {series.quantity} is {quantity.range}, "
+            f"found {series.samples[index]}"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,46 +35,81 @@ def record_name(record: Record) -> str:
 def write_record(record: Record, data: Path) -> Path:
     """Write ``record`` under ``data/<study>/`` atomically and without ever replacing a file.
 
-    Returns the new path.  Raises ``RecordError`` if a file of that name exists.
+    Returns the new path.  Raises ``RecordError`` if a file of that name exists, or if the folder
+    cannot be written.
     """
-    folder = data / record.study
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / record_name(record)
-    scratch = folder / f".{target.name}.{os.getpid()}.tmp"
+    target = data / record.study / record_name(record)
     try:
-        with scratch.open("wb") as stream:
-            stream.write(encode(record) + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        # link() fails if the target exists, where rename() would replace it without a word.
-        os.link(scratch, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    try:
+        _write_new(target, encode(record) + b"\n")
     except FileExistsError:
         raise RecordError(
             f"{target}: a record of this name exists already and records are never replaced; "
             "nothing was written."
         ) from None
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    return target
+
+
+def _unwritable(path: Path, error: OSError) -> RecordError:
+    return RecordError(
+        f"{path}: cannot be written ({error.strerror}); make room for it or give write "
+        "permission, and try again."
+    )
+
+
+def _write_new(target: Path, content: bytes) -> None:
+    """Create ``target`` whole or not at all; raises ``FileExistsError`` if it is there."""
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with scratch.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _place(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)
-    return target
+
+
+def _place(scratch: Path, target: Path) -> None:
+    """Give a finished file its name, unless a file has that name already."""
+    try:
+        # link() fails if the target exists, where rename() would replace it without a word.
+        os.link(scratch, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: take the name first, which only one writer can do,
+        # then put the content in its place.  A crash in between leaves an empty file, which
+        # reading refuses.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        scratch.replace(target)
 
 
 def read_record(path: Path, data: Path) -> Stored:
     """Read and check one record; raises ``RecordError``."""
-    place = path.relative_to(data.parent).as_posix() if path.is_relative_to(data.parent) else path
+    place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
     match = _NAME.match(path.name)
     if match is None:
         raise RecordError(
-            f"{place}: the name is not <UTC time>-<device>-<hash>.json; give the file its "
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
             "name back, or move what is not a record elsewhere."
         )
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise RecordError(f"{place}: cannot be read ({error.strerror}).") from error
-    record = parse(text, str(place))
+        raise RecordError(
+            f"{place}: cannot be read ({error.strerror}); restore the file with git, or give read "
+            "permission."
+        ) from error
+    record = parse(text, place)
     if record.study != path.parent.name:
         raise RecordError(
-            f"{place}: study: found {record.study!r} in the folder of {path.parent.name!r}; "
+            f"{place}: study: found {record.study!r} in the folder {path.parent.name!r}; "
             "move the file to the folder of its study."
         )
     file = path.relative_to(data).as_posix()

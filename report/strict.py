@@ -1,17 +1,31 @@
-"""Strict reading of the small data files that people write: what is wrong, where, what to do."""
+"""Strict reading of data files: what is wrong, where, what was found, and what to do.
+
+msgspec decodes and validates in one pass; this module turns its errors into one sentence with the
+file, the field and what stands there.  Nothing here costs anything as long as a file is right.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from report.errors import RecordError
 
 Kind = TypeVar("Kind")
+
+_TOP: Final = "the top level"
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+_WORD: Final = re.compile(rb"[^\s,:\]}\"]{1,24}|\S")
+_OFFSET: Final = re.compile(r"\(byte (\d+)\)")
+_STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
+_NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 
 
 def read_strictly(
@@ -24,24 +38,61 @@ def read_strictly(
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise RecordError(f"{place_of(path)}: cannot be read ({error.strerror}).") from error
-    decode = msgspec.json.decode if language == "JSON" else msgspec.yaml.decode
-    try:
-        return decode(text, type=kind)
-    except msgspec.ValidationError as error:
-        what, _, found = str(error).partition(" - at ")
-        field = re.sub(r"^\$\.?", "", found.strip("`")) or "the top level"
-        raise RecordError(f"{place_of(path)}: {field}: {_plain(what)}; {remedy}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RecordError(
-            f"{place_of(path)}: not valid {language}: {_plain(str(error))}; {remedy}."
+            f"{place_of(path)}: cannot be read ({error.strerror}); {remedy}."
         ) from error
+    if language == "JSON":
+        decoder = msgspec.json.Decoder(kind)
+        return parse_json(text, decoder.decode, place_of(path), remedy)
+    try:
+        return msgspec.yaml.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        raise refusal(error, msgspec.yaml.decode(text), place_of(path), remedy) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what = _plain(str(error))
+        raise RecordError(f"{place_of(path)}: not valid YAML: {what}; {remedy}.") from error
 
 
-def refuse_first(faults: Iterable[str], path: Path, remedy: str) -> None:
+def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
+    """``decode(text)``, where ``decode`` belongs to a typed msgspec decoder of JSON.
+
+    Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
+    """
+    try:
+        return decode(text)
+    except msgspec.ValidationError as error:
+        raise refusal(error, _untyped(text), place, remedy) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"{place}: {_malformed(text, str(error))}; {remedy}.") from error
+    except RecursionError:
+        # Without «from»: the chain of a thousand frames would bury the sentence.
+        raise RecordError(
+            f"{place}: {_TOP}: not valid JSON: found brackets nested without end; {remedy}."
+        ) from None
+
+
+def refusal(
+    error: msgspec.ValidationError, content: object, place: str, remedy: str
+) -> RecordError:
+    """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read."""
+    what, _, at = str(error).partition(" - at ")
+    steps = _STEP.findall(at.strip("`").removeprefix("$"))
+    if match := _UNKNOWN.fullmatch(what):
+        steps, what = [*steps, match[1]], "found an unknown field"
+    elif match := _ABSENT.fullmatch(what):
+        steps, what = [*steps, match[1]], "this field is missing"
+    elif match := _NOT_ALLOWED.fullmatch(what):
+        what = f"found {match[1]}, which is none of the values allowed here"
+    else:
+        what = _expected(_plain(what), _shown(content, steps))
+    return RecordError(f"{place}: {_joined(steps)}: {_plain(what)}; {remedy}.")
+
+
+def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
     """Raise ``RecordError`` for the first of ``faults`` («field: what was found»), if any."""
     for fault in faults:
-        raise RecordError(f"{place_of(path)}: {fault}; {remedy}.")
+        where = place_of(place) if isinstance(place, Path) else place
+        raise RecordError(f"{where}: {fault}; {remedy}.")
 
 
 def repeated(names: Iterable[str]) -> str | None:
@@ -57,6 +108,100 @@ def repeated(names: Iterable[str]) -> str | None:
 def place_of(path: Path) -> str:
     """The file as messages name it: with the two folders above it, wherever the project lies."""
     return Path(*path.parts[-3:]).as_posix()
+
+
+# --------------------------------------------------------------------------- what was found
+
+
+def _expected(what: str, shown: str) -> str:
+    """«Expected int, got str» becomes «expected int, found 'x'», if the value is known."""
+    expectation, _, kind = what.partition(", got ")
+    found = shown or kind
+    return expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
+
+
+def _shown(content: object, steps: Iterable[str]) -> str:
+    """The value at a path as a message shows it; empty if it cannot be told."""
+    if content is msgspec.UNSET:
+        return ""
+    for step in steps:
+        if step.startswith("["):
+            index = step.strip("[]")
+            if not (index.isdigit() and isinstance(content, list) and int(index) < len(content)):
+                return ""
+            content = content[int(index)]
+        elif isinstance(content, dict) and step in content:
+            content = content[step]
+        else:
+            return ""
+    if isinstance(content, dict | list):
+        return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
+    text = json.dumps(content, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _untyped(text: bytes) -> object:
+    """The content without types, for messages; unset if what follows the fault is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.UNSET
+
+
+def _joined(steps: Iterable[str]) -> str:
+    text = "".join(step if step.startswith("[") else f".{step}" for step in steps)
+    return text.removeprefix(".") or _TOP
+
+
+# ------------------------------------------------------------------------------ no valid JSON
+
+
+def _malformed(text: bytes, complaint: str) -> str:
+    """Line, field and what was found where ``text`` stops being JSON."""
+    offset, found = _stop(text, complaint)
+    line = text.count(b"\n", 0, offset) + 1
+    return f"line {line}, {_joined(_open_path(text[:offset]))}: not valid JSON: found {found}"
+
+
+def _stop(text: bytes, complaint: str) -> tuple[int, str]:
+    """The byte at which ``text`` stops being JSON, and what stands there."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start, f"the byte 0x{text[error.start]:02x}, which is not UTF-8"
+    match = _OFFSET.search(complaint)
+    if match is None:
+        return len(text), "the end of the file"
+    # Only for what follows the end of the document, msgspec counts the byte it has taken.
+    offset = int(match[1]) - ("trailing" in complaint)
+    # msgspec stops inside a word that begins like a number, such as -Infinity.
+    while text[offset : offset + 1].isalnum() and re.match(rb"[\w+-]", text[offset - 1 : offset]):
+        offset -= 1
+    return offset, _word_at(text, offset)
+
+
+def _word_at(text: bytes, offset: int) -> str:
+    if word := _WORD.match(text, offset):
+        return word[0].decode("utf-8", "replace")
+    return f"the byte 0x{text[offset]:02x}" if offset < len(text) else "the end of the file"
+
+
+def _open_path(head: bytes) -> list[str]:
+    """The path of the value that begins where ``head``, the start of a JSON text, ends."""
+    path: list[str | int] = []
+    name = ""
+    for token in _TOKEN.findall(head):
+        if token in b"{[":
+            path.append("" if token == b"{" else 0)
+        elif token in b"}]":
+            del path[-1:]
+        elif token == b":":
+            path[-1:] = [name]
+        elif token == b",":
+            path[-1:] = [step + 1 if isinstance(step, int) else "" for step in path[-1:]]
+        else:
+            name = token[1:-1].decode("utf-8", "replace")
+    return [f"[{step}]" if isinstance(step, int) else step for step in path if step != ""]
 
 
 def _plain(text: str) -> str:

@@ -109,9 +109,9 @@ def _device(**changes: Any) -> dict[str, Any]:
         ([_device(peaks=[_peak(unit="GB/s")])], "peaks[0].unit", "GB/s is no unit of float32"),
         ([_device(peaks=[_peak(operation="memory")])], "peaks[0].unit", "TFLOP/s is no unit"),
         ([_device(peaks=[_peak(value=0)])], "peaks[0].value", "> 0"),
-        ([_device(peaks=[_peak(value="15.7")])], "peaks[0].value", "Expected float"),
+        ([_device(peaks=[_peak(value="15.7")])], "peaks[0].value", 'expected float, found "15.7"'),
         ([_device(peaks=[_peak(unit="GFLOP/s")])], "peaks[0].unit", "GFLOP/s"),
-        ([_device(peaks=[_peak(verified=None)])], "peaks[0].verified", "Expected bool"),
+        ([_device(peaks=[_peak(verified=None)])], "peaks[0].verified", "expected bool, found null"),
     ],
 )
 def test_a_bad_file_is_refused(

@@ -186,9 +186,9 @@ def again(name: str) -> Callable[[Document], None]:
 
 FIRST = ("tables", 0)
 FAULTS = {
-    "unknown field": (change("remark", to="x"), "the top level", "unknown field"),
-    "missing field": (lambda d: d.pop("device"), "the top level", "device"),
-    "wrong type": (change("device", to=100), "device", "Expected str"),
+    "unknown field": (change("remark", to="x"), "remark", "unknown field"),
+    "missing field": (lambda d: d.pop("device"), "device", "missing"),
+    "wrong type": (change("device", to=100), "device", "expected str, found 100"),
     "empty text": (change("software", to=""), "software", "length >= 1"),
     "citation key": (change("source", to="Goyal 2024"), "source", "regex"),
     "another study": (change("study", to="conv_profiling"), "study", "'conv_profiling'"),
@@ -202,7 +202,7 @@ FAULTS = {
     "text for number": (change(*FIRST, "rows", 0, 1, to="339,738,624"), "rows[0][1]", "'339,7"),
     "number for text": (change("tables", 6, "rows", 0, 0, to=1), "tables[6].rows[0][0]", "text"),
     "null cell": (change(*FIRST, "rows", 0, 1, to=None), "tables[0].rows[0][1]", "null"),
-    "bool cell": (change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "bool"),
+    "bool cell": (change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "found true"),
     "missing, no reason": (
         change(*FIRST, "rows", 0, 1, to={"missing": ""}), "rows[0][1].missing", "length",
     ),
@@ -232,7 +232,7 @@ def test_a_bad_file_is_refused_with_place_and_remedy(name: str, tmp_path: Path) 
     [
         ("", "not valid JSON"),
         ('{"study": ', "not valid JSON"),
-        ("[]", "the top level: Expected object"),
+        ("[]", "the top level: expected object"),
         ('{"study": NaN}', "not valid JSON"),
     ],
 )

@@ -1,0 +1,212 @@
+"""Valid records with chosen cases, for tests that must not depend on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from report.layers import Convolution, Layer
+from report.quantities import QUANTITIES
+from report.records import (
+    SCHEMA_VERSION,
+    Case,
+    Ceiling,
+    Code,
+    Cpu,
+    Environment,
+    Gpu,
+    Precision,
+    Protocol,
+    Record,
+    Sample,
+    Series,
+    Status,
+    Torch,
+)
+from report.store import Stored, record_name
+
+#: The layer's theory, typed in once by hand as the oracle of the tests.
+FLOPS_AN_IMAGE = 21_233_664
+OUTPUT_BYTES = 147_456
+PARAMETER_BYTES = 73_984
+
+GPU = Gpu(
+    model="NVIDIA Example 100",
+    memory_bytes=80 * 2**30,
+    compute_capability="9.0",
+    driver="575.57.08",
+    cuda="12.9",
+    cudnn="9.10",
+)
+
+
+def layer(batch: int, name: str = "conv2") -> Convolution:
+    """The convolution of the study."""
+    return Convolution(
+        name=name,
+        input_shape=(batch, 32, 26, 26),
+        output_shape=(batch, 64, 24, 24),
+        dtype="float32",
+        kernel=(3, 3),
+        stride=(1, 1),
+        padding=(0, 0),
+        dilation=(1, 1),
+        groups=1,
+        bias=True,
+        transposed=False,
+    )
+
+
+def series(quantity: str, samples: Iterable[Sample]) -> Series:
+    """A series in the unit of its quantity."""
+    return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=tuple(samples))
+
+
+def case(
+    batch: int,
+    pass_: str = "forward",
+    time: Sequence[Sample] = (),
+    memory: dict[str, Sequence[int]] | None = None,
+    status: Status = "ok",
+    reason: str | None = None,
+    layers: tuple[Layer, ...] | None = None,
+    subject: str = "layer",
+) -> Case:
+    """One case; ``time`` in s, ``memory`` as quantity → samples in B."""
+    found = {"time": time, **(memory or {})}
+    return Case(
+        factors={"batch": batch, "pass": pass_, "subject": subject},
+        status=status,
+        reason=reason,
+        layers=(layer(batch),) if layers is None else layers,
+        series=tuple(series(name, samples) for name, samples in found.items() if samples),
+    )
+
+
+def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]:
+    """Three equal readings of the allocator around a call."""
+    return {
+        "allocated_before": [before] * 3,
+        "allocated_after": [before + held] * 3,
+        "allocated_peak": [before + peak] * 3,
+    }
+
+
+def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
+    """Samples around ``centre``, the same in every call, with it as their median."""
+    return [centre * (1 + spread * (2 * i / (n - 1) - 1)) for i in range(n)]
+
+
+def layer_cases(
+    batches: Sequence[int] = (1, 4, 16, 64),
+    time: Callable[[int], float] = lambda batch: 1e-4 + 2e-4 * batch,
+    peak: Callable[[int], int] = lambda batch: 2 * batch * OUTPUT_BYTES,
+    passes: Sequence[str] = ("forward", "forward_backward"),
+) -> list[Case]:
+    """Cases of the layer; backward takes twice as long again as forward."""
+    return [
+        case(
+            batch,
+            pass_,
+            scattered(time(batch) * (1 if pass_ == "forward" else 3)),
+            memory(batch * OUTPUT_BYTES, peak(batch)),
+        )
+        for pass_ in passes
+        for batch in batches
+    ]
+
+
+def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
+    """A measured peak of ``rate`` FLOP/s or B/s."""
+    work = 2 * 1024**3 if operation == "matrix_product" else 2**27
+    return Ceiling(
+        operation=operation,
+        moment=moment,
+        dtype="float32",
+        size="1024x1024x1024" if operation == "matrix_product" else "16777216 elements",
+        work=work,
+        work_unit="FLOP" if operation == "matrix_product" else "B",
+        samples=tuple(scattered(work / rate)),
+    )
+
+
+def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
+    """Both ceilings at both moments."""
+    rates = {"matrix_product": product, "copy": copy}
+    return tuple(
+        ceiling(operation, moment, rate)
+        for moment in ("before", "after")
+        for operation, rate in rates.items()
+    )
+
+
+def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
+    """A machine; ``gpu`` makes it one with an accelerator."""
+    plain = Environment(
+        device="cuda" if gpu else "cpu",
+        key=key,
+        cpu=Cpu(
+            model="Example Processor",
+            architecture="x86_64",
+            cores_available=2,
+            governor=None,
+            vector_extensions=("avx2", "fma"),
+        ),
+        gpu=gpu,
+        threads=2,
+        memory_bytes=16 * 2**30,
+        operating_system="Linux 6",
+        python="3.11.7",
+        torch=Torch(version="2.13.0", build="built for tests", cpu_capability="AVX2"),
+        precision=Precision(
+            default_dtype="float32",
+            float32_matmul="highest",
+            cuda_matmul_tf32=False,
+            cudnn_tf32=True,
+            cudnn_benchmark=False,
+            cudnn_deterministic=False,
+            deterministic_algorithms=False,
+        ),
+        load_before=0.1,
+        load_after=0.2,
+        missing={"cpu.governor": "the system shows no frequency governor"},
+    )
+    return msgspec.structs.replace(plain, **change)
+
+
+def record(
+    cases: Iterable[Case] | None = None,
+    machine: Environment | None = None,
+    peaks: tuple[Ceiling, ...] | None = None,
+    started: str = "2026-11-01T10:00:00Z",
+    plan: Any = "full",
+    study: str = "conv_scaling",
+) -> Record:
+    """A whole record of the study."""
+    return Record(
+        schema=SCHEMA_VERSION,
+        study=study,
+        started=started,
+        finished="2026-12-31T23:59:59Z",
+        command=("python", "-m", "experiments", "run", "conv_scaling"),
+        code=Code(commit="0" * 40, tree_clean=True, measuring_code="0" * 64),
+        protocol=Protocol(
+            plan=plan,
+            seed=0,
+            warmup_calls=3,
+            minimum_samples=10,
+            maximum_samples=30,
+            case_budget_s=1.0,
+            timer="a clock",
+        ),
+        environment=machine or environment(),
+        ceilings=ceilings() if peaks is None else peaks,
+        cases=tuple(layer_cases() if cases is None else cases),
+    )
+
+
+def stored(content: Record, untouched: bool = True) -> Stored:
+    """The record as if it had been read from its file."""
+    return Stored(content, f"{content.study}/{record_name(content)}", untouched)

@@ -1,0 +1,234 @@
+"""Records on disk: written once and whole, never replaced, and chosen for a paper."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report.errors import RecordError
+from report.records import content_hash, encode
+from report.store import (
+    Stored,
+    newest_by_device,
+    read_record,
+    read_study,
+    record_name,
+    write_record,
+)
+from tests import factory
+
+
+def hidden(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_the_name_says_when_where_and_what() -> None:
+    record = factory.record()
+    assert record_name(record) == f"20261101T100000Z-example-2t-{content_hash(record)}.json"
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    record = factory.record()
+    path = write_record(record, tmp_path)
+    assert path == tmp_path / "conv_scaling" / record_name(record)
+    assert read_record(path, tmp_path) == Stored(record, f"conv_scaling/{path.name}", True)
+    assert hidden(path.parent) == []
+
+
+def test_others_may_read_a_record(tmp_path: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        path = write_record(factory.record(), tmp_path)
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_record_is_never_replaced(tmp_path: Path) -> None:
+    record = factory.record()
+    path = write_record(record, tmp_path)
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(RecordError, match="exists already and records are never replaced"):
+        write_record(record, tmp_path)
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert hidden(path.parent) == []
+
+
+def no_links(code: int) -> Any:
+    def link(source: Path, target: Path) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return link
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
+def test_without_hard_links_nothing_is_replaced_either(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", no_links(code))
+    record = factory.record()
+    path = write_record(record, tmp_path)
+    assert path.read_bytes() == encode(record) + b"\n"
+    path.write_text("mine", encoding="utf-8")
+    with pytest.raises(RecordError, match="records are never replaced"):
+        write_record(record, tmp_path)
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert hidden(path.parent) == []
+
+
+def write_at_once(folder: str, links: bool, start: Any, answers: Any) -> None:
+    """In a process of its own: write one record when the others do."""
+    if not links:
+        os.link = no_links(errno.EPERM)
+    start.wait()
+    try:
+        write_record(factory.record(), Path(folder))
+        answers.put("written")
+    except RecordError:
+        answers.put("refused")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_writers_one_wins(links: bool, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    start, answers = context.Barrier(2), context.Queue()
+    writers = [
+        context.Process(target=write_at_once, args=(str(tmp_path), links, start, answers))
+        for _ in range(2)
+    ]
+    for writer in writers:
+        writer.start()
+    outcome = sorted(answers.get(timeout=20) for _ in writers)
+    for writer in writers:
+        writer.join(timeout=20)
+    assert outcome == ["refused", "written"]
+    (path,) = (tmp_path / "conv_scaling").iterdir()
+    assert path.read_bytes() == encode(factory.record()) + b"\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "conv_scaling").write_text("a file", encoding="utf-8")
+    with pytest.raises(RecordError, match=r"cannot be written \(.+\); make room"):
+        write_record(factory.record(), tmp_path)
+
+
+def test_an_interrupted_writer_leaves_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_record(factory.record(), tmp_path)
+    assert list((tmp_path / "conv_scaling").iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------- reading
+
+
+def test_an_edited_record_is_noticed(tmp_path: Path) -> None:
+    path = write_record(factory.record(), tmp_path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"seed": 0', '"seed": 1'), encoding="utf-8")
+    assert not read_record(path, tmp_path).untouched
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: json.dumps(json.loads(text), indent=4),
+        lambda text: json.dumps(json.loads(text), separators=(",", ":")),
+        lambda text: json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False),
+    ],
+    ids=["line ends", "indent", "compact", "order"],
+)
+def test_another_layout_is_no_edit(layout: Any, tmp_path: Path) -> None:
+    path = write_record(factory.record(), tmp_path)
+    path.write_bytes(layout(path.read_text(encoding="utf-8")).encode())
+    assert read_record(path, tmp_path).untouched
+
+
+def test_a_study_is_read_oldest_first(tmp_path: Path) -> None:
+    for day in (3, 1, 2):
+        write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
+    (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
+    days = [item.record.started[8:10] for item in read_study("conv_scaling", tmp_path)]
+    assert days == ["01", "02", "03"]
+
+
+def test_a_study_without_records_is_empty(tmp_path: Path) -> None:
+    assert read_study("conv_scaling", tmp_path) == ()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "conv_scaling" / "20261101T100000Z-a-00000000.json"
+    path.mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"cannot be read \(Is a directory\); restore"):
+        read_study("conv_scaling", tmp_path)
+
+
+# -------------------------------------------------------------------------------------- choosing
+
+
+def run(day: int, key: str = "a", plan: str = "full") -> Stored:
+    machine = factory.environment(key)
+    return factory.stored(
+        factory.record(started=f"2026-11-{day:02}T10:00:00Z", machine=machine, plan=plan)
+    )
+
+
+def chosen(*items: Stored, pins: tuple[Stored, ...] = ()) -> list[tuple[str, str, str]]:
+    found = newest_by_device(items, [pin.file for pin in pins])
+    return [
+        (item.record.environment.key, item.record.started[8:10], item.record.protocol.plan)
+        for item in found
+    ]
+
+
+def test_the_newest_full_run_of_a_device_is_used() -> None:
+    assert chosen(run(2), run(3), run(1)) == [("a", "03", "full")]
+
+
+@pytest.mark.parametrize("plan", ["quick", "custom"])
+def test_a_short_run_stands_in_only_without_a_full_one(plan: str) -> None:
+    assert chosen(run(1), run(2, plan=plan)) == [("a", "01", "full")]
+    assert chosen(run(1, plan=plan), run(2, plan=plan)) == [("a", "02", plan)]
+
+
+def test_devices_come_newest_first() -> None:
+    assert [key for key, *_ in chosen(run(1, "a"), run(3, "b"), run(2, "c"))] == ["b", "c", "a"]
+
+
+def test_a_pin_wins_over_newer_and_full() -> None:
+    old, quick = run(1), run(2, plan="quick")
+    assert chosen(old, quick, run(3), pins=(old,)) == [("a", "01", "full")]
+    assert chosen(old, quick, run(3), pins=(quick,)) == [("a", "02", "quick")]
+    assert chosen(old, run(3), run(2, "b"), pins=(old, old)) == [
+        ("b", "02", "full"),
+        ("a", "01", "full"),
+    ]
+
+
+def test_the_order_of_files_does_not_matter() -> None:
+    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b")]
+    assert chosen(*items) == chosen(*reversed(items))
+
+
+def test_bad_pins_are_refused() -> None:
+    with pytest.raises(RecordError, match=r"data/pins\.yaml: no record x\.json; mend the name"):
+        newest_by_device([run(1)], ["x.json"])
+    first, second = run(1), run(2)
+    with pytest.raises(RecordError, match="are both records of a; pin one of them"):
+        newest_by_device([first, second], [first.file, second.file])
+
+
+def test_nothing_is_chosen_from_nothing() -> None:
+    assert newest_by_device([]) == ()
