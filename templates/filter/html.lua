@@ -74,8 +74,24 @@ function html.figure(float)
   return blocks
 end
 
---- Column widths that pandoc guesses from dashes in the source mean nothing on a page.
+--- Cells with more characters than this may break their lines; names and numbers stay whole.
+local long_cell = 26
+
+local function mark_long_cells(tbl)
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      for _, cell in ipairs(row.cells) do
+        if utf8.len(pandoc.utils.stringify(cell.contents)) > long_cell then
+          cell.attr.classes:insert("long")
+        end
+      end
+    end
+  end
+end
+
+--- A table without the column widths that pandoc guesses from the dashes in the source.
 local function natural_widths(tbl)
+  mark_long_cells(tbl)
   tbl.colspecs = tbl.colspecs:map(function(spec)
     return { spec[1], nil }
   end)

@@ -108,6 +108,8 @@ function latex.equations(pieces)
       inlines:extend(piece.text)
     end
   end
+  while inlines[1].t == "Space" or inlines[1].t == "SoftBreak" do inlines:remove(1) end
+  while inlines[#inlines].t == "Space" or inlines[#inlines].t == "SoftBreak" do inlines:remove() end
   return pandoc.Para(inlines)
 end
 
@@ -167,6 +169,35 @@ function latex.callout(kind, title, body)
   return blocks
 end
 
+local function is_display(inline)
+  return inline and ((inline.t == "RawInline" and inline.text:match("^%s*\\begin{equation}"))
+    or (inline.t == "Math" and inline.mathtype == "DisplayMath"))
+end
+
+--- Does `para` go on with the sentence that `before` ends with a formula in?
+local function continues(before, para)
+  local first = para.content[1]
+  return is_display(first)
+    or (is_display(before.content[#before.content]) and first and first.t == "Str"
+      and first.text:match("^%l"))
+end
+
+--- A formula that begins a paragraph gets an empty line above it, and text that goes on after one
+--- would be indented as if it began anew; both join the paragraph before them.
+local function join_formulas(blocks)
+  local joined = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do
+    local before = joined[#joined]
+    if block.t == "Para" and before and before.t == "Para" and continues(before, block) then
+      before.content:insert(pandoc.SoftBreak())
+      before.content:extend(block.content)
+    else
+      joined:insert(block)
+    end
+  end
+  return joined
+end
+
 local function inline_image(element)
   local part = { src = element.src, alt = element.attributes["fig-alt"] or "" }
   return tex(graphic(part))
@@ -183,7 +214,7 @@ end
 function latex.finish(doc)
   doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
     .. "references}"), cited)
-  return doc:walk({ Image = inline_image })
+  return doc:walk({ Image = inline_image, Blocks = join_formulas })
 end
 
 return latex

@@ -86,6 +86,20 @@ def test_equations_keep_their_numbers_and_the_text_around_them(write: Write) -> 
     assert 'numbering: "(1)", alt: "a = b", $ a = b $) <eq-one>' in typ
 
 
+def test_formulas_in_paragraphs_of_their_own_join_the_sentence_in_latex(write: Write) -> None:
+    folder = write("It is\n\n$$a$$ {#eq-a}\n\nor else\n\n$$b$$\n\nEnd.\n")
+    tex = latex(folder)
+    assert "It is\n\n\\begin" in tex.replace("\n\n\n", "\n\n")
+    assert "\\end{equation}\nor else\n\\[b\\]\n\nEnd." in tex
+
+
+def test_sentences_in_cells_may_break_and_numbers_stay_whole(write: Write) -> None:
+    sentence = "a sentence that is long enough to be broken"
+    page = html(write(f"| a | b |\n|:--|--:|\n| {sentence} | 1,000 |\n"))
+    assert f'class="long" style="text-align: left;">{sentence}' in body(page)
+    assert page.count('class="long"') == 1
+
+
 def test_every_formula_has_alternative_text_in_typst(write: Write) -> None:
     typ = typst(write('Inline $\\frac{a}{b}$ and "quoted" $$\\text{"x"}$$\n'))
     assert r'alt: "\\frac{a}{b}"' in typ
