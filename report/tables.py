@@ -7,7 +7,7 @@ carries its reason, prints as a dash and becomes a note below the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from report.format import (
     MISSING,
@@ -176,14 +176,49 @@ def to_latex(table: Table) -> str:
         mark = table.mark(value)
         return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)
 
-    spec = "".join("r" if column.numeric else "l" for column in table.columns)
-    tabular = Tabular(f"@{{}}{spec}@{{}}", width=len(table.columns), booktabs=True)
+    spec = "".join(_column_type(width, column) for width, column in _widths(table))
+    # width: PyLaTeX would count the letters of a paragraph column's type.
+    tabular = Tabular(spec, width=len(table.columns), booktabs=True)
     tabular.add_row([NoEscape(_stacked(column)) for column in table.columns])
     tabular.add_hline()
     for row in table.rows:
         tabular.add_row([cell(v, c) for v, c in zip(row, table.columns, strict=True)])
     text: str = tabular.dumps()
     return text + "\n"
+
+
+#: Characters of a table's type that fit side by side into one column of the page, and into both.
+_CAPACITY: Final = {False: 62, True: 128}
+#: Text columns up to this width are never broken.
+_SHORT: Final = 16
+
+
+def _widths(table: Table) -> list[tuple[float | None, Column]]:
+    """The share of the line that each column is given; None where its text need not break."""
+    sizes = [
+        max(len(column.name), *(len(table.cell_text(row[i], column)) for row in table.rows), 1)
+        for i, column in enumerate(table.columns)
+    ]
+    breakable = [
+        not column.numeric and size > _SHORT
+        for size, column in zip(sizes, table.columns, strict=True)
+    ]
+    capacity = _CAPACITY[table.wide] - 2 * len(sizes)
+    if sum(sizes) <= capacity or not any(breakable):
+        return [(None, column) for column in table.columns]
+    fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
+    flexible = sum(sizes) - fixed
+    left = max(capacity - fixed, _SHORT * sum(breakable))
+    return [
+        (left * size / flexible / _CAPACITY[table.wide] if breaks else None, column)
+        for size, breaks, column in zip(sizes, breakable, table.columns, strict=True)
+    ]
+
+
+def _column_type(share: float | None, column: Column) -> str:
+    if share is not None:
+        return rf">{{\raggedright\arraybackslash}}p{{{share:.3f}\linewidth}}"
+    return "r" if column.numeric else "l"
 
 
 def _stacked(column: Column) -> str:

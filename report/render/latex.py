@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
+from report.missing import Missing
 from report.render.command import run
 from report.render.pandoc import TEMPLATES, convert
 from report.render.source import read_source
@@ -40,13 +41,6 @@ class LatexTools:
 
     latexmk: Path
     pdflatex: Path
-
-
-@dataclass(frozen=True)
-class Missing:
-    """Why a route cannot be taken on this machine; ``reason`` is one sentence."""
-
-    reason: str
 
 
 def write_latex(source: Path, study: str, target: Path) -> Path:

@@ -154,7 +154,6 @@ def compared_work(inputs: Inputs) -> Table:
         ),
         tuple(rows),
         sources=(inputs.reported_file,),
-        wide=True,
     )
 
 
@@ -187,7 +186,6 @@ def compared_memory(inputs: Inputs, primary: Run | None) -> Table:
         tuple(rows),
         notes=(f"Own: {primary.label}.",) if primary else (),
         sources=(inputs.reported_file, *((primary.file,) if primary else ())),
-        wide=True,
     )
 
 
@@ -219,7 +217,7 @@ def measured_memory(alike: Sequence[Run]) -> Table:
         Column("Held", "B", "MB"),
         Column("Peak", "B", "MB"),
         Column("Peak ÷ output", "1"),
-        Column("Peak, both passes", "B", "MB"),
+        Column("F+B peak", "B", "MB"),
     ]
     rows = []
     for batch in run.batches:
@@ -243,7 +241,6 @@ def measured_memory(alike: Sequence[Run]) -> Table:
         tuple(columns),
         tuple(rows),
         sources=tuple(r.file for r in alike),
-        wide=True,
     )
 
 
@@ -337,7 +334,6 @@ def time_fits(all_runs: Sequence[Run]) -> Table:
         ),
         tuple(rows) or (("none", NO_RECORD, NO_RECORD, NO_RECORD),),
         sources=tuple(run.file for run in all_runs),
-        wide=True,
     )
 
 

@@ -1,0 +1,90 @@
+"""Every command in the README, run as a reader would: in a fresh copy, with an empty home."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from report.pipeline import ROOT
+from report.studies import STUDIES
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def commands() -> list[str]:
+    """The lines of the README's shell blocks without their remarks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that git tracks or would, in a new folder."""
+    target = tmp_path_factory.mktemp("readme") / "ridgepoint"
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    for name in listed:
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, target / name)
+    return target
+
+
+def run(command: str, folder: Path, home: Path) -> str:
+    """Run a command of the README; ``python`` is the interpreter of the tests."""
+    home.mkdir(exist_ok=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    finished = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, "HOME": str(home), "PATH": path, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
+    return finished.stdout
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    assert commands()[:2] == ["make papers", "make test"]
+
+
+def test_every_command_works(copy: Path, tmp_path: Path) -> None:
+    """In their order; ``make test`` is only expanded, because it is what runs this test."""
+    home = tmp_path / "home"
+    for command in commands():
+        if command == "make test":
+            assert "pytest" in run("make --dry-run test", copy, home)
+        elif command.startswith("source "):
+            assert (copy / command.removeprefix("source ")).exists(), "make papers makes it"
+        else:
+            run(command, copy, home)
+    for study in STUDIES:
+        assert (copy / "out" / "pdf" / f"{study}.pdf").exists()
+    assert list((copy / "data" / "conv_scaling").glob("*.json")), "the quick run left a record"
+
+
+def test_the_readme_names_every_study_and_every_room() -> None:
+    for study in STUDIES:
+        assert f"`{study}`" in README
+    for room in ("experiments", "data", "report", "figures", "templates", "tests"):
+        assert f"`{room}/`" in README
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
