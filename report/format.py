@@ -1,9 +1,8 @@
 """Numbers to text: the one place that decides how a number is printed.
 
 The precision printed never exceeds what is known: a number with an interval is rounded by the
-interval's half-width, and a measured number never shows more than four
-significant digits.  Text made here is plain Unicode; ``markdown``, ``latex`` and ``math`` escape it
-for the format named last.
+interval's half-width, and a measured number never shows more than four significant digits.  Text
+made here is plain Unicode; ``report.escape`` makes it fit for an output.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from report.statistics import Estimate
 
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]
-Format: TypeAlias = Literal["markdown", "latex"]
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
@@ -38,16 +36,35 @@ class Scale:
     unit: str
 
 
-def scale_for(number: Number, unit: str) -> Scale:
-    """The prefix that leaves one to three digits before the decimal point."""
-    if unit not in _SCALED or number == 0 or not math.isfinite(number):
+def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
+    """How ``number`` in ``unit`` is printed: ``exact`` as it is, ``percent`` times a hundred.
+
+    ``measured`` takes the prefix that leaves one to three digits before the decimal point of what
+    is printed, or of its interval's half-width where that is larger.
+    """
+    if style == "percent":
+        return Scale(100.0, "%")
+    size = _size(number)
+    if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
         return Scale(1.0, unit)
-    # Rounded first, so that 999.99 k does not print as 1,000 k.
-    rounded = float(f"{abs(number):.{SIGNIFICANT_DIGITS - 1}e}")
-    exponent = min(max(3 * math.floor(math.log10(rounded) / 3), min(_PREFIXES)), max(_PREFIXES))
-    if exponent < 0 and unit != "s":
-        exponent = 0
+    least = min(_PREFIXES) if unit == "s" else 0
+    exponent = min(max(_exponent(size) // 3 * 3, least), max(_PREFIXES))
+    # Rounding may carry into a fourth digit: 999.96 k is printed as 1 M.
+    carried = round(size * 10.0**-exponent, _decimals(number, 10.0**-exponent)) >= 1000
+    exponent = min(exponent + 3, max(_PREFIXES)) if carried else exponent
     return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
+
+
+def _size(number: Number | Estimate) -> float:
+    if isinstance(number, Estimate):
+        return max(abs(number.value), (number.high - number.low) / 2)
+    return abs(number)
+
+
+def _decimals(number: Number | Estimate, factor: float) -> int:
+    if isinstance(number, Estimate):
+        return decimals_of(_scaled(number, factor))
+    return SIGNIFICANT_DIGITS - 1 - _exponent(number * factor)
 
 
 def scale_to(shown: str, unit: str) -> Scale:
@@ -70,20 +87,23 @@ def decimals_of(estimate: Estimate) -> int:
     the ends by less than a seventh of the half-width (the rule of the Particle Data Group, Review
     of Particle Physics, section 5.3 of the introduction).
     """
-    half = (estimate.high - estimate.low) / 2
     known = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
-    if half <= 0 and estimate.value == round(estimate.value):
-        return 0
-    if not math.isfinite(half) or half <= 0:
-        return known
-    leading = half / 10.0 ** _exponent(half)
-    return min(known, (1 if leading < SMALL_LEADING else 0) - _exponent(half))
+    half = (estimate.high - estimate.low) / 2
+    if not 0 < half < math.inf:
+        return 0 if estimate.value == math.floor(estimate.value) else known
+    exponent = _exponent(half)
+    leading = float(f"{half:e}".partition("e")[0])
+    worth = (1 if leading < SMALL_LEADING else 0) - exponent
+    # A zero has no digits of its own that could be counted.
+    return min(known, worth) if estimate.value else worth
 
 
 def digits(number: Number, decimals: int) -> str:
     """``number`` rounded to ``decimals`` (negative: to tens, hundreds), thousands grouped."""
     rounded = round(number, decimals)
-    text = f"{abs(rounded):,.{max(decimals, 0)}f}"
+    # A float's format would round whole numbers beyond 2^53.
+    whole = isinstance(rounded, int) and decimals <= 0
+    text = f"{abs(rounded):,}" if whole else f"{abs(rounded):,.{max(decimals, 0)}f}"
     negative = rounded < 0 and any(digit in text for digit in "123456789")
     return MINUS + text if negative else text
 
@@ -116,69 +136,12 @@ def interval_text(estimate: Estimate, scale: Scale) -> str:
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
     """Number and unit: ``exact`` without prefix, ``measured`` with one, ``percent`` of one."""
-    if style == "exact":
-        scale = Scale(1.0, unit)
-    elif style == "percent":
-        scale = Scale(100.0, "%")
-    else:
-        size = number.value if isinstance(number, Estimate) else number
-        scale = scale_for(size, unit)
+    scale = scale_for(number, unit, style)
     text = number_text(number, scale)
     if not isinstance(number, Estimate) and "." in text:
         # A number without an interval is exact; zeros at its end would claim a measurement.
         text = text.rstrip("0").rstrip(".")
     return text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
-
-
-def markdown(text: str) -> str:
-    """Escape plain text for Quarto markdown, in a sentence or a cell of a pipe table."""
-    return "".join("\\" + char if char in r"\`*_{}[]<>#|@$^~'\"" else char for char in text)
-
-
-_LATEX: Final = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    NO_BREAK: "~",
-    MINUS: r"\ensuremath{-}",
-    MISSING: "---",
-    "×": r"\ensuremath{\times}",
-    "·": r"\ensuremath{\cdot}",
-    "µ": r"\ensuremath{\mu}",
-    "±": r"\ensuremath{\pm}",
-    "≈": r"\ensuremath{\approx}",
-    "→": r"\ensuremath{\to}",
-    "≤": r"\ensuremath{\le}",
-    "≥": r"\ensuremath{\ge}",
-    "–": "--",
-    "²": r"\textsuperscript{2}",
-}
-
-
-def latex(text: str) -> str:
-    """Escape plain text for LaTeX."""
-    return "".join(_LATEX.get(char, char) for char in text)
-
-
-def escape(text: str, output: Format) -> str:
-    """Escape plain text for ``output``."""
-    return latex(text) if output == "latex" else markdown(text)
-
-
-def math_text(text: str) -> str:
-    """A printed number for use inside TeX math: ``21,233,664`` becomes ``21{,}233{,}664``."""
-    number, _, unit = text.partition(NO_BREAK)
-    body = number.replace(",", "{,}").replace(MINUS, "-")
-    return rf"{body}\,\text{{{unit}}}" if unit else body
 
 
 def _exponent(number: float) -> int:

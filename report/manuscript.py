@@ -10,7 +10,7 @@ from typing import Final
 import jinja2
 
 from report.errors import TemplateError
-from report.format import escape, markdown
+from report.escape import escape, markdown
 from report.paper import Findings
 from report.prose import check_prose
 from report.tables import to_markdown

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from report.escape import escape
 from report.format import (
     MISSING,
     Number,
     Scale,
-    escape,
     interval_text,
     number_text,
     scale_to,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from report.escape import markdown, math_text
 from report.format import (
+    NO_BREAK,
     Number,
     Style,
     interval_text,
-    markdown,
-    math_text,
     number_text,
     quantity_text,
     scale_for,
@@ -52,7 +52,7 @@ class Value:
     @property
     def bare(self) -> str:
         """The number without its unit, for a sentence that names the unit itself."""
-        return self._linked(self.plain.partition("\N{NO-BREAK SPACE}")[0])
+        return self._linked(self.plain.partition(NO_BREAK)[0])
 
     @property
     def math(self) -> str:
@@ -61,15 +61,12 @@ class Value:
 
     @property
     def interval(self) -> str:
-        """The number with its interval and unit; without an interval, as in a sentence."""
-        if not isinstance(self.number, Estimate):
+        """The number with its interval and unit; where it has none, as in a sentence."""
+        if not isinstance(self.number, Estimate) or self.number.low == self.number.high:
             return str(self)
-        scale = scale_for(self.number.value, self.unit)
-        if self.style == "percent":
-            scale = type(scale)(100.0, "%")
+        scale = scale_for(self.number, self.unit, self.style)
         text = f"{number_text(self.number, scale)} {interval_text(self.number, scale)}"
-        unit = "" if scale.unit == "1" else f"\N{NO-BREAK SPACE}{scale.unit}"
-        return self._linked(text + unit)
+        return self._linked(text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}")
 
     def __str__(self) -> str:
         return self._linked(self.plain)

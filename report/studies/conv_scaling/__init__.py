@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from report.format import markdown
+from report.escape import markdown
 from report.memory import arithmetic_intensity
 from report.missing import Missing
 from report.paper import Claim, Findings, Inputs

@@ -164,6 +164,6 @@ def _unmeasured() -> Claim:
 
 
 def _with_interval(estimate: Estimate, unit: str) -> str:
-    scale = scale_for(estimate.value, unit)
+    scale = scale_for(estimate, unit)
     text = f"{quantity_text(estimate, unit)} {interval_text(estimate, scale)}"
     return text.replace(" [", f"{NO_BREAK}[")

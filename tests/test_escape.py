@@ -1,0 +1,122 @@
+"""Any text is printed as it stands: by pandoc from markdown, and by LaTeX."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import unicodedata
+from pathlib import Path
+
+import pypandoc
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from report.escape import escape, latex, markdown, math_text
+from report.format import MINUS, NO_BREAK
+
+#: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
+RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"
+TEXT = st.text(
+    st.sampled_from(RISKY) | st.characters(exclude_categories=["Cs", "Cc", "Cn"]), max_size=40
+)
+SEPARATOR = "ENDOFONETEXT"
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+", " ", text).strip(" ")
+
+
+def plain_texts(blocks: list[str]) -> list[str]:
+    """Each markdown paragraph as pandoc's plain text, all in one run of pandoc."""
+    document = f"\n\n{SEPARATOR}\n\n".join(blocks)
+    shown = pypandoc.convert_text(
+        document, "plain", format="markdown+smart", extra_args=["--wrap=none"]
+    )
+    return [part.strip("\n") for part in shown.split(SEPARATOR)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(TEXT.filter(squeezed), min_size=12, max_size=12))
+@example(["1. one", "- two", "a) b", "(ii) c", ": d", "Table: e", "% f", "# g", "+ h", "--- i"])
+@example(['it\'s "so"', "a...b--c---d", "&copy; &#65;", "x^2^ H~2~O", "~~no~~", "[a](b)", "<b>"])
+@example(["@key", "a@b.c", "https://x.y/z", "$x$ and $y$", "\\(z\\)", "{{< meta x >}}", "![a](b)"])
+@example(["===", "***", "- - -", "| a | b |", "    code", "= x", "\\", "[^1]: note", "[a]: b"])
+def test_pandoc_prints_escaped_text_as_it_stands(texts: list[str]) -> None:
+    shown = plain_texts([markdown(squeezed(text)) for text in texts])
+    assert shown == [squeezed(text) for text in texts]
+
+
+@given(TEXT)
+def test_escaped_text_is_one_line(text: str) -> None:
+    assert "\n" not in markdown(text)
+    assert "\n" not in latex(text)
+
+
+_COMMAND = re.compile(
+    r"\\(?:[&%$#_{}]|text[a-z]+\{\}|textsuperscript\{\d\}|ensuremath\{(?:-|\\[A-Za-z]+)\})"
+)
+
+
+@given(TEXT)
+@example("".join(map(chr, range(0x20, 0x250))))
+@example("漢字 🙂 \u0301 ﬁ Ⅳ")
+def test_latex_has_no_raw_special_character(text: str) -> None:
+    rest = _COMMAND.sub("", latex(text)).replace("{[}", "[").replace("{]}", "]").replace("{}", "")
+    assert not set(rest) & set('\\&%$#_{}^<>`"')
+    for char in set(rest) - {"~"}:
+        assert char.isascii() or unicodedata.name(char).startswith("LATIN") or ord(char) < 0x2200
+
+
+def test_latex_keeps_signs_apart() -> None:
+    assert latex("a--b") == "a-{}-b"
+    assert latex("a---b") == "a-{}-{}-b"
+    assert latex("''") == "'{}'"
+    assert latex("[1, 2]") == "{}[1, 2]"
+    assert latex("*") == "{}*"
+    assert latex("漢") == "{[}U+6F22{]}"
+    assert latex("ﬁ") == "fi"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+def test_latex_sets_every_character(tmp_path: Path) -> None:
+    signs = [chr(code) for code in range(0x20, 0x180)] + list(
+        "ΩαβμΣ×·µ±≈≠→≤≥√∞–—−‘’“”…€™漢🙂\u0301ﬁ"
+    )
+    rows = [rf"{latex(char * 2)} & x{latex(char)}y \\" for char in signs]
+    (tmp_path / "all.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{textcomp,longtable}"
+        "\\begin{document}\\begin{longtable}{ll}" + "\n".join(rows) + "\\end{longtable}"
+        "\\end{document}",
+        encoding="utf-8",
+    )
+    run = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-1500:]
+    assert (tmp_path / "all.pdf").stat().st_size > 0
+
+
+def test_escape_takes_the_output_last() -> None:
+    assert escape("50 %_", "latex") == r"50 \%\_"
+    assert escape("50 %_", "markdown") == r"50 %\_"
+
+
+@pytest.mark.parametrize(
+    ("text", "math"),
+    [
+        ("21,233,664", "21{,}233{,}664"),
+        (f"73,984{NO_BREAK}B", r"73{,}984\,\text{B}"),
+        (f"{MINUS}5{NO_BREAK}%", r"-5\,\text{\%}"),
+        (f"2.5{NO_BREAK}µs", r"2.5\,\text{\ensuremath{\mu}s}"),
+    ],
+)
+def test_numbers_in_math(text: str, math: str) -> None:
+    assert math_text(text) == math

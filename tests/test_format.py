@@ -1,0 +1,237 @@
+"""Numbers as they are printed: no digit beyond what is known, and none lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from report.format import (
+    MINUS,
+    NO_BREAK,
+    SIGNIFICANT_DIGITS,
+    Scale,
+    decimals_of,
+    digits,
+    interval_text,
+    number_text,
+    plain,
+    quantity_text,
+    scale_for,
+    scale_to,
+)
+from report.statistics import Estimate
+
+PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+NUMBERS = st.floats(1e-12, 1e15)
+SIGNED = st.builds(lambda size, sign: size * sign, NUMBERS, st.sampled_from([-1, 1]))
+
+
+def estimate(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 30, 0.95)
+
+
+@st.composite
+def estimates(draw: st.DrawFn) -> Estimate:
+    value = draw(SIGNED | st.just(0.0))
+    below, above = (draw(st.floats(1e-6, 10)) * (abs(value) or 1.0) for _ in range(2))
+    return estimate(value, value - below, value + above)
+
+
+def read(text: str) -> Fraction:
+    """The number that a printed text says, exactly."""
+    return Fraction(text.replace(",", "").replace(MINUS, "-"))
+
+
+def unit_of_last_place(text: str) -> Fraction:
+    """The place of the last digit; trailing zeros of whole numbers count as known."""
+    return Fraction(1, 10 ** len(text.partition(".")[2]))
+
+
+def split(text: str) -> tuple[str, str]:
+    number, _, unit = text.partition(NO_BREAK)
+    return number, unit
+
+
+# ------------------------------------------------------------------------------------- digits
+
+
+@pytest.mark.parametrize(
+    ("number", "decimals", "text"),
+    [
+        (1234567, 0, "1,234,567"),
+        (0.5, 2, "0.50"),
+        (-1234.5, 1, f"{MINUS}1,234.5"),
+        (1250, -2, "1,200"),
+        (1_251, -2, "1,300"),
+        (-0.001, 2, "0.00"),
+        (0, 0, "0"),
+        (999.96, 1, "1,000.0"),
+    ],
+)
+def test_digits(number: float, decimals: int, text: str) -> None:
+    assert digits(number, decimals) == text
+
+
+@given(SIGNED, st.integers(-3, 8))
+def test_a_printed_number_lies_within_half_a_place(number: float, decimals: int) -> None:
+    text = digits(number, decimals)
+    place = Fraction(10) ** -decimals
+    assert abs(read(text) - Fraction(number)) <= place / 2 * (1 + Fraction(1, 10**9))
+
+
+@given(st.integers(-(10**18), 10**18))
+def test_whole_numbers_are_printed_in_full(number: int) -> None:
+    text = plain(number)
+    assert read(text) == number
+    assert re.fullmatch(rf"{MINUS}?\d{{1,3}}(,\d{{3}})*", text)
+
+
+@given(SIGNED)
+def test_other_numbers_have_four_significant_digits(number: float) -> None:
+    shown = read(plain(number))
+    assert abs(shown - Fraction(number)) <= abs(Fraction(number)) * Fraction(51, 10**5)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_never_printed(number: float) -> None:
+    with pytest.raises(ValueError, match="cannot be printed"):
+        plain(number)
+
+
+# ---------------------------------------------------------------------------------- intervals
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (0.8271, 0.1191, f"0.83{NO_BREAK}s"),
+        (12.3456, 0.2, f"12.35{NO_BREAK}s"),
+        (12.3456, 0.4, f"12.3{NO_BREAK}s"),
+        (12.3456, 0.95, f"12.3{NO_BREAK}s"),
+        (12.3456, 2.0, f"12.3{NO_BREAK}s"),
+        (12.3456, 40.0, f"10{NO_BREAK}s"),
+        (12.3456, 1e-9, f"12.35{NO_BREAK}s"),
+        (0.0, 2e-6, f"0.0{NO_BREAK}µs"),
+    ],
+)
+def test_an_interval_decides_the_digits(value: float, half: float, text: str) -> None:
+    found = estimate(value, value - half, value + half)
+    expected = text if value >= 1 or not value else text.replace("0.83", "830").replace("s", "ms")
+    assert quantity_text(found, "s") == expected
+
+
+@given(estimates())
+def test_digits_never_exceed_the_interval(found: Estimate) -> None:
+    half = (found.high - found.low) / 2
+    place = 10.0 ** -decimals_of(found)
+    assert place >= half / 35.51
+    if found.value:
+        assert place >= 10.0 ** math.floor(math.log10(abs(found.value))) / 10**SIGNIFICANT_DIGITS
+
+
+@given(estimates())
+def test_a_number_and_its_interval_agree(found: Estimate) -> None:
+    scale = scale_for(found, "s")
+    number, ends = number_text(found, scale), interval_text(found, scale)
+    low, high = ends.strip("[]").split(", ")
+    assert read(low) <= read(number) <= read(high)
+    assert {unit_of_last_place(text) for text in (number, low, high)} == {
+        unit_of_last_place(number)
+    }
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-300, max_value=1e300))
+def test_any_width_can_be_printed(width: float) -> None:
+    assert decimals_of(estimate(1.0, 1.0 - width, 1.0 + width)) <= 3
+    assert decimals_of(estimate(0.0, -width, width)) >= -300
+
+
+@pytest.mark.parametrize(("value", "decimals"), [(5_308_416.0, 0), (0.0, 0), (1.5, 3), (0.25, 4)])
+def test_exact_data_have_no_width(value: float, decimals: int) -> None:
+    assert decimals_of(estimate(value, value, value)) == decimals
+
+
+# -------------------------------------------------------------------------------------- units
+
+
+@given(NUMBERS, st.sampled_from(["s", "B", "FLOP", "MAC", "FLOP/s", "B/s"]))
+@example(999.95e3, "B")
+@example(999.949e3, "B")
+@example(1000.0, "B")
+@example(0.00099996, "s")
+@example(1e-6, "s")
+def test_a_prefix_leaves_one_to_three_digits(number: float, unit: str) -> None:
+    shown, with_unit = split(quantity_text(number, unit))
+    prefix = with_unit.removesuffix(unit)
+    size = read(shown) * Fraction(10) ** PREFIXES[prefix]
+    assert abs(size - Fraction(number)) <= Fraction(number) * Fraction(51, 10**5)
+    assert read(shown) < 1000 or prefix == "P"
+    smallest = "n" if unit == "s" else ""
+    assert read(shown) >= 1 or prefix == smallest
+
+
+@given(estimates())
+def test_a_prefix_suits_an_estimate_too(found: Estimate) -> None:
+    shown, unit = split(quantity_text(found, "B"))
+    assert abs(read(shown)) < 1000 or unit == "PB"
+
+
+def test_rounding_never_leaves_a_thousand() -> None:
+    assert quantity_text(estimate(999.6e-3, 0.995, 1.004), "s") == f"1.000{NO_BREAK}s"
+    assert quantity_text(999_960, "B") == f"1{NO_BREAK}MB"
+
+
+def test_an_interval_wider_than_its_number_sets_the_prefix() -> None:
+    found = estimate(1e-9, -1e-3, 1e-3)
+    assert quantity_text(found, "s") == f"0.0{NO_BREAK}ms"
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "style", "text"),
+    [
+        (0, "B", "measured", "0 B"),
+        (0.0, "s", "measured", "0 s"),
+        (73_984, "B", "exact", "73,984 B"),
+        (21_233_664, "FLOP", "exact", "21,233,664 FLOP"),
+        (21_233_664, "FLOP", "measured", "21.23 MFLOP"),
+        (5_537_792, "B", "measured", "5.538 MB"),
+        (-5_537_792, "B", "measured", f"{MINUS}5.538 MB"),
+        (0.5, "B", "measured", "0.5 B"),
+        (1e-12, "s", "measured", "0.001 ns"),
+        (1e20, "B", "measured", "100,000 PB"),
+        (0.95, "1", "percent", "95 %"),
+        (3, "1", "exact", "3"),
+        (2.0, "1", "measured", "2"),
+        (26.5, "FLOP/B", "measured", "26.5 FLOP/B"),
+        (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
+    ],
+)
+def test_quantities(number: float, unit: str, style: str, text: str) -> None:
+    shown = quantity_text(number, unit, style)  # type: ignore[arg-type]
+    assert shown == text.replace(" ", NO_BREAK)
+
+
+def test_a_column_is_shown_in_one_unit() -> None:
+    assert scale_to("ms", "s") == Scale(1e3, "ms")
+    assert scale_to("MB", "B").factor == pytest.approx(1e-6)
+    assert scale_to("%", "1") == Scale(100.0, "%")
+    for shown, unit in [("h", "s"), ("%", "s"), ("MiB", "B")]:
+        with pytest.raises(ValueError, match="with a decimal prefix"):
+            scale_to(shown, unit)
+
+
+@given(estimates(), st.sampled_from(["ms", "µs", "s"]))
+def test_a_fixed_unit_never_changes_the_number(found: Estimate, shown: str) -> None:
+    scale = scale_to(shown, "s")
+    assume(abs(found.value) * scale.factor < 1e15)
+    place = Fraction(10) ** -decimals_of(
+        estimate(*(x * scale.factor for x in (found.value, found.low, found.high)))
+    )
+    printed = read(number_text(found, scale))
+    expected = Fraction(found.value) * Fraction(scale.factor)
+    assert abs(printed - expected) <= place / 2 * (1 + Fraction(1, 10**6))
