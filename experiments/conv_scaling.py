@@ -128,7 +128,15 @@ STUDY = Study(
             "pass", levels=("forward", "forward_backward"), quick=("forward", "forward_backward")
         ),
     ),
-    measures=("first_call_time", "time", "cpu_time", "memory_events", "allocated", "resident"),
+    measures=(
+        "first_call_time",
+        "time",
+        "cpu_time",
+        "page_faults",
+        "memory_events",
+        "allocated",
+        "resident",
+    ),
     cases=cases,
     layers=layers,
     measure=measure_case,

@@ -43,8 +43,9 @@ class Quantity:
 
 QUANTITIES: Final[dict[str, Quantity]] = {
     "time": Quantity("s", "duration of one call, after warm-up"),
-    "first_call_time": Quantity("s", "duration of the first call in the process"),
+    "first_call_time": Quantity("s", "a case's first call, kept apart from the samples"),
     "cpu_time": Quantity("s", "processor time of all threads during the same call"),
+    "page_faults": Quantity("1", "pages mapped anew during the same call", whole=True),
     "memory_events": Quantity(
         "B",
         "the allocator's events during one call in order: allocations positive, frees negative",

@@ -27,24 +27,41 @@ TIMERS: dict[Device, str] = {
 
 @dataclass(frozen=True)
 class Duration:
-    """One call: wall time in s, and processor time of all threads in s where it is measured."""
+    """One call: wall time in s; processor time of all threads in s and page faults on a CPU."""
 
     wall: float
-    cpu: float | None
+    cpu: float | None = None
+    page_faults: int | None = None
 
 
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
+def page_faults() -> int | None:
+    """Page faults of this process so far that needed no disk; None where the system hides them.
+
+    Memory that an allocator gave back to the system faults again, page by page, when the next call
+    touches it: time that belongs to a call but to none of its operations.
+    """
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def cpu_clock(workload: Workload) -> Duration:
     """Time one call that ends when it returns."""
+    faults_start = page_faults()
     cpu_start = time.process_time_ns()
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
     cpu_end = time.process_time_ns()
+    faults_end = page_faults()
     del result  # only now, so that the window does not hold the freeing
-    return Duration((end - start) / 1e9, (cpu_end - cpu_start) / 1e9)
+    faults = None if faults_start is None or faults_end is None else faults_end - faults_start
+    return Duration((end - start) / 1e9, (cpu_end - cpu_start) / 1e9, faults)
 
 
 def cuda_clock(workload: Workload) -> Duration:
@@ -63,7 +80,7 @@ def cuda_clock(workload: Workload) -> Duration:
     end.record()
     torch.cuda.synchronize()
     del result
-    return Duration(start.elapsed_time(end) / 1e3, None)
+    return Duration(start.elapsed_time(end) / 1e3)
 
 
 def cuda_wall_clock(workload: Workload) -> Duration:
@@ -76,7 +93,7 @@ def cuda_wall_clock(workload: Workload) -> Duration:
     torch.cuda.synchronize()
     end = time.perf_counter_ns()
     del result
-    return Duration((end - start) / 1e9, None)
+    return Duration((end - start) / 1e9)
 
 
 def first_and_repeated(
@@ -84,7 +101,8 @@ def first_and_repeated(
 ) -> tuple[Series, ...]:
     """The first call apart, warm-up calls, then the samples.
 
-    Returns the series ``first_call_time`` (1 sample), ``time`` and, on a CPU, ``cpu_time`` (s).
+    Returns the series ``first_call_time`` (1 sample), ``time`` and, on a CPU, ``cpu_time`` (s) and
+    ``page_faults``.
     """
     first = (cpu_clock if device == "cpu" else cuda_wall_clock)(workload)
     clock = cpu_clock if device == "cpu" else cuda_clock
@@ -97,10 +115,11 @@ def first_and_repeated(
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
         Series(quantity="time", unit="s", samples=tuple(d.wall for d in durations)),
     ]
-    if device == "cpu":
-        cpu = tuple(d.cpu for d in durations if d.cpu is not None)
-        series.append(Series(quantity="cpu_time", unit="s", samples=cpu))
-    return tuple(series)
+    cpu = tuple(d.cpu for d in durations if d.cpu is not None)
+    faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
+    series.append(Series(quantity="cpu_time", unit="s", samples=cpu))
+    series.append(Series(quantity="page_faults", unit="1", samples=faults))
+    return tuple(item for item in series if item.samples)
 
 
 def repeated(

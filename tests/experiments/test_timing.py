@@ -54,8 +54,25 @@ def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
         "first_call_time": 1,
         "time": 3,
         "cpu_time": 3,
+        "page_faults": 3,
     }
-    assert all(s.unit == "s" for s in series)
+    assert {s.unit for s in series if s.quantity != "page_faults"} == {"s"}
+
+
+def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
+    import mmap
+
+    pages = 1_000
+
+    def call() -> object:
+        fresh = mmap.mmap(-1, pages * mmap.PAGESIZE)
+        for page in range(pages):
+            fresh[page * mmap.PAGESIZE] = 1
+        return fresh
+
+    faults = timing.cpu_clock(Workload(call, reset=lambda: None)).page_faults
+    assert faults is not None
+    assert pages <= faults < pages + 100
 
 
 def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
