@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,12 +63,18 @@ def request_of(options: argparse.Namespace) -> Request:
 
 
 def announcer() -> Announce:
-    """Prints each step on the standard error, on one line that is overwritten in a terminal."""
-    live = sys.stderr.isatty()
+    """Shows each step with the time left, on the standard error.
 
-    def announce(words: str) -> None:
-        text = f"\r\x1b[K{words}" if live else f"{words}\n"
-        sys.stderr.write(text)
+    In a terminal the line is overwritten; elsewhere, such as in a log, each step is a line.
+    """
+    live, start = sys.stderr.isatty(), time.monotonic()
+
+    def announce(words: str, share: float) -> None:
+        elapsed = time.monotonic() - start
+        known = 0 < share < 1 and elapsed >= 1
+        left = f", about {elapsed * (1 - share) / share:.0f} s left" if known else ""
+        text = f"[{share:4.0%}] {words}{left}"
+        sys.stderr.write(f"\r\x1b[K{text}" if live else f"{text}\n")
         sys.stderr.flush()
 
     return announce

@@ -24,8 +24,12 @@ Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
 Output: TypeAlias = Literal["html", "pdf"]
 #: A finished file or folder in the scratch folder, and where it belongs.
 Ready: TypeAlias = tuple[Path, Path]
-#: Called with a few words when a step begins or a study is finished.
-Announce: TypeAlias = Callable[[str], None]
+#: Called with a few words when a step begins or ends, and the share of the build that is done.
+Announce: TypeAlias = Callable[[str, float], None]
+#: What each step takes of a study's time, as measured once; only the time left is told by it.
+_COMPOSE, _LATEX, _TYPST, _HTML = 3.0, 5.0, 0.5, 0.7
+
+ENGINE_NAMES: Final = {"latex": "LaTeX", "typst": "Typst"}
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -91,7 +95,7 @@ def build(request: Request, announce: Announce) -> Summary:
     for built in _each_study(request, engine, announce):
         finished[built.study] = built
         word = "failed" if built.failure else "done"
-        announce(f"{built.study}: {word} ({len(finished)} of {len(request.studies)})")
+        announce(f"{built.study}: {word}", len(finished) / len(request.studies))
     in_order = tuple(finished[study] for study in request.studies)
     return Summary(in_order, _shared(request, announce), engine.note)
 
@@ -118,8 +122,9 @@ def choose_engine(engine: Engine) -> PdfEngine:
 def _each_study(request: Request, engine: PdfEngine, announce: Announce) -> Iterator[Built]:
     """Each study's outcome as it is finished, in worker processes if there are several."""
     if min(len(request.studies), request.jobs) < 2:
-        for study in request.studies:
-            yield _build_study(study, request, engine, announce)
+        for index, study in enumerate(request.studies):
+            within = _within(announce, index, len(request.studies))
+            yield _build_study(study, request, engine, within)
         return
     with ProcessPoolExecutor(min(request.jobs, len(request.studies))) as pool:
         futures = [pool.submit(_build_study, s, request, engine, None) for s in request.studies]
@@ -141,15 +146,20 @@ def _build_study(
         return Built(study, failure=sentence, error=error)
 
 
-def _silent(words: str) -> None:
-    pass
+def _within(announce: Announce, index: int, studies: int) -> Announce:
+    """Announces the steps of one study as a part of the whole build."""
+    return lambda words, share: announce(words, (index + share) / studies)
+
+
+def _silent(words: str, share: float) -> None:
+    """Worker processes have no line of their own to write on."""
 
 
 def _made(study: str, request: Request, engine: PdfEngine, scratch: Path, say: Announce) -> Built:
     """Compose and render in ``scratch``; put everything in place only when all of it is whole."""
     from report.compose import compose
 
-    say(f"{study}: tables and figures")
+    say(f"{study}: tables and figures", 0.0)
     source = scratch / "source" / study
     inputs = compose(study, request.data, request.papers, source)
     ready: list[Ready] = []
@@ -168,15 +178,18 @@ def _render(
     study: str, request: Request, engine: PdfEngine, scratch: Path, say: Announce
 ) -> list[Ready]:
     ready: list[Ready] = []
+    pdf = {"latex": _LATEX, "typst": _TYPST}[engine.name] if "pdf" in request.outputs else 0.0
+    total = _COMPOSE + pdf + _HTML
     if "pdf" in request.outputs:
-        ready += _pdf(study, request.out, engine, scratch, say)
+        say(f"{study}: PDF by {ENGINE_NAMES[engine.name]}", _COMPOSE / total)
+        ready += _pdf(study, request.out, engine, scratch)
     if "html" in request.outputs:
-        say(f"{study}: HTML")
+        say(f"{study}: HTML", (_COMPOSE + pdf) / total)
         ready.append(_html(study, request, scratch))
     return ready
 
 
-def _pdf(study: str, out: Path, engine: PdfEngine, scratch: Path, say: Announce) -> list[Ready]:
+def _pdf(study: str, out: Path, engine: PdfEngine, scratch: Path) -> list[Ready]:
     """The LaTeX source folder, which is written whatever the engine, and the PDF."""
     from report.render.latex import compile_latex, write_latex
     from report.render.typst import render_typst
@@ -184,10 +197,8 @@ def _pdf(study: str, out: Path, engine: PdfEngine, scratch: Path, say: Announce)
     source, tex, pdf = scratch / "source" / study, scratch / "tex" / study, scratch / "paper.pdf"
     write_latex(source, study, tex)
     if engine.name == "latex":
-        say(f"{study}: PDF by LaTeX")
         pdf.write_bytes(compile_latex(tex, study))
     else:
-        say(f"{study}: PDF by Typst")
         pdf.write_bytes(render_typst(source, study))
     return [(pdf, out / "pdf" / f"{study}.pdf"), (tex, out / "tex" / study)]
 
@@ -265,7 +276,7 @@ def _quarto_project(
     if request.engine != "quarto":
         install(project, target)
         return ()
-    announce("quarto render")
+    announce("quarto render", 0.5)
     pages = render_quarto(project, request.outputs)
     made = [target / "_site" / page for page in pages]
     for study in studies:

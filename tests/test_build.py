@@ -195,7 +195,7 @@ def test_a_failing_study_does_not_stop_the_others(
 
     monkeypatch.setattr(pipeline, "_made", fake)
     request = Request(("first", "second"), ("html",), tmp_path / "out", "typst", data=data)
-    summary = pipeline.build(request, lambda words: None)
+    summary = pipeline.build(request, lambda words, share: None)
     assert made == ["second"]
     assert [item.failure for item in summary.studies] == ["first: no good; mend it.", None]
 
@@ -242,7 +242,7 @@ def test_a_fault_in_the_template_fails_the_build(
     text = change(template.read_text("utf-8"))
     template.write_text(text, "utf-8")
     request = Request((STUDY,), ("html",), tmp_path / "out", "typst", data=data, papers=papers)
-    failure = pipeline.build(request, lambda words: None).studies[0].failure
+    failure = pipeline.build(request, lambda words, share: None).studies[0].failure
     assert failure is not None
     last = text.rstrip("\n").count("\n") + 1
     assert message.format(last=last) in failure
@@ -293,7 +293,10 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path, data: Path, engine: str)
     moved = shutil.copytree(data, other / "data")
     first, second = tmp_path / "one", other / "two"
     finished = [
-        run("--engine", engine, "--data", data, "--out", first, TZ="UTC", LC_ALL="C", PYTHONHASHSEED="1"),
+        run(
+            "--engine", engine, "--data", data, "--out", first,
+            TZ="UTC", LC_ALL="C", PYTHONHASHSEED="1",
+        ),
         run(
             "--engine", engine, "--data", moved, "--out", second, cwd=other,
             TZ="Asia/Kathmandu", LC_ALL="C.UTF-8", LANG="de_DE.UTF-8", PYTHONHASHSEED="2",
