@@ -24,7 +24,7 @@ def write_manuscript(template: Path, findings: Findings) -> str:
     ``TemplateError`` with the template's line for an unknown name, a syntax error, or a number that
     is typed into the prose.
     """
-    check_prose(template)
+    check_prose(template, _read(template))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template.parent),
         undefined=jinja2.StrictUndefined,
@@ -49,20 +49,37 @@ def write_manuscript(template: Path, findings: Findings) -> str:
         )
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
-    except jinja2.UndefinedError as error:
-        raise _refusal(template, _line(error, template), error.message or "undefined") from error
+    except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
+        # A template that computes ends here too; numbers are computed in the study.
+        raise _refusal(template, _line(error, template), str(error)) from error
+
+
+def _read(template: Path) -> str:
+    try:
+        return template.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TemplateError(
+            f"templates/papers/{template.name}: cannot be read ({error.strerror}); restore it with "
+            "git, or write the study's paper there."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(
+            f"templates/papers/{template.name}: found the byte 0x{error.object[error.start]:02x}, "
+            "which is not UTF-8; save the file as UTF-8."
+        ) from error
 
 
 def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
     place = f"templates/papers/{template.name}" + (f":{line}" if line else "")
-    return TemplateError(f"{place}: {what.rstrip('.')}; mend the template or the study's findings.")
+    words = " ".join(what.split()).rstrip(".")
+    return TemplateError(f"{place}: {words}; mend the template or the study's findings.")
 
 
 def _line(error: Exception, template: Path) -> int | None:
     """The template's line, which Jinja leaves in the traceback."""
     traceback, line = error.__traceback__, None
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == str(template):
+        if Path(traceback.tb_frame.f_code.co_filename) == template:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
     return line
@@ -77,7 +94,7 @@ def provenance(values: Iterable[Value]) -> str:
     for value in values:
         data = value.as_json()
         count = str(data["n"]) if data["n"] else ""
-        origin = ", ".join(value.sources) or "theory"
+        origin = ", ".join(value.sources) or ("none" if data["reason"] else "theory")
         printed = data["reason"] or value.plain
         cells = (value.name, printed, value.formula, count, origin)
         text = [escape(cell, "markdown") for cell in cells]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from report.devices import Devices
+from report.escape import markdown
 from report.reported import Reported
 from report.store import Stored
 from report.tables import Table
@@ -47,7 +48,10 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Figure:
-    """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix."""
+    """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix.
+
+    Caption and alternative text are plain text.
+    """
 
     id: str
     caption: str
@@ -62,9 +66,9 @@ class Figure:
 
     def as_markdown(self) -> str:
         """The figure in Quarto markdown; the path has no ending, each format knows its own."""
-        alt = self.alt.replace("\\", "\\\\").replace('"', '\\"')
+        caption, alt = markdown(self.caption), markdown(self.alt)
         wide = " .wide" if self.drawing.wide else ""
-        return f'![{self.caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
+        return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ carries its reason, prints as a dash and becomes a note below the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any, Final, TypeAlias
 
 from report.escape import escape
@@ -54,7 +55,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A numbered table of a paper; ``id`` starts with ``tbl-``, every row has a cell a column."""
+    """A numbered table of a paper; ``id`` starts with ``tbl-``, every row has a cell a column.
+
+    Caption and notes are plain text: names of devices stand in them, and no markup.
+    """
 
     id: str
     caption: str
@@ -137,7 +141,9 @@ def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
 
 
 def _letter(index: int) -> str:
-    return "abcdefghijklmnopqrstuvwxyz"[index]
+    """a to z, then aa, ab and so on."""
+    before, last = divmod(index, len(ascii_lowercase))
+    return (_letter(before - 1) if before else "") + ascii_lowercase[last]
 
 
 def to_markdown(table: Table) -> str:
@@ -160,7 +166,7 @@ def to_markdown(table: Table) -> str:
     block = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}", *lines, ""]
     if notes:
         block += ["::: {.table-notes}", " ".join(notes), ":::", ""]
-    return "\n".join([*block, table.caption, ":::"])
+    return "\n".join([*block, escape(table.caption, "markdown"), ":::"])
 
 
 def _pipe(cells: list[str]) -> str:

@@ -1,0 +1,77 @@
+"""Records as frames: one row a sample, nothing lost, nothing made up."""
+
+from __future__ import annotations
+
+from report.frames import Column, case_frame, sample_frame, select
+from report.quantities import QUANTITIES
+from report.records import Series
+from tests import factory
+
+FIRST = factory.stored(factory.record(factory.layer_cases((1, 4))))
+SECOND = factory.stored(
+    factory.record(
+        [
+            factory.case(8, time=(0.5, 0.25)),
+            factory.case(16, status="out_of_memory", reason="Memory ran out."),
+        ],
+        factory.environment("other-1t"),
+    )
+)
+
+
+def series_of(*items: factory.Stored) -> list[Series]:
+    return [s for item in items for case in item.record.cases for s in case.series]
+
+
+def test_one_row_a_sample() -> None:
+    frame = sample_frame((FIRST, SECOND))
+    samples = [sample for series in series_of(FIRST, SECOND) for sample in series.samples]
+    assert frame[str(Column.VALUE)].tolist() == samples
+    assert len(samples) > 50
+
+
+def test_each_row_says_what_where_and_in_which_unit() -> None:
+    row = sample_frame((SECOND,)).iloc[1].to_dict()
+    assert row == {
+        "batch": 8,
+        "pass": "forward",
+        "subject": "layer",
+        "file": SECOND.file,
+        "device": "other-1t",
+        "case": 0,
+        "quantity": "time",
+        "unit": "s",
+        "repetition": 1,
+        "value": 0.25,
+    }
+
+
+def test_units_are_those_of_the_quantities() -> None:
+    frame = sample_frame((FIRST,))
+    pairs = frame[[str(Column.QUANTITY), str(Column.UNIT)]].drop_duplicates().values.tolist()
+    assert sorted(pairs) == sorted([q, QUANTITIES[q].unit] for q, _ in pairs)
+    assert {"time", "allocated_peak"} <= {q for q, _ in pairs}
+
+
+def test_a_case_without_samples_stays_with_its_outcome() -> None:
+    cases = case_frame((SECOND,))
+    assert cases[str(Column.STATUS)].tolist() == ["ok", "out_of_memory"]
+    reasons = cases[str(Column.REASON)]
+    assert reasons.isna().tolist() == [True, False]
+    assert reasons.iloc[1] == "Memory ran out."
+    assert sample_frame((SECOND,))["batch"].unique().tolist() == [8]
+
+
+def test_nothing_gives_an_empty_frame() -> None:
+    assert len(sample_frame(())) == 0
+    assert len(case_frame(())) == 0
+    assert len(select(sample_frame(()), batch=1)) == 0
+
+
+def test_select() -> None:
+    frame = case_frame((FIRST, SECOND))
+    assert select(frame, batch=4)["pass"].tolist() == ["forward", "forward_backward"]
+    assert len(select(frame, **{"batch": 4, "pass": "forward"})) == 1
+    assert len(select(frame, batch=99)) == 0
+    assert len(select(frame, colour="blue")) == 0
+    assert len(select(frame)) == len(frame)

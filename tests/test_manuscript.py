@@ -1,0 +1,105 @@
+"""Prose with values: what the template may ask for, and what it is told if it asks for more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from report.errors import TemplateError
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Claim, Findings
+from report.tables import Column, Table
+from report.values import Value
+
+FINDINGS = Findings(
+    values={
+        "flops": Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact"),
+        "copy": Value("copy", "Copy", Missing("no ceiling was measured"), "B/s", "bytes / time"),
+    },
+    tables={"tbl-a": Table("tbl-a", "A.", (Column("B"),), (("c",),))},
+    figures={},
+    claims={"linear": Claim("linear", "It *grows*.", "supported", "it does")},
+    facts={"measured": False, "devices": ["x", "y"]},
+)
+
+
+def written(folder: Path, text: str) -> str:
+    template = folder / "study.qmd.j2"
+    template.write_text(text, encoding="utf-8")
+    return write_manuscript(template, FINDINGS)
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(TemplateError) as caught:
+        written(folder, text)
+    message = str(caught.value)
+    assert message.startswith("templates/papers/study.qmd.j2")
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert "; " in message
+    return message
+
+
+def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
+    text = written(
+        tmp_path,
+        "# Head {#sec-head}\n{## a comment ##}\n{{ v.flops }} and {{ v.copy }}.\n"
+        "{% if facts.measured %}\nNever.\n{% endif %}\n"
+        "{{ claims['linear'].sentence | md }} {{ facts.devices | join('; ') }}\n"
+        "{{ tables['tbl-a'] }}\n{{ provenance }}\n",
+    )
+    assert text.startswith("# Head {#sec-head}\n[21,233,664\N{NO-BREAK SPACE}FLOP](#v-flops)")
+    assert "[not measured](#v-copy){.value}." in text
+    assert "Never" not in text
+    assert r"It \*grows\*. x; y" in text
+    assert "::: {#tbl-a}" in text
+    assert "[Work]{#v-flops}" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("Text.\n\n{{ v.nope }}\n", 3, "nope"),
+        ("Text.\n{{ nope }}\n", 2, "nope"),
+        ("{{ facts.nope }}\n", 1, "nope"),
+        ("a\n\n\n{{ tables['tbl-nope'] }}\n", 4, "tbl-nope"),
+        ("a\n{{ claims['nope'].verdict }}\n", 2, "nope"),
+        ("a\n{% for x in facts.nope %}\n{{ x }}\n{% endfor %}\n", 2, "nope"),
+        ("a\n{% if facts.measured %}\nb\n", 3, "endif"),
+        ("a\n{{ v.flops | nope }}\n", 2, "nope"),
+        ("a\n{{ v. }}\n", 2, "expected"),
+        ("a\n{% nope %}\n", 2, "nope"),
+        ("a\n{% include 'nope.j2' %}\n", 2, "nope.j2"),
+        ("a\n{{ v.flops + v.copy }}\n", 2, "unsupported operand"),
+        ("a\n{{ v.flops() }}\n", 2, "not callable"),
+        ("a\n\nIt takes 12 ms.\n", 3, "12"),
+    ],
+)
+def test_a_template_is_told_its_line(text: str, line: int, word: str, tmp_path: Path) -> None:
+    message = refusal(tmp_path, text)
+    assert message.startswith(f"templates/papers/study.qmd.j2:{line}: ")
+    assert word in message
+
+
+def test_a_template_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError) as caught:
+        write_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
+    assert str(caught.value) == (
+        "templates/papers/study.qmd.j2: cannot be read (No such file or directory); restore it "
+        "with git, or write the study's paper there."
+    )
+
+
+def test_a_template_in_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "study.qmd.j2").write_bytes(b"caf\xe9")
+    with pytest.raises(TemplateError, match="0xe9, which is not UTF-8; save the file as UTF-8"):
+        write_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
+
+
+def test_the_line_is_known_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("study.qmd.j2").write_text("a\n{{ v.nope }}\n", encoding="utf-8")
+    with pytest.raises(TemplateError, match=r"study\.qmd\.j2:2: "):
+        write_manuscript(Path("study.qmd.j2"), FINDINGS)

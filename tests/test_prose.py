@@ -1,0 +1,145 @@
+"""The prose check: a typed result is found with its line, and a name is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from report.errors import TemplateError
+from report.prose import check_prose, typed_results
+
+PAPERS = Path(__file__).parents[1] / "templates" / "papers"
+
+FRONT = """---
+title: "{title}"
+abstract: |
+  {abstract}
+  {{% if facts.measured %}}
+  More of it.
+  {{% endif %}}
+keywords: [a, {keyword}]
+date-format: 2026
+---
+
+Text.
+"""
+
+
+def front(title: str = "T", abstract: str = "A", keyword: str = "k") -> str:
+    return FRONT.format(title=title, abstract=abstract, keyword=keyword)
+
+
+@pytest.mark.parametrize(
+    ("template", "found"),
+    [
+        ("It takes 12 ms.", [(1, "12")]),
+        ("It takes 1.25 ms.", [(1, "1.25")]),
+        ("It does 21,233,664 operations.", [(1, "21,233,664")]),
+        ("It is 5 % slower, or 10% or 7\N{NO-BREAK SPACE}%.", [(1, "5 %"), (1, "10%"), (1, "7 %")]),
+        ("It took .5 s.", [(1, "5")]),
+        ("First,5 then.", [(1, "5")]),
+        ("End.7 s.", [(1, "7")]),
+        ("It is (3) or -4 or +5 or ×6 or 7×.", [(1, n) for n in "34567"]),
+        ("It is _5_ or __6__ or *7* or **8** or ~9~.", [(1, n) for n in "56789"]),
+        ("It is {42} wide.", [(1, "42")]),
+        ("A ٣ in other digits.", [(1, "٣")]),
+        ("One\n\ntwo\nand 3 in line four.", [(4, "3")]),
+        ("# Section 2 {#sec-two}", [(1, "2")]),
+        ("![Rate at 64 images](figures/rate2){#fig-rate}", [(1, "64")]),
+        ('![Rate](f){#fig-r fig-alt="up to 64 images"}', [(1, "64")]),
+        ('::: {.callout-note title="5 rules"}\nx\n:::', [(1, "5")]),
+        ("::: {#tbl-a}\n| a | 7 |\n\nCaption with 8.\n:::", [(2, "7"), (4, "8")]),
+        ("[a 5 % gain](#v-gain)", [(1, "5 %")]),
+        ("- item 9", [(1, "9")]),
+        ("> quoted 9", [(1, "9")]),
+        ("It costs $1 to $2.", [(1, "1"), (1, "2")]),
+        (r"It costs \$5 and \$6.", [(1, "5"), (1, "6")]),
+        ("$t = 12$", [(1, "12")]),
+        ("$t = 0.5$ and $3x$", [(1, "0.5"), (1, "3")]),
+        ("$$\nt = B \\cdot 147456\n$$", [(2, "147456")]),
+        ("{{ 42 }} and {{ '5 ms' }} and {{- 6.5 }}", [(1, "42"), (1, "5"), (1, "6.5")]),
+        ("~~~\n5\n~~~\n6", [(4, "6")]),
+        (front(title="Twice 2 as fast"), [(2, "2")]),
+        (front(abstract="It takes 12 ms"), [(4, "12")]),
+        (front(keyword="5 rules"), [(8, "5")]),
+    ],
+)
+def test_typed_results_are_found(template: str, found: list[tuple[int, str]]) -> None:
+    # A no-break space may stand between number and sign.
+    shown = [
+        (line, number.replace("\N{NO-BREAK SPACE}", " "))
+        for line, number in typed_results(template)
+    ]
+    assert shown == found
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "The type float32 and Conv2d and conv_2 and x86_64.",
+        "Run `Conv2d(32, 64, 3, 1)` on `26x26`.",
+        "```python\nx = 42\n```",
+        "~~~\n42\n~~~",
+        "A study [@goyal2024conv; @hahn1991intervals, @10.1145/1234] says.",
+        "See @fig-time2, @tbl-memory-amd-7763-4t and @sec-2.",
+        "# Method {#sec-2 .x3 k=4}",
+        "![Rate](figures/rate-64){#fig-64 width=50% layout-ncol=2}",
+        "::: {.columns layout-ncol=2}\nText.\n:::",
+        "[text](https://example.org/2024/5) and https://example.org/7.",
+        "<!-- 5 left to do -->",
+        "{{ v.time_2 }} and {{ tables['tbl-2'] }}",
+        "{{ 'hold' if facts.devices | length > 1 else 'holds' }}",
+        "{% for i in range(3) %}x{% endfor %}",
+        "{## in 2026 ##}",
+        "$F(B) = 2 M(B) = B_1 + 0$",
+        "$$ V = s (N + B A) $$ {#eq-2}",
+        "H~2~O".replace("~2~", "2"),
+        "m² and 10\N{SUPERSCRIPT THREE}".replace("10", "k"),
+        front(),
+    ],
+)
+def test_names_are_left_alone(template: str) -> None:
+    assert typed_results(template) == ()
+
+
+WORDS = st.text(st.sampled_from("abcdefgh .,;:!?()-–×±\"'/%&=+"), max_size=30)
+
+
+@given(
+    st.lists(st.text(st.sampled_from("abc ."), max_size=20), max_size=5),
+    WORDS,
+    st.integers(0, 10**9) | st.floats(0.001, 1e6).map(lambda x: f"{x:.3f}"),
+    WORDS,
+)
+@example([], "", 0, "")
+@example(["a."], "x.", 5, "x")
+def test_a_number_anywhere_in_a_paragraph_is_found(
+    above: list[str], before: str, number: object, after: str
+) -> None:
+    # A letter right before a digit makes a name of it, such as float32.
+    apart = before + " " if before[-1:].isalpha() else before
+    template = "\n".join([*above, f"a {apart}{number}{after}"])
+    found = typed_results(template)
+    assert any(line == len(above) + 1 and str(number).startswith(n[:1]) for line, n in found)
+
+
+@given(st.lists(WORDS.map(lambda text: text.replace("-", "")), max_size=8))
+def test_prose_without_digits_is_never_refused(lines: list[str]) -> None:
+    assert typed_results("\n".join(lines)) == ()
+
+
+def test_the_first_number_is_told_with_its_place() -> None:
+    with pytest.raises(TemplateError) as caught:
+        check_prose(Path("x/study.qmd.j2"), "Text.\nIt takes 12 ms and 3 s.")
+    assert str(caught.value) == (
+        "templates/papers/study.qmd.j2:2: the number 12 is typed into the prose (and 1 more); "
+        "print a computed value instead, or put a name into `code`."
+    )
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*.j2")), ids=lambda path: path.stem)
+def test_no_paper_types_a_result(path: Path) -> None:
+    assert typed_results(path.read_text(encoding="utf-8")) == ()

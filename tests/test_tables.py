@@ -1,0 +1,198 @@
+"""One table object, the same cells in every output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pypandoc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from report.format import MISSING, NO_BREAK
+from report.missing import Missing, present
+from report.statistics import Estimate
+from report.tables import Cell, Column, Table, to_csv, to_latex, to_markdown
+
+NO_GPU = Missing("no GPU here")
+NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
+HALF = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
+EXACT = Estimate(0.25, 0.25, 0.25, 3, 0.95)
+
+TABLE = Table(
+    "tbl-sample",
+    "Times of *every* case_1 on [A|B].",
+    (
+        Column("Device"),
+        Column("Batch", "1"),
+        Column("Time", "s", "ms"),
+        Column("Share", "1", "%"),
+        Column("Memory", "B"),
+    ),
+    (
+        ("A|B, 2 threads", 1, HALF, 0.5, 147_456),
+        ("C_1 <x>", 1024, NO_ROOM, NO_GPU, 150_994_944),
+        ("[D]", 16, EXACT, NO_GPU, NO_ROOM),
+    ),
+    notes=("Own: A|B.",),
+    sources=("conv_scaling/x.json",),
+)
+
+
+def pandoc(text: str) -> list[dict[str, Any]]:
+    document = json.loads(pypandoc.convert_text(text, "json", format="markdown+smart"))
+    (div,) = document["blocks"]
+    assert div["t"] == "Div"
+    blocks: list[dict[str, Any]] = div["c"][1]
+    return blocks
+
+
+def text_of(part: Any) -> str:
+    """The plain text of a part of pandoc's document, superscripts as ^x^."""
+    if isinstance(part, list):
+        return "".join(text_of(item) for item in part)
+    if not isinstance(part, dict):
+        return ""
+    if part["t"] == "Str":
+        return str(part["c"])
+    if part["t"] in ("Space", "SoftBreak"):
+        return " "
+    if part["t"] == "Superscript":
+        return f"^{text_of(part['c'])}^"
+    return text_of(part.get("c", []))
+
+
+def rows_of(block: dict[str, Any]) -> list[list[str]]:
+    assert block["t"] == "Table"
+    _, _, _, head, bodies, _ = block["c"]
+    rows = [*head[1], *(row for body in bodies for row in body[3])]
+    return [[text_of(cell[4]) for cell in row[1]] for row in rows]
+
+
+def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
+    table, notes, caption = pandoc(to_markdown(TABLE))
+    assert rows_of(table) == [
+        ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
+        ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50.00", "147,456"],
+        ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
+        ["[D]", "16", "250", f"{MISSING}^b^", f"{MISSING}^a^"],
+    ]
+    assert text_of(notes) == "Own: A|B. ^a^ out of memory on A|B: 5 GiB* ^b^ no GPU here"
+    assert text_of(caption) == TABLE.caption
+
+
+def test_markdown_of_a_wide_table() -> None:
+    wide = Table("tbl-w", "W.", (Column("A"),), (("x",),), wide=True)
+    assert to_markdown(wide).startswith("::: {#tbl-w .wide}\n")
+    assert len(pandoc(to_markdown(wide))) == 2
+
+
+CELLS = (
+    st.integers(-(10**9), 10**9)
+    | st.text(
+        st.characters(exclude_categories=["Cs", "Cc", "Cn", "Zl", "Zp"])
+        | st.sampled_from("|\\`*_$"),
+        max_size=12,
+    )
+    | st.sampled_from([NO_GPU, NO_ROOM, HALF])
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5))
+def test_any_table_comes_back_from_pandoc(rows: list[tuple[Cell, ...]]) -> None:
+    table = Table("tbl-any", "Any.", (Column("A", "1"), Column("B"), Column("C", "s")), tuple(rows))
+    shown = rows_of(pandoc(to_markdown(table))[0])[1:]
+    for row, texts in zip(table.rows, shown, strict=True):
+        for cell, column, text in zip(row, table.columns, texts, strict=True):
+            mark = table.mark(cell)
+            expected = " ".join(part for part in table.cell_text(cell, column).split(" ") if part)
+            assert " ".join(text.split(" ")).strip() == expected + (f"^{mark}^" if mark else "")
+
+
+GOLDEN = r"""\begin{tabular}{@{}lrrr@{}}%
+\toprule%
+Device&Batch&\begin{tabular}[b]{@{}r@{}}Time\\(ms)\end{tabular}&\begin{tabular}[b]{@{}r@{}}Share\\(\%)\end{tabular}\\%
+\midrule%
+A\_1&1&12.5 [12.0, 13.0]&50.00\\%
+{}[B]&1,024&---\textsuperscript{a}&---\textsuperscript{b}\\\bottomrule%
+%
+\end{tabular}
+"""
+
+
+def test_latex_is_what_it_was() -> None:
+    table = Table(
+        "tbl-small",
+        "Small.",
+        TABLE.columns[:4],
+        (("A_1", 1, HALF, 0.5), ("[B]", 1024, NO_ROOM, NO_GPU)),
+    )
+    assert to_latex(table).replace("@{}lrrr@{}", "lrrr") == GOLDEN.replace("@{}lrrr@{}", "lrrr")
+
+
+def test_latex_names_no_raw_text() -> None:
+    text = to_latex(TABLE)
+    assert r"C\_1 \textless{}x\textgreater{}" in text
+    assert "A|B" in text
+    assert "nan" not in text
+
+
+def test_json_holds_raw_numbers() -> None:
+    data = TABLE.as_json()
+    assert [column["name"] for column in data["columns"]] == [
+        "Device", "Batch", "Time", "Time, low", "Time, high", "Share", "Memory",
+    ]  # fmt: skip
+    assert [column["unit"] for column in data["columns"]] == ["", "1", "s", "s", "s", "1", "B"]
+    assert data["rows"] == [
+        ["A|B, 2 threads", 1, 0.0125, 0.012, 0.013, 0.5, 147_456],
+        ["C_1 <x>", 1024, None, None, None, None, 150_994_944],
+        ["[D]", 16, 0.25, 0.25, 0.25, None, None],
+    ]
+    assert data["caption"] == TABLE.caption
+    assert data["notes"] == ["Own: A|B.", NO_ROOM.reason, NO_GPU.reason]
+    assert data["sources"] == ["conv_scaling/x.json"]
+    json.dumps(data, allow_nan=False)
+
+
+def test_csv_holds_the_same_numbers_as_json() -> None:
+    head, *rows = csv.reader(io.StringIO(to_csv(TABLE)))
+    data = TABLE.as_json()
+    assert head[2:4] == ["Time [s]", "Time, low [s]"]
+    assert rows == [["" if cell is None else str(cell) for cell in row] for row in data["rows"]]
+    assert "\r" not in to_csv(TABLE)
+
+
+def test_every_reason_has_its_own_letter() -> None:
+    reasons = [Missing(f"reason {i}") for i in range(60)]
+    table = Table("tbl-many", "Many.", (Column("A", "1"),), tuple((r,) for r in reasons))
+    marks = [table.mark(reason) for reason in reasons]
+    assert len(set(marks)) == 60
+    assert (marks[0], marks[25], marks[26], marks[52]) == ("a", "z", "aa", "ba")
+    assert [text for _, text in table.note_texts()] == [reason.reason for reason in reasons]
+
+
+def test_a_column_of_text_is_flush_left() -> None:
+    assert not Column("Device").numeric
+    assert Column("Batch", "1").numeric
+    assert Column("Batch", "1").heading == "Batch"
+    assert Column("Time", "s", "ms").heading == "Time (ms)"
+
+
+def test_an_exact_estimate_prints_no_interval() -> None:
+    assert TABLE.cell_text(EXACT, Column("T", "s")) == "0.2500"
+    assert NO_BREAK not in TABLE.cell_text(HALF, Column("T", "s", "ms"))
+
+
+def test_a_bad_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="starts with tbl-"):
+        Table("sample", "", (), ())
+    with pytest.raises(ValueError, match="row 2 has 1 cells for 2 columns"):
+        Table("tbl-x", "", (Column("A"), Column("B")), (("a", "b"), ("c",)))
+
+
+def test_present_leaves_out_what_is_missing() -> None:
+    assert present({1: 5, 2: NO_GPU, 3: 0}) == {1: 5, 3: 0}

@@ -1,0 +1,143 @@
+"""The numbers of the prose: how each prints, and that each can be traced."""
+
+from __future__ import annotations
+
+import json
+
+import pypandoc
+import pytest
+
+from figures.canvas import Drawing
+from report.format import NO_BREAK
+from report.manuscript import provenance
+from report.missing import Missing
+from report.paper import Claim, Figure, Findings
+from report.statistics import Estimate
+from report.values import NOT_MEASURED, Value
+from tests.test_tables import rows_of
+
+TIME = Value(
+    "time_largest",
+    "Time | largest",
+    Estimate(0.0125, 0.012, 0.013, 30, 0.95),
+    "s",
+    "median",
+    ("conv_scaling/a_b.json",),
+)
+EXACT = Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact")
+SHARE = Value("share", "Share", Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "a / b", style="percent")
+GONE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
+LINE = Value("slope", "Slope", Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "line", style="exact")
+
+
+@pytest.mark.parametrize(
+    ("value", "plain", "interval"),
+    [
+        (TIME, "12.5 ms", "12.5 [12.0, 13.0] ms"),
+        (EXACT, "21,233,664 FLOP", "21,233,664 FLOP"),
+        (SHARE, "50 %", "50 [45, 55] %"),
+        (GONE, NOT_MEASURED, NOT_MEASURED),
+        (LINE, "150,000 B", "150,000 [100,000, 200,000] B"),
+    ],
+    ids=lambda item: item.id if isinstance(item, Value) else "",
+)
+def test_a_value_in_a_sentence(value: Value, plain: str, interval: str) -> None:
+    assert value.plain.replace(NO_BREAK, " ") == plain
+
+    def shown(markdown: str) -> str:
+        return pypandoc.convert_text(markdown, "plain", format="markdown").strip()
+
+    assert shown(str(value)).replace(NO_BREAK, " ") == plain
+    assert shown(value.interval).replace(NO_BREAK, " ") == interval
+    assert str(value).endswith(f"](#{value.anchor}){{.value}}")
+
+
+def test_the_number_alone() -> None:
+    assert EXACT.bare == "[21,233,664](#v-flops){.value}"
+    assert GONE.bare == f"[{NOT_MEASURED}](#v-gone){{.value}}"
+    assert EXACT.math == r"21{,}233{,}664\,\text{FLOP}"
+    assert GONE.math == r"\text{not measured}"
+    assert TIME.anchor == "v-time-largest"
+
+
+def test_an_exact_estimate_has_no_interval() -> None:
+    value = Value("x", "X", Estimate(5.0, 5.0, 5.0, 3, 0.95), "B", "line", style="exact")
+    assert value.interval == str(value) == f"[5{NO_BREAK}B](#v-x){{.value}}"
+
+
+def test_values_as_json() -> None:
+    assert TIME.as_json() == {
+        "name": "Time | largest",
+        "number": 0.0125,
+        "unit": "s",
+        "interval": [0.012, 0.013],
+        "confidence": 0.95,
+        "n": 30,
+        "formula": "median",
+        "sources": ["conv_scaling/a_b.json"],
+        "printed": f"12.5{NO_BREAK}ms",
+        "reason": None,
+    }
+    gone = GONE.as_json()
+    assert (gone["number"], gone["reason"]) == (None, "no run is in the data directory")
+    assert gone["printed"] == NOT_MEASURED
+    zero = Value("zero", "Zero", 0, "B", "sum").as_json()
+    assert (zero["number"], zero["reason"]) == (0, None)
+
+
+def test_every_number_leads_to_its_line() -> None:
+    values = (TIME, EXACT, SHARE, GONE)
+    html = pypandoc.convert_text(provenance(values), "html", format="markdown")
+    for value in values:
+        assert f'id="{value.anchor}"' in html
+    document = json.loads(pypandoc.convert_text(provenance(values), "json", format="markdown"))
+    _, *rows = rows_of(document["blocks"][0])
+    printed = [[cell.replace(NO_BREAK, " ") for cell in row] for row in rows]
+    assert printed == [
+        ["Time | largest", "12.5 ms", "median", "30", "conv_scaling/a_b.json"],
+        ["Work", "21,233,664 FLOP", "2 · MAC", "", "theory"],
+        ["Share", "50 %", "a / b", "9", "theory"],
+        ["Gone", "no run is in the data directory", "median", "", "none"],
+    ]
+
+
+# ------------------------------------------------------------------- what a study hands over
+
+
+def test_a_figure_in_markdown() -> None:
+    alt = 'From 1 to 2 "GFLOP", 5 \\ 6 & <b> *x*\nand {y} $z$.'
+    figure = Figure("fig-work", "Work of [A|B] *here*.", alt, Drawing((), wide=True))
+    assert figure.name == "work"
+    document = json.loads(pypandoc.convert_text(figure.as_markdown(), "json", format="markdown"))
+    (block,) = document["blocks"]
+    assert block["t"] == "Figure"
+    image = block["c"][2][0]["c"][0]
+    ((_, classes, attributes), caption, (target, _)) = image["c"]
+    assert target == "figures/work"
+    assert block["c"][0][0] == "fig-work" or image["c"][0][0] == "fig-work"
+    assert "wide" in classes
+    assert dict(attributes)["fig-alt"] == alt.replace("\n", " ")
+    text = "".join(part.get("c", " ") for part in caption)
+    assert text == "Work of [A|B] *here*."
+
+
+def test_findings_as_json() -> None:
+    claim = Claim("c", "It grows.", "refuted", "it shrinks", ("flops",))
+    findings = Findings(
+        values={"flops": EXACT},
+        tables={},
+        figures={"fig-work": Figure("fig-work", "C.", "A.", Drawing(()), ("x.json",))},
+        claims={"c": claim},
+    )
+    data = findings.as_json("conv_scaling", ("a.json",))
+    assert data["study"] == "conv_scaling"
+    assert data["records"] == ["a.json"]
+    assert data["values"]["flops"]["number"] == 21_233_664
+    assert data["figures"]["fig-work"] == {"caption": "C.", "alt": "A.", "sources": ["x.json"]}
+    assert data["claims"]["c"] == {
+        "sentence": "It grows.",
+        "verdict": "refuted",
+        "because": "it shrinks",
+        "values": ["flops"],
+    }
+    json.dumps(data, allow_nan=False)
