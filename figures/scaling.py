@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -126,9 +127,26 @@ def _label(figure: Scaling, axes: Axes) -> None:
         axes.set_title(figure.title, loc="left")
     axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
     axes.set_yscale(figure.y_scale)
+    if figure.y_scale == "log":
+        _plain_log_ticks(axes)
     if figure.x_ticks:
         axes.set_xticks(figure.x_ticks, labels=[f"{tick:g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
     if len(axes.get_legend_handles_labels()[1]) > 1:
         axes.legend(loc="best", borderaxespad=0.3)
+
+
+#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+_FEW_DECADES = 2.5
+
+
+def _plain_log_ticks(axes: Axes) -> None:
+    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    few = math.log10(high / low) < _FEW_DECADES
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
