@@ -42,10 +42,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """A horizontal interval over the whole width, such as a measured ceiling."""
+    """A horizontal line with its interval over the whole width, such as a measured ceiling."""
 
     label: str
     low: float
+    middle: float
     high: float
     series: int = 0
 
@@ -77,13 +78,17 @@ def draw(figure: Scaling, axes: Axes) -> None:
         _draw_curve(curve, axes)
     for points in figure.points:
         _draw_points(points, axes)
+    if not (figure.points or figure.curves):
+        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     _label(figure, axes)
 
 
 def _draw_band(band: Band, axes: Axes) -> None:
     colour = style.colour(band.series)
-    axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=band.label)
-    axes.axhline((band.low + band.high) / 2, color=colour, linewidth=0.7)
+    axes.axhspan(
+        band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=_literal(band.label)
+    )
+    axes.axhline(band.middle, color=colour, linewidth=0.7)
 
 
 def _draw_curve(curve: Curve, axes: Axes) -> None:
@@ -93,7 +98,7 @@ def _draw_curve(curve: Curve, axes: Axes) -> None:
         curve.y,
         color=colour,
         dashes=_DASHES[curve.look],
-        label=curve.label,
+        label=_literal(curve.label),
         zorder=1.5,
     )
 
@@ -116,21 +121,26 @@ def _draw_points(points: Points, axes: Axes) -> None:
         linewidth=0.8,
         elinewidth=0.9,
         capsize=1.6,
-        label=points.label,
+        label=_literal(points.label),
     )
+
+
+def _literal(text: str) -> str:
+    """A label that matplotlib prints as it is: no formula between dollars, no hidden label."""
+    return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
 
 
 def _label(figure: Scaling, axes: Axes) -> None:
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
     if figure.title:
-        axes.set_title(figure.title, loc="left")
+        axes.set_title(_literal(figure.title), loc="left")
     axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
     axes.set_yscale(figure.y_scale)
     if figure.y_scale == "log":
         _plain_log_ticks(axes)
     if figure.x_ticks:
-        axes.set_xticks(figure.x_ticks, labels=[f"{tick:g}" for tick in figure.x_ticks])
+        axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
     if len(axes.get_legend_handles_labels()[1]) > 1:

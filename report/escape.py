@@ -22,7 +22,7 @@ _MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
 #: Runs that smart punctuation would turn into dashes and an ellipsis.
 _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
 #: What begins a list, a definition or a caption at the start of a block.
-_BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*|Table)([-+:.)%=])")
+_BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
 #: Characters beyond ASCII that LaTeX's T1 and TS1 encodings hold.
 _KNOWN_TO_LATEX: Final = re.compile(
@@ -82,7 +82,7 @@ def escape(text: str, output: Format) -> str:
 def markdown(text: str) -> str:
     """Escape plain text for Quarto markdown: a sentence, a paragraph or a cell of a pipe table."""
     marked = _MARKUP.sub(r"\\\g<0>", _one_line(text))
-    return _BLOCK.sub(r"\1\\\2", _SMART.sub(r"\\\g<0>", marked))
+    return _BLOCK.sub(r"\1\3\\\2\4", _SMART.sub(r"\\\g<0>", marked))
 
 
 def latex(text: str) -> str:

@@ -9,11 +9,12 @@ from report.escape import markdown
 from report.memory import arithmetic_intensity
 from report.missing import Missing
 from report.paper import Claim, Findings, Inputs
-from report.statistics import LinearFit, linear_fit
-from report.studies.conv_scaling import claims, figures, tables, values
-from report.studies.conv_scaling.measured import Run, runs
+from report.studies.conv_scaling import claims, figures, run_values, tables, values
+from report.studies.conv_scaling.measured import Run, primary_run, runs
+from report.studies.conv_scaling.network import network, network_values
+from report.studies.conv_scaling.setup import setup
 from report.studies.conv_scaling.subject import check_subject, subject
-from report.tables import Column, Table
+from report.tables import Table
 
 
 def findings(inputs: Inputs) -> Findings:
@@ -21,12 +22,12 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     all_runs = runs(inputs.records)
-    primary = all_runs[0] if all_runs else None
+    primary = primary_run(all_runs)
     found = (
         *values.theory_values(),
-        *values.network_values(inputs),
+        *network_values(inputs),
         *values.reported_values(inputs),
-        *values.run_values(primary),
+        *run_values.run_values(primary),
     )
     by_id = {value.id: value for value in found}
     judged = claims.all_claims(inputs, all_runs, by_id)
@@ -46,49 +47,32 @@ def _tables(
     alike: Sequence[Sequence[Run]],
     judged: Sequence[Claim],
 ) -> tuple[Table, ...]:
-    primary = all_runs[0] if all_runs else None
     return (
-        tables.network(inputs),
+        network(inputs),
         tables.theory_work(inputs),
         tables.theory_memory(inputs),
-        tables.setup(inputs, all_runs),
+        setup(inputs, all_runs),
         tables.reported_memory(inputs),
         *(tables.measured_memory(group) for group in alike),
         *(tables.measured_time(run) for run in all_runs),
         tables.compared_work(inputs),
-        tables.compared_memory(inputs, primary),
-        tables.byte_fits(inputs, all_runs, _reported_memory_fit(inputs)),
+        tables.compared_memory(inputs, primary_run(all_runs)),
+        tables.byte_fits(inputs, all_runs),
         tables.time_fits(all_runs),
-        _verdicts(judged),
+        tables.verdicts(judged),
     )
-
-
-def _verdicts(judged: Sequence[Claim]) -> Table:
-    return Table(
-        "tbl-claims",
-        "Claims and what the numbers say of them.",
-        (Column("Claim"), Column("Verdict"), Column("Because")),
-        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
-        wide=True,
-    )
-
-
-def _reported_memory_fit(inputs: Inputs) -> LinearFit:
-    batches = tables.reported_batches(inputs.reported)
-    allocated = values.numbers(inputs.reported, "IV", "allocated_memory")
-    return linear_fit(batches, allocated, relative=False)
 
 
 def _alike(all_runs: Sequence[Run]) -> tuple[tuple[Run, ...], ...]:
     """Runs grouped by what their allocator did, so that equal tables are printed once."""
-    groups: dict[tuple[int | Missing, ...], list[Run]] = {}
+    groups: dict[object, list[Run]] = {}
     for run in all_runs:
         sizes = tuple(
-            size
+            (batch, run.held(batch), run.peak(batch), run.peak(batch, "forward_backward"))
             for batch in run.batches
-            for size in (run.held(batch), run.peak(batch), run.peak(batch, "forward_backward"))
         )
-        groups.setdefault(sizes, []).append(run)
+        # Only a GPU's table has a column of reserved bytes.
+        groups.setdefault((run.stored.record.environment.device, sizes), []).append(run)
     return tuple(tuple(group) for group in groups.values())
 
 
@@ -110,10 +94,11 @@ def _facts(
     inputs: Inputs, all_runs: Sequence[Run], alike: Sequence[Sequence[Run]]
 ) -> dict[str, Any]:
     """Texts and switches for the template; every number is in the values."""
+    primary = primary_run(all_runs)
     return {
-        "measured": any(run.measured_batches("forward") for run in all_runs),
-        "side_of_ridge": _side_of_ridge(all_runs[0]) if all_runs else "",
-        "primary": markdown(all_runs[0].label) if all_runs else "",
+        "measured": primary is not None and bool(primary.measured_batches("forward")),
+        "side_of_ridge": _side_of_ridge(primary) if primary else "",
+        "primary": markdown(primary.label) if primary else "",
         "devices": [markdown(run.label) for run in all_runs],
         "memory_tables": [f"tbl-memory-{group[0].key}" for group in alike],
         "time_tables": [f"tbl-time-{run.key}" for run in all_runs],

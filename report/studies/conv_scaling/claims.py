@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from report.format import NO_BREAK, interval_text, quantity_text, scale_for
 from report.missing import Missing
 from report.paper import Claim, Inputs, Verdict
-from report.statistics import Estimate, growth_exponent, linear_fit
+from report.statistics import Estimate, growth_exponent
 from report.studies.conv_scaling.measured import Run, known
+from report.studies.conv_scaling.run_values import rate_gain
+from report.studies.conv_scaling.source import reported_batches, work_fit
 from report.studies.conv_scaling.subject import footprint, operations
-from report.studies.conv_scaling.tables import reported_batches
-from report.studies.conv_scaling.values import numbers, rate_gain
 from report.values import Value
 
 
@@ -30,8 +30,7 @@ def all_claims(inputs: Inputs, runs: Sequence[Run], values: dict[str, Value]) ->
 
 
 def _linear_work(inputs: Inputs) -> Claim:
-    batches = reported_batches(inputs.reported)
-    fit = linear_fit(batches, numbers(inputs.reported, "III", "total_flops"), relative=False)
+    fit = work_fit(inputs)
     straight = fit.residual_std == 0 and fit.intercept.value == 0
     return Claim(
         "linear-work",
@@ -75,23 +74,19 @@ def _compressed_memory(values: dict[str, Value]) -> Claim:
 
 def _linear_memory(run: Run) -> Claim:
     fit = run.held_fit()
-    verdict: Verdict = "not measured"
-    because = fit.reason if isinstance(fit, Missing) else ""
-    if not isinstance(fit, Missing):
-        expected = footprint(1).output
-        straight = fit.residual_std == 0 and fit.slope.value == expected
-        verdict = "supported" if straight else "refuted"
-        because = (
-            f"held bytes grow by exactly {quantity_text(expected, 'B', 'exact')} an image"
-            if straight
-            else f"held bytes grow by {quantity_text(fit.slope, 'B')} an image, with residuals"
-        )
+    claim = f"Memory grows linearly with the batch size ({run.label})."
+    if isinstance(fit, Missing):
+        return Claim(f"linear-memory-{run.key}", claim, "not measured", fit.reason)
+    straight = fit.residual_std == 0
+    growth = quantity_text(fit.slope, "B", "exact")
+    output = quantity_text(footprint(1).output, "B", "exact")
     return Claim(
         f"linear-memory-{run.key}",
-        f"Memory grows linearly with the batch size ({run.label}).",
-        verdict,
-        because,
-        ("held_slope", "held_intercept"),
+        claim,
+        "supported" if straight else "refuted",
+        f"held bytes grow by exactly {growth} an image, where its output has {output}"
+        if straight
+        else f"held bytes grow by {growth} an image, but not on a line",
     )
 
 
@@ -111,7 +106,6 @@ def _upper_bound(run: Run) -> Claim:
         f"times as large at batch {last:,}"
         if above
         else f"the call's peak is below it at all {len(peaks)} batch sizes",
-        ("peak_over_output",),
     )
 
 
@@ -132,7 +126,6 @@ def _better_use(run: Run, inputs: Inputs) -> Claim:
         claim,
         verdict,
         f"the rate at batch {large} is {_with_interval(gain, '1')} times that at batch {small}",
-        ("batch_gain",),
     )
 
 
@@ -150,7 +143,6 @@ def _linear_time(run: Run) -> Claim:
         claim,
         "supported" if exponent.low <= 1 <= exponent.high else "refuted",
         f"over the whole range time grows with the power {_with_interval(exponent, '1')} of work",
-        ("exponent",),
     )
 
 

@@ -10,6 +10,7 @@ from report.missing import Missing
 from report.paper import Figure, Inputs
 from report.statistics import Estimate
 from report.studies.conv_scaling.measured import Run, known
+from report.studies.conv_scaling.source import numbers, reported_batches
 from report.studies.conv_scaling.subject import (
     PASS_NAMES,
     PASSES,
@@ -17,7 +18,6 @@ from report.studies.conv_scaling.subject import (
     footprint,
     operations,
 )
-from report.studies.conv_scaling.tables import reported_batches
 
 GIGA, MEGA, MILLI = 1e9, 1e6, 1e-3
 _X = "Batch size (images)"
@@ -40,12 +40,11 @@ def _all_batches(inputs: Inputs, runs: Sequence[Run]) -> tuple[int, ...]:
     return tuple(sorted(measured | set(reported_batches(inputs.reported))))
 
 
-def work(inputs: Inputs, runs: Sequence[Run]) -> Figure:
+def work(inputs: Inputs) -> Figure:
     """Work over the batch size: theory as a line, the source's counters as points."""
     batches = reported_batches(inputs.reported)
-    total = inputs.reported.table("III").column("total_flops")
-    reported = tuple(float(str(value)) for value in total)
-    theory = tuple(float(operations(batch)) for batch in batches)
+    reported = numbers(inputs.reported, "III", "total_flops")
+    theory = tuple(operations(batch) for batch in batches)
     excess = tuple(100 * (r - t) / t for r, t in zip(reported, theory, strict=True))
     panels = (
         Scaling(
@@ -87,8 +86,8 @@ def work(inputs: Inputs, runs: Sequence[Run]) -> Figure:
 def memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
     """Memory over the batch size: theory's two lines, what runs held, peaks, the source."""
     batches = _all_batches(inputs, runs)
-    printed = inputs.reported.table("IV").column("allocated_memory")
-    reported = tuple(float(str(value)) / MEGA for value in printed)
+    printed = numbers(inputs.reported, "IV", "allocated_memory")
+    reported = tuple(value / MEGA for value in printed)
     points = [
         Points(
             "Allocated, reported",
@@ -229,11 +228,13 @@ def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         if not batches:
             continue
         rates = [known(run.rate(batch, pass_)) for batch in batches]
-        points.append(_points(run.label, batches, rates, GIGA, index, joined=True))
+        points.append(
+            _points(run.label, batches, rates, GIGA, index, joined=_complete(run, batches))
+        )
         ceiling = run.ceiling("matrix_product")
         if not isinstance(ceiling, Missing):
-            low, high = ceiling.low / GIGA, ceiling.high / GIGA
-            bands.append(Band(f"Ceiling, {run.label}", low, high, _series(index)))
+            low, middle, high = (x / GIGA for x in (ceiling.low, ceiling.value, ceiling.high))
+            bands.append(Band(f"Ceiling, {run.label}", low, middle, high, _series(index)))
     ticks = _ticks(tuple(sorted({int(x) for p in points for x in p.x})))
     return Scaling(
         _X,
@@ -245,6 +246,12 @@ def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         y_from_zero=True,
         title=PASS_NAMES[pass_].capitalize(),
     )
+
+
+def _complete(run: Run, batches: Sequence[int]) -> bool:
+    """Whether no batch size is missing between the smallest and the largest measured one."""
+    first, last = run.batches.index(batches[0]), run.batches.index(batches[-1])
+    return tuple(batches) == run.batches[first : last + 1]
 
 
 def _points(
@@ -267,6 +274,7 @@ def _points(
 
 
 def all_figures(inputs: Inputs, runs: Sequence[Run]) -> tuple[Figure, ...]:
-    """The figures of the paper; those of measured time only where something was measured."""
-    always = (work(inputs, runs), memory(inputs, runs))
-    return (*always, time(runs), rate(runs)) if runs else always
+    """The figures of the paper; those of measured time only where a call was timed."""
+    always = (work(inputs), memory(inputs, runs))
+    timed = any(run.measured_batches(pass_) for run in runs for pass_ in PASSES)
+    return (*always, time(runs), rate(runs)) if timed else always

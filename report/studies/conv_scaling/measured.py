@@ -23,7 +23,7 @@ from report.statistics import (
     rate_over,
 )
 from report.store import Stored
-from report.studies.conv_scaling.subject import Pass, operations
+from report.studies.conv_scaling.subject import PASSES, Pass, operations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,17 +81,22 @@ class Run:
         return tuple(sorted({int(batch) for batch in self._cases["batch"]}))
 
     def raw(self, quantity: str, batch: int, pass_: Pass) -> tuple[Sample, ...] | Missing:
-        """The raw samples of a quantity, or why there are none."""
-        found = self._series.get((batch, pass_, quantity))
-        if found:
-            return found
+        """The raw samples of a quantity, or why there are none.
+
+        What a case recorded before it failed is no measurement of it.
+        """
         case = select(self._cases, **{"batch": batch, "pass": pass_})
         if not len(case):
             return Missing(f"not part of the run on {self.label}")
         status, reason = case.iloc[0][[Column.STATUS, Column.REASON]]
-        if status == "ok":
+        if status != "ok":
+            return Missing(f"{_STATUS_WORDS[status]} on {self.label}: {reason}")
+        found = self._series.get((batch, pass_, quantity))
+        if not found:
             return Missing(f"{quantity.replace('_', ' ')} was not recorded on {self.label}")
-        return Missing(f"{_STATUS_WORDS[status]} on {self.label}: {reason}")
+        if quantity == "time" and min(found) <= 0:
+            return Missing(f"shorter than the clock can tell on {self.label}")
+        return found
 
     def time(self, batch: int, pass_: Pass) -> Estimate | Missing:
         """Median duration of one call in seconds, with its interval."""
@@ -172,6 +177,16 @@ class Run:
         """The batch sizes whose calls were timed."""
         return tuple(b for b in self.batches if not isinstance(self.time(b, pass_), Missing))
 
+    def sample_counts(self) -> tuple[int, ...]:
+        """How many samples of time each timed case has."""
+        found = (self.raw("time", batch, pass_) for batch in self.batches for pass_ in PASSES)
+        return tuple(len(samples) for samples in found if not isinstance(samples, Missing))
+
+    def image_bound(self, pass_: Pass) -> float | Missing:
+        """Seconds that an image's theoretical work takes at the measured ceiling."""
+        ceiling = self.ceiling("matrix_product")
+        return ceiling if isinstance(ceiling, Missing) else operations(1, pass_) / ceiling.value
+
     def time_fit(self, pass_: Pass) -> LinearFit | Missing:
         """The line of the median time (s) over the batch size, of constant relative error."""
         batches = self.measured_batches(pass_)
@@ -221,3 +236,9 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
         Run(item, label if labels.count(label) == 1 else f"{label} ({item.record.environment.key})")
         for item, label in zip(records, labels, strict=True)
     )
+
+
+def primary_run(all_runs: Sequence[Run]) -> Run | None:
+    """The run that the prose speaks of: the newest whose forward calls were timed, else newest."""
+    timed = (run for run in all_runs if run.measured_batches("forward"))
+    return next(timed, all_runs[0] if all_runs else None)

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 from report.errors import StudyError
 from report.layers import Convolution
 from report.memory import LayerMemory, layer_memory
+from report.records import Case
 from report.store import Stored
 from report.work import Flops, Macs, flops, macs
 
@@ -17,6 +18,9 @@ PASS_NAMES: Final[dict[Pass, str]] = {
     "forward": "forward",
     "forward_backward": "forward and backward",
 }
+
+#: What tells the cases of a run apart.
+_FACTORS: Final = frozenset({"batch", "pass", "subject"})
 
 
 def subject(batch: int) -> Convolution:
@@ -56,22 +60,37 @@ def footprint(batch: int) -> LayerMemory:
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if the layer that ran is not the one that theory speaks of."""
+    """Raise ``StudyError`` if a case is not one of this study, or another layer ran in it."""
     for index, case in enumerate(stored.record.cases):
-        batch = case.factors.get("batch")
-        if case.factors.get("subject") != "layer" or not case.layers:
+        if case.factors.get("subject") != "layer":
             continue
-        if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-            raise StudyError(
-                f"data/{stored.file}: cases[{index}].factors.batch: expected a batch size, found "
-                f"{batch!r}; run the experiment again."
-            )
+        batch = _checked_batch(case, f"data/{stored.file}: cases[{index}]")
         for ran in case.layers:
             if _geometry(ran) != _geometry(subject(batch)):
                 raise StudyError(
-                    f"data/{stored.file}: cases[{index}].layers: {ran} is not the layer that this "
-                    "study is about; run the experiment of this version again."
+                    f"data/{stored.file}: cases[{index}].layers: found {ran}, which is not the "
+                    "layer that this study is about; run the experiment of this version again."
                 )
+
+
+def _checked_batch(case: Case, place: str) -> int:
+    """The batch size of a case whose factors are those of this study."""
+    batch, remedy = case.factors.get("batch"), "run the experiment of this version again"
+    if set(case.factors) != _FACTORS:
+        found = ", ".join(sorted(case.factors))
+        raise StudyError(
+            f"{place}.factors: expected {', '.join(sorted(_FACTORS))}, found {found}; {remedy}."
+        )
+    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
+        raise StudyError(
+            f"{place}.factors.batch: expected a batch size, found {batch!r}; {remedy}."
+        )
+    if case.factors["pass"] not in PASSES:
+        raise StudyError(
+            f"{place}.factors.pass: expected {' or '.join(PASSES)}, found "
+            f"{case.factors['pass']!r}; {remedy}."
+        )
+    return batch
 
 
 def _geometry(layer: object) -> object:
