@@ -109,8 +109,9 @@ def test_any_table_comes_back_from_pandoc(rows: list[tuple[Cell, ...]]) -> None:
     for row, texts in zip(table.rows, shown, strict=True):
         for cell, column, text in zip(row, table.columns, texts, strict=True):
             mark = table.mark(cell)
-            expected = " ".join(part for part in table.cell_text(cell, column).split(" ") if part)
-            assert " ".join(text.split(" ")).strip() == expected + (f"^{mark}^" if mark else "")
+            expected = table.cell_text(cell, column) + (f"^{mark}^" if mark else "")
+            # Which white space stands at the ends of a cell, nobody sees.
+            assert text.split() == expected.split()
 
 
 GOLDEN = r"""\begin{tabular}{@{}lrrr@{}}%

@@ -1,0 +1,546 @@
+"""The study: values against closed forms, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.devices import read_devices
+from report.errors import StudyError
+from report.format import NO_BREAK
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Findings, Inputs
+from report.records import Case, Record
+from report.reported import Unreported, read_reported
+from report.statistics import Estimate
+from report.studies import STUDIES, find_study
+from report.studies.conv_scaling import findings
+from report.studies.conv_scaling.measured import runs
+from report.tables import to_csv, to_latex, to_markdown
+from tests import factory
+from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "templates" / "papers" / "conv_scaling.qmd.j2"
+REPORTED = read_reported(ROOT / "data" / "reported" / "conv_scaling.json")
+DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+BATCHES = (1, 4, 16, 64)
+
+
+def inputs(*records: Record) -> Inputs:
+    return Inputs(
+        records=tuple(factory.stored(record) for record in records),
+        reported=REPORTED,
+        reported_file="reported/conv_scaling.json",
+        devices=DEVICES,
+    )
+
+
+def found(*records: Record) -> Findings:
+    return findings(inputs(*records))
+
+
+def with_network(cases: Sequence[Case]) -> list[Case]:
+    linear = msgspec.convert(
+        {
+            "type": "linear",
+            "name": "fc2",
+            "input_shape": [1, 128],
+            "output_shape": [1, 10],
+            "dtype": "float32",
+            "bias": True,
+        },
+        factory.Layer,
+    )
+    return [*cases, factory.case(1, layers=(factory.layer(1), linear), subject="network")]
+
+
+def number(result: Findings, id_: str) -> Any:
+    return result.values[id_].number
+
+
+def value(result: Findings, id_: str) -> float:
+    content = number(result, id_)
+    assert not isinstance(content, Missing), content.reason
+    return content.value if isinstance(content, Estimate) else content
+
+
+def verdict(result: Findings, id_: str) -> str:
+    return result.claims[id_].verdict
+
+
+def assert_whole(result: Findings) -> str:
+    """Every output can be written, and none of them prints a number that is none."""
+    texts = [
+        write_manuscript(TEMPLATE, result),
+        json.dumps(result.as_json("conv_scaling", ()), allow_nan=False),
+        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
+        *(figure.alt + figure.caption for figure in result.figures.values()),
+    ]
+    for text in texts:
+        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
+    assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
+    for figure in result.figures.values():
+        for panel in figure.drawing.panels:
+            for points in panel.points:
+                assert len(points.x) == len(points.y) > 0
+                assert all(math.isfinite(y) and y != 0 for y in points.y)
+    return texts[0]
+
+
+# ------------------------------------------------------------------------------ closed forms
+
+
+FULL = found(factory.record(with_network(factory.layer_cases(BATCHES))))
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        ("macs", 10_616_832),
+        ("flops", FLOPS_AN_IMAGE),
+        ("weights", 18_432),
+        ("biases", 64),
+        ("parameters", 18_496),
+        ("parameter_bytes", PARAMETER_BYTES),
+        ("outputs", 36_864),
+        ("output_bytes", OUTPUT_BYTES),
+        ("input_bytes", 4 * 32 * 26 * 26),
+        ("out_extent", 24),
+        ("training_ratio", 3),
+        ("intensity_one", FLOPS_AN_IMAGE / (86_528 + PARAMETER_BYTES + OUTPUT_BYTES)),
+        (
+            "intensity_many",
+            1024 * FLOPS_AN_IMAGE / (1024 * (86_528 + OUTPUT_BYTES) + PARAMETER_BYTES),
+        ),
+        ("network_parameters", 18_496 + 1_290),
+        ("work_share", 10_616_832 / (10_616_832 + 1_280)),
+        ("parameter_share", 18_496 / (18_496 + 1_290)),
+        ("excess_per_output", 2),
+        ("adds_per_output", 1),
+        ("multiplies_per_output", 1),
+        ("fused_per_mac", 1),
+        ("memory_gap", PARAMETER_BYTES),
+        ("reported_work_slope", FLOPS_AN_IMAGE + 2 * 36_864),
+        ("reported_work_intercept", 0),
+        ("reported_memory_slope", OUTPUT_BYTES),
+        ("reported_memory_intercept", 0),
+        ("smallest", 1),
+        ("largest", 64),
+        ("time_smallest", 3e-4),
+        ("time_largest", 1e-4 + 2e-4 * 64),
+        ("per_image_largest", (1e-4 + 2e-4 * 64) / 64),
+        ("batch_gain", 3e-4 / ((1e-4 + 2e-4 * 64) / 64)),
+        ("time_slope", 2e-4),
+        ("time_intercept", 1e-4),
+        ("best_batch", 64),
+        ("best_rate", 64 * FLOPS_AN_IMAGE / (1e-4 + 2e-4 * 64)),
+        ("ceiling", 2e11),
+        ("copy", 3e10),
+        ("ridge", 2e11 / 3e10),
+        ("time_bound", FLOPS_AN_IMAGE / 2e11),
+        ("backward_ratio", 3),
+        ("held_slope", OUTPUT_BYTES),
+        ("held_intercept", 0),
+        ("peak_slope", 2 * OUTPUT_BYTES),
+        ("peak_over_output", 2),
+        ("fewest_samples", 15),
+        ("saturated", 16),
+    ],
+)
+def test_values_are_those_of_closed_forms(id_: str, expected: float) -> None:
+    assert value(FULL, id_) == pytest.approx(expected, rel=1e-9)
+
+
+def test_shares_are_rates_over_the_ceiling() -> None:
+    assert value(FULL, "best_share") == pytest.approx(value(FULL, "best_rate") / 2e11)
+
+
+def test_every_interval_holds_its_value() -> None:
+    estimates = [v.number for v in FULL.values.values() if isinstance(v.number, Estimate)]
+    assert len(estimates) > 8
+    assert all(e.low <= e.value <= e.high for e in estimates)
+
+
+def test_a_full_record_gives_a_whole_paper() -> None:
+    text = assert_whole(FULL)
+    assert "[not measured](#v-" not in text
+    assert set(FULL.figures) == {"fig-work", "fig-memory", "fig-time", "fig-rate"}
+
+
+def test_every_value_says_where_it_comes_from() -> None:
+    for item in FULL.values.values():
+        assert item.name
+        assert item.formula
+    file = factory.stored(factory.record(with_network(factory.layer_cases(BATCHES)))).file
+    assert FULL.values["best_rate"].sources == (file,)
+    assert FULL.values["work_share"].sources == (file,)
+    assert FULL.values["flops"].sources == ()
+    assert FULL.values["memory_gap"].sources == ("reported/conv_scaling.json",)
+
+
+# ---------------------------------------------------------------------------- what is missing
+
+
+def test_without_records_the_paper_is_whole() -> None:
+    result = found()
+    text = assert_whole(result)
+    assert "No run of the experiment is in the data directory" in text
+    assert isinstance(number(result, "best_rate"), Missing)
+    assert isinstance(number(result, "network_parameters"), Missing)
+    assert value(result, "excess_per_output") == 2
+    assert verdict(result, "own-measurement") == "not measured"
+    assert set(result.figures) == {"fig-work", "fig-memory"}
+    assert not [id_ for id_ in result.tables if id_.startswith("tbl-time-")]
+    own = [row[2] for row in result.tables["tbl-memory"].rows]
+    assert all(isinstance(cell, Missing) for cell in own)
+
+
+def out_of_memory_at_64() -> Record:
+    cases = [case for case in factory.layer_cases(BATCHES) if case.factors["batch"] != 64]
+    lost = [
+        factory.case(64, pass_, status="out_of_memory", reason="Memory ran out.")
+        for pass_ in ("forward", "forward_backward")
+    ]
+    return factory.record([*cases, *lost])
+
+
+def test_out_of_memory_is_a_note_and_no_point() -> None:
+    result = found(out_of_memory_at_64())
+    assert_whole(result)
+    table = result.tables["tbl-time-example-2t"]
+    last = table.rows[-1]
+    assert last[0] == 64
+    assert all(isinstance(cell, Missing) for cell in last[1:])
+    assert any("out of memory on Example Processor" in reason for reason in table.reasons)
+    assert isinstance(result.tables["tbl-memory-example-2t"].rows[-1][3], Missing)
+    for id_ in ("fig-time", "fig-rate"):
+        for panel in result.figures[id_].drawing.panels:
+            assert all(max(points.x) == 16 for points in panel.points)
+    assert value(result, "largest") == 16
+
+
+def test_samples_of_a_failed_case_are_not_used() -> None:
+    cases = factory.layer_cases((1, 2, 4))
+    cases.append(factory.case(8, time=[1e-9] * 9, status="failed", reason="It broke.", memory=None))
+    result = found(factory.record(cases))
+    assert value(result, "largest") == 4
+    row = result.tables["tbl-time-example-2t"].rows[-1]
+    assert isinstance(row[1], Missing)
+    assert "It broke." in row[1].reason
+
+
+def test_a_clock_that_stood_still_measures_nothing() -> None:
+    cases = [*factory.layer_cases((2, 4, 8)), factory.case(1, time=[0, 0, 1e-6])]
+    result = found(factory.record(cases))
+    assert_whole(result)
+    assert value(result, "smallest") == 2
+
+
+def test_two_batch_sizes_give_no_line() -> None:
+    result = found(factory.record(factory.layer_cases((1, 4))))
+    assert_whole(result)
+    for id_ in ("time_slope", "time_intercept", "exponent", "held_slope", "peak_slope"):
+        assert isinstance(number(result, id_), Missing)
+    assert value(result, "batch_gain") > 1
+    assert verdict(result, "linear-time-example-2t") == "not measured"
+    assert verdict(result, "linear-memory-example-2t") == "not measured"
+
+
+def test_one_batch_size() -> None:
+    result = found(factory.record(factory.layer_cases((1,))))
+    assert_whole(result)
+    assert value(result, "batch_gain") == 1
+
+
+def test_without_ceilings_nothing_is_a_share() -> None:
+    result = found(factory.record(peaks=()))
+    assert_whole(result)
+    for id_ in ("ceiling", "ceiling_before", "copy", "ridge", "best_share", "time_bound"):
+        assert isinstance(number(result, id_), Missing)
+    assert value(result, "best_rate") > 0
+    assert "unknown" in result.facts["side_of_ridge"]
+    assert not [band for p in result.figures["fig-rate"].drawing.panels for band in p.bands]
+
+
+def test_a_ceiling_at_one_moment_is_enough() -> None:
+    result = found(factory.record(peaks=factory.ceilings()[:2]))
+    assert_whole(result)
+    assert value(result, "ceiling") == pytest.approx(2e11)
+    assert isinstance(number(result, "ceiling_after"), Missing)
+
+
+def test_without_memory_there_is_still_time() -> None:
+    cases = [factory.case(b, time=factory.scattered(1e-3 * b)) for b in BATCHES]
+    result = found(factory.record(cases))
+    assert_whole(result)
+    assert isinstance(number(result, "peak_over_output"), Missing)
+    assert isinstance(number(result, "backward_ratio"), Missing)
+    labels = [p.label for p in result.figures["fig-memory"].drawing.panels[0].points]
+    assert labels == ["Allocated, reported"]
+    assert verdict(result, "upper-bound-example-2t") == "not measured"
+
+
+def test_bytes_that_differ_are_no_number() -> None:
+    cases = factory.layer_cases(BATCHES)
+    memory = {**factory.memory(64 * OUTPUT_BYTES, 999), "allocated_peak": [1, 2, 3]}
+    cases[3] = factory.case(64, "forward", factory.scattered(1e-2), memory)
+    result = found(factory.record(cases))
+    assert_whole(result)
+    cell = result.tables["tbl-memory-example-2t"].rows[-1][3]
+    assert isinstance(cell, Missing)
+    assert "differed between repetitions" in cell.reason
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [],
+        [factory.case(1, status="failed", reason="It broke.")],
+        [factory.case(1, time=(), memory=None)],
+        [factory.case(1, layers=(), subject="network")],
+        [factory.case(1, "forward_backward", time=[1e-3] * 5)],
+    ],
+    ids=["none", "failed", "no samples", "network alone", "backward alone"],
+)
+def test_a_record_without_a_timed_forward_call(cases: list[Case]) -> None:
+    result = found(factory.record(cases))
+    assert_whole(result)
+    assert not result.facts["measured"]
+    assert isinstance(number(result, "best_rate"), Missing)
+    own = [c for id_, c in result.claims.items() if id_.endswith("example-2t")]
+    assert own
+    assert {claim.verdict for claim in own} == {"not measured"}
+
+
+# -------------------------------------------------------------------------- several machines
+
+
+def test_equal_labels_are_told_apart_by_their_keys() -> None:
+    machines = [factory.environment(key) for key in ("example-2t", "example-2t-b")]
+    result = found(*(factory.record(machine=machine) for machine in machines))
+    assert_whole(result)
+    assert len(set(result.facts["devices"])) == 2
+    labels = {p.label for p in result.figures["fig-time"].drawing.panels[0].points}
+    assert len(labels) == 2
+    assert len(result.facts["time_tables"]) == len(set(result.facts["time_tables"])) == 2
+    assert result.facts["memory_tables"] == ["tbl-memory-example-2t"]
+
+
+def test_the_prose_speaks_of_a_run_that_was_timed() -> None:
+    broken = factory.record(
+        [factory.case(1, status="failed", reason="It broke.")], factory.environment("new")
+    )
+    result = found(broken, factory.record())
+    assert result.facts["measured"]
+    assert value(result, "largest") == 64
+
+
+def gpu_record() -> Record:
+    cases = [
+        factory.case(
+            batch,
+            pass_,
+            factory.scattered(1e-5 * batch),
+            {
+                **factory.memory(batch * OUTPUT_BYTES, batch * OUTPUT_BYTES),
+                "reserved_before": [2**21] * 3,
+                "reserved_after": [2**21 + 20_971_520 * (batch > 4)] * 3,
+            },
+        )
+        for pass_ in ("forward", "forward_backward")
+        for batch in BATCHES
+    ]
+    return factory.record(cases, factory.environment("example-100", factory.GPU))
+
+
+def test_a_gpu_has_reserved_bytes() -> None:
+    result = found(gpu_record(), factory.record())
+    assert_whole(result)
+    table = result.tables["tbl-memory-example-100"]
+    assert table.columns[-1].name == "Reserved"
+    assert [row[-1] for row in table.rows] == [0, 0, 20_971_520, 20_971_520]
+    assert result.facts["primary"] == "NVIDIA Example 100"
+    setup = {row[0]: row[1:] for row in result.tables["tbl-setup"].rows}
+    assert setup["Driver, CUDA, cuDNN"][0] == "575.57.08, 12.9, 9.10"
+    assert isinstance(setup["Driver, CUDA, cuDNN"][1], Missing)
+    assert setup["Memory"][0] == "80.0 GiB"
+
+
+def test_runs_on_gpu_and_cpu_never_share_a_table() -> None:
+    same = factory.layer_cases(BATCHES, peak=lambda batch: batch * OUTPUT_BYTES)
+    gpu = factory.record(same, factory.environment("gpu", factory.GPU))
+    result = found(gpu, factory.record(same))
+    assert result.facts["memory_tables"] == ["tbl-memory-gpu", "tbl-memory-example-2t"]
+
+
+def test_strange_names_of_devices_are_printed_as_they_are() -> None:
+    cpu = msgspec.structs.replace(factory.environment().cpu, model="Strange_CPU $5 [a|b] <*> 100 %")
+    result = found(factory.record(machine=factory.environment(cpu=cpu)))
+    text = assert_whole(result)
+    assert r"Strange\_CPU \$5 \[a\|b\] \<\*\> 100 %, 2 threads" in text
+
+
+# -------------------------------------------------------------------------------- refusals
+
+
+def test_another_layer_is_refused() -> None:
+    other = msgspec.structs.replace(factory.layer(4), stride=(2, 2))
+    record = factory.record([factory.case(4, time=[1e-3] * 5, layers=(other,))])
+    with pytest.raises(StudyError) as caught:
+        found(record)
+    message = str(caught.value)
+    assert message.startswith(f"data/{factory.stored(record).file}: cases[0].layers: found ")
+    assert message.endswith("run the experiment of this version again.")
+
+
+def test_the_name_of_the_layer_does_not_matter() -> None:
+    named = factory.layer(4, "features.0")
+    result = found(factory.record([factory.case(4, time=[1e-3] * 5, layers=(named,))]))
+    assert result.facts["measured"]
+
+
+@pytest.mark.parametrize(
+    ("factors", "word"),
+    [
+        ({"subject": "layer", "batch": 0, "pass": "forward"}, "batch: expected a batch size"),
+        ({"subject": "layer", "batch": 1.5, "pass": "forward"}, "found 1.5"),
+        ({"subject": "layer", "batch": True, "pass": "forward"}, "found True"),
+        ({"subject": "layer", "batch": "4", "pass": "forward"}, "found '4'"),
+        ({"subject": "layer", "batch": 4, "pass": "sideways"}, "pass: expected forward or"),
+        ({"subject": "layer", "batch": 4}, "expected batch, pass, subject, found batch, subject"),
+        ({"subject": "layer", "batch": 4, "pass": "forward", "dtype": "x"}, "found batch, dtype"),
+    ],
+)
+def test_foreign_factors_are_refused(factors: dict[str, Any], word: str) -> None:
+    case = msgspec.structs.replace(factory.case(4, time=[1e-3] * 5), factors=factors)
+    with pytest.raises(StudyError, match=re.escape(word)):
+        found(factory.record([case]))
+
+
+def test_cases_of_another_subject_are_left_alone() -> None:
+    other = msgspec.structs.replace(factory.case(1), factors={"subject": "other", "size": 3})
+    bare = msgspec.structs.replace(factory.case(1), factors={})
+    result = found(factory.record([*factory.layer_cases(BATCHES), other, bare]))
+    assert value(result, "largest") == 64
+
+
+def test_a_source_without_a_number_is_refused() -> None:
+    table = REPORTED.table("III")
+    rows = ((*table.rows[0][:-1], Unreported(missing="smudged")), *table.rows[1:])
+    tables = tuple(
+        msgspec.structs.replace(t, rows=rows) if t.id == "III" else t for t in REPORTED.tables
+    )
+    plain = inputs()
+    smudged = Inputs(
+        plain.records,
+        msgspec.structs.replace(REPORTED, tables=tables),
+        plain.reported_file,
+        DEVICES,
+    )
+    with pytest.raises(StudyError, match=r"row 1, total_flops: expected a whole number, found"):
+        findings(smudged)
+
+
+def test_an_unknown_study_is_refused() -> None:
+    with pytest.raises(StudyError, match="no such study; the studies are conv_scaling"):
+        find_study("nope")
+    assert find_study("conv_scaling") is findings
+    assert "conv_scaling" in STUDIES
+
+
+# ---------------------------------------------------------------------------------- claims
+
+
+def slower_when_larger(batch: int) -> float:
+    return 1e-4 * batch * (1 if batch < 64 else 4)
+
+
+def test_verdicts_follow_the_data() -> None:
+    wide = (16, 32, 64, 128, 256)
+    better = found(factory.record(factory.layer_cases(wide, lambda b: 1e-2 + 1e-4 * b)))
+    worse = found(factory.record(factory.layer_cases(wide, slower_when_larger)))
+    same = found(factory.record(factory.layer_cases(wide, lambda b: 1e-4 * b)))
+    id_ = "better-use-example-2t"
+    assert [verdict(r, id_) for r in (better, worse, same)] == ["supported", "refuted", "undecided"]
+    linear = "linear-time-example-2t"
+    assert verdict(same, linear) == "supported"
+    assert verdict(better, linear) == "refuted"
+
+
+def test_the_upper_bound_is_judged_by_the_peak() -> None:
+    high = found(factory.record(factory.layer_cases(BATCHES)))
+    low = found(
+        factory.record(factory.layer_cases(BATCHES, peak=lambda batch: batch * OUTPUT_BYTES))
+    )
+    assert verdict(high, "upper-bound-example-2t") == "refuted"
+    assert verdict(low, "upper-bound-example-2t") == "supported"
+    assert "at 3 of 4 batch sizes" not in high.claims["upper-bound-example-2t"].because
+    assert "4 of 4" in high.claims["upper-bound-example-2t"].because
+
+
+def test_memory_off_the_line_is_refuted() -> None:
+    cases = factory.layer_cases(BATCHES)
+    cases[3] = factory.case(
+        64, "forward", factory.scattered(1e-2), factory.memory(65 * OUTPUT_BYTES, 99 * OUTPUT_BYTES)
+    )
+    bent = found(factory.record(cases))
+    straight = found(factory.record(factory.layer_cases(BATCHES)))
+    assert verdict(straight, "linear-memory-example-2t") == "supported"
+    assert verdict(bent, "linear-memory-example-2t") == "refuted"
+
+
+def test_the_claims_of_the_source_are_judged_by_its_own_numbers() -> None:
+    assert verdict(FULL, "linear-work") == "supported"
+    assert verdict(FULL, "profiler-overhead") == "refuted"
+    assert verdict(FULL, "compressed-memory") == "refuted"
+
+
+def test_claims_rest_on_values_that_exist() -> None:
+    two = found(gpu_record(), factory.record())
+    for claim in two.claims.values():
+        assert set(claim.values) <= set(two.values)
+    rest = two.claims["linear-memory-example-2t"]
+    assert rest.values == ()
+
+
+@pytest.mark.parametrize(
+    ("product", "copy", "words"),
+    [(2e11, 3e10, "above"), (2e12, 1e10, "below"), (8e11, 1e10, "both sides")],
+)
+def test_the_side_of_the_ridge(product: float, copy: float, words: str) -> None:
+    result = found(factory.record(peaks=factory.ceilings(product, copy)))
+    assert words in result.facts["side_of_ridge"]
+
+
+# ----------------------------------------------------------------------------------- notices
+
+
+def test_edited_and_short_runs_are_told() -> None:
+    edited = factory.stored(factory.record(), untouched=False)
+    quick = factory.stored(factory.record(machine=factory.environment("b"), plan="quick"))
+    both = Inputs((edited, quick), REPORTED, "reported/conv_scaling.json", DEVICES)
+    first, second = both.notices
+    assert edited.file in first
+    assert "edited after it was measured" in first
+    assert quick.file in second
+    assert "a quick run stands in" in second
+    assert findings(both).facts["edited"] == [edited.file]
+
+
+def test_runs_keep_the_order_of_the_records() -> None:
+    items = inputs(gpu_record(), factory.record()).records
+    assert [run.key for run in runs(items)] == ["example-100", "example-2t"]
+
+
+def test_units_stay_with_their_numbers() -> None:
+    assert FULL.values["best_rate"].plain.endswith(f"{NO_BREAK}GFLOP/s")
+    assert FULL.values["time_smallest"].plain.endswith(f"{NO_BREAK}µs")

@@ -1,0 +1,250 @@
+"""Figures: the same bytes everywhere, and every mark where its number is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from figures import style
+from figures.canvas import Drawing, render
+from figures.scaling import Band, Curve, Points, Scaling, draw
+
+ROOT = Path(__file__).parents[1]
+
+POINTS = Points(
+    "Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5), series=0
+)
+HOLLOW = Points("Reported", (4.0, 16.0), (1.0, 3.5), series=1, hollow=True)
+PANEL = Scaling(
+    "Batch size",
+    "Time (ms)",
+    (POINTS, HOLLOW),
+    (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Fit", (1.0, 16.0), (0.4, 4.1), "fit")),
+    (Band("Ceiling", 4.5, 4.6, 5.0, 2),),
+    x_ticks=(1, 4, 16),
+    title="Forward",
+)
+DRAWING = Drawing((PANEL, Scaling("x", "y", (HOLLOW,), y_scale="linear", y_from_zero=True)), True)
+
+#: Run by itself under another environment: prints a digest of both formats.
+PROGRAM = """
+import hashlib
+from tests.test_figures import DRAWING
+from figures.canvas import render
+made = render(DRAWING, "study/fig-x")
+print(hashlib.sha256(made.pdf + made.svg).hexdigest())
+"""
+
+
+@contextmanager
+def drawn(panel: Scaling) -> Iterator[Axes]:
+    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
+        figure = Figure(figsize=(3.5, 2.3), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        draw(panel, axes)
+        figure.canvas.draw()
+        yield axes
+
+
+def digest(salt: str = "study/fig-x") -> str:
+    made = render(DRAWING, salt)
+    return hashlib.sha256(made.pdf + made.svg).hexdigest()
+
+
+# -------------------------------------------------------------------------------- same bytes
+
+
+def test_the_same_drawing_gives_the_same_bytes() -> None:
+    assert digest() == digest()
+    made = render(DRAWING, "study/fig-x")
+    assert made.pdf.startswith(b"%PDF-")
+    assert b"CreationDate" not in made.pdf
+    assert b"<svg" in made.svg
+    assert b"<dc:date>" not in made.svg
+
+
+def test_the_ids_of_two_figures_differ() -> None:
+    def ids(salt: str) -> set[bytes]:
+        svg = render(DRAWING, salt).svg
+        return {part.split(b'"')[0] for part in svg.split(b'<clipPath id="')[1:]}
+
+    assert ids("study/fig-x")
+    assert not ids("study/fig-x") & ids("study/fig-y")
+
+
+ELSEWHERE = {
+    "TZ": "Pacific/Auckland",
+    "LC_ALL": "C.UTF-8",
+    "LANG": "de_DE.UTF-8",
+    "PYTHONHASHSEED": "4711",
+    "SOURCE_DATE_EPOCH": "1",
+}
+
+
+def test_neither_place_nor_user_changes_a_figure(tmp_path: Path) -> None:
+    rc = (
+        "lines.linewidth: 9\nfont.size: 30\naxes.grid: False\nsavefig.bbox: tight\nimage.cmap: gray"
+    )
+    (tmp_path / "matplotlibrc").write_text(rc + "\npath.simplify: False\nsvg.fonttype: none\n")
+    environment = {
+        **os.environ,
+        **ELSEWHERE,
+        "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
+        "PYTHONPATH": str(ROOT),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == digest()
+
+
+def test_drawing_leaves_the_settings_of_others_alone() -> None:
+    before = dict(mpl.rcParams)
+    render(DRAWING, "x")
+    assert dict(mpl.rcParams) == before
+
+
+# ---------------------------------------------------------------------------- marks and data
+
+
+def markers(axes: Axes) -> list[tuple[list[float], list[float]]]:
+    lines = [line for line in axes.lines if line.get_marker() in style.SERIES_MARKERS]
+    return [
+        (list(map(float, x)), list(map(float, y))) for x, y in (line.get_data() for line in lines)
+    ]
+
+
+def test_every_marker_stands_at_its_number() -> None:
+    with drawn(PANEL) as axes:
+        assert markers(axes) == [
+            (list(POINTS.x), list(POINTS.y)),
+            (list(HOLLOW.x), list(HOLLOW.y)),
+        ]
+
+
+def test_every_interval_ends_where_it_ends() -> None:
+    with drawn(PANEL) as axes:
+        (bars, *_) = [c for c in axes.containers if c.get_label().startswith("Run")]
+        (segments,) = [lines.get_segments() for lines in bars[2]]
+        ends = [(float(s[0][1]), float(s[1][1])) for s in segments]
+        assert ends == [pytest.approx(e) for e in zip(POINTS.low, POINTS.high, strict=True)]
+
+
+def test_a_ceiling_is_drawn_at_its_median_not_in_the_middle() -> None:
+    with drawn(PANEL) as axes:
+        levels = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
+        assert 4.6 in levels
+        assert 4.75 not in levels
+
+
+def test_lines_join_only_what_says_so() -> None:
+    with drawn(PANEL) as axes:
+        styles = {line.get_linestyle() for line in axes.lines if line.get_marker() == "o"}
+        assert styles == {"None"}
+    joined = Scaling("x", "y", (Points("a", (1.0, 2.0), (1.0, 2.0), joined=True),))
+    with drawn(joined) as axes:
+        assert axes.lines[0].get_linestyle() == "-"
+
+
+def test_labels_are_printed_as_they_are() -> None:
+    hidden = Points("_x $a$", (1.0,), (1.0,))
+    with drawn(Scaling("x", "y", (POINTS, hidden))) as axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        texts = [text.get_text() for text in legend.get_texts()]
+        assert texts == [r"Run_1 \$5", r" _x \$a\$"]
+
+
+def test_nothing_measured_is_said_and_not_drawn() -> None:
+    with drawn(Scaling("x", "y", title="Forward")) as axes:
+        assert [text.get_text() for text in axes.texts] == ["not measured"]
+        assert markers(axes) == []
+    empty = render(Drawing((Scaling("x", "y", y_scale="linear", y_from_zero=True),)), "x")
+    assert empty.svg
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-9, 1e9])
+def test_one_point_is_enough(size: float) -> None:
+    panel = Scaling("x", "y", (Points("a", (1.0,), (size,), (size,), (size,)),), x_ticks=(1,))
+    assert render(Drawing((panel,)), "x").pdf
+
+
+def test_large_batches_keep_their_digits() -> None:
+    with drawn(Scaling("x", "y", (HOLLOW,), x_ticks=(1, 1024, 1_048_576))) as axes:
+        assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "1,024", "1,048,576"]
+
+
+def test_a_linear_axis_of_rates_begins_at_zero() -> None:
+    with drawn(DRAWING.panels[1]) as axes:  # type: ignore[arg-type]
+        assert axes.get_ylim()[0] == 0
+
+
+# ------------------------------------------------------------------------------------ colours
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of sRGB (WCAG 2.2)."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", style.SERIES_COLOURS[:4])
+def test_marks_stand_out_from_the_paper(colour: str) -> None:
+    assert contrast(colour, "#ffffff") >= 2.8
+
+
+def test_text_and_theory_can_be_read() -> None:
+    assert contrast(style.INK, "#ffffff") >= 7
+    assert contrast(style.THEORY, "#ffffff") >= 4.5
+
+
+#: How two kinds of colour blindness see linear RGB (Viénot, Brettel and Mollon 1999).
+BLINDNESS = {
+    "protan": ((0.11238, 0.88762, 0.0), (0.11238, 0.88762, 0.0), (0.00401, -0.00401, 1.0)),
+    "deutan": ((0.29275, 0.70725, 0.0), (0.29275, 0.70725, 0.0), (-0.02234, 0.02234, 1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", ["normal", *BLINDNESS])
+def test_series_differ_in_colour_or_at_least_in_their_marker(kind: str) -> None:
+    def seen(colour: str) -> tuple[float, ...]:
+        rgb = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
+        matrix: Any = BLINDNESS.get(kind, ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+        return tuple(sum(w * c for w, c in zip(row, rgb, strict=True)) for row in matrix)
+
+    pairs = list(combinations(style.SERIES_COLOURS, 2))
+    apart = [sum((a - b) ** 2 for a, b in zip(seen(x), seen(y), strict=True)) for x, y in pairs]
+    assert min(apart) > 0.005
+    assert len(set(style.SERIES_MARKERS)) == len(style.SERIES_COLOURS)
+
+
+def test_the_palette_starts_again() -> None:
+    assert style.colour(6) == style.colour(0)
+    assert style.marker(7) == style.marker(1)
