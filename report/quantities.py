@@ -16,8 +16,8 @@ from typing import Final
 class Quantity:
     """A measurable quantity.
 
-    ``unit`` is ``s``, ``B`` or ``1`` (a count); ``signed`` says that samples may be negative,
-    ``whole`` that they are integers.
+    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP`` or ``1`` (a count); ``signed`` says that samples
+    may be negative, ``whole`` that they are integers.
     """
 
     unit: str
@@ -67,4 +67,45 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         "B", "highest resident memory of the process during the call", whole=True
     ),
     "resident_before": Quantity("B", "resident memory of the process before", whole=True),
+    "lackey_multiply_adds": Quantity(
+        "MAC",
+        "float32 operations of one warm call that valgrind's lackey counts one by one: lanes of "
+        "fused multiply-adds, and conversions to float32",
+        whole=True,
+    ),
+    "lackey_multiply_adds_first": Quantity(
+        "MAC",
+        "the same of a case's first call, which also prepares its kernels",
+        whole=True,
+    ),
+    "lackey_multiply_adds_base": Quantity(
+        "MAC",
+        "the same of the whole process before that call, which is subtracted",
+        whole=True,
+    ),
+    "perf_flops": Quantity(
+        "FLOP",
+        "floating-point operations of one warm call by the processor's own counters",
+        whole=True,
+    ),
+    # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
+    "ncu_cuda_core_flops": Quantity(
+        "FLOP", "floating-point operations of the CUDA cores, a multiply-add as two", whole=True
+    ),
+    "ncu_tensor_core_flops": Quantity(
+        "FLOP", "floating-point operations of the tensor cores, a multiply-add as two", whole=True
+    ),
+    "ncu_fp32_additions": Quantity("1", "float32 additions of the CUDA cores", whole=True),
+    "ncu_fp32_multiplications": Quantity(
+        "1", "float32 multiplications of the CUDA cores", whole=True
+    ),
+    "ncu_fp32_multiply_adds": Quantity(
+        "1", "fused float32 multiply-adds of the CUDA cores", whole=True
+    ),
+    "ncu_dram_bytes": Quantity(
+        "B", "bytes between DRAM and L2, caches flushed before each kernel", whole=True
+    ),
+    "ncu_l2_bytes": Quantity("B", "bytes requested from the L2 cache", whole=True),
+    "ncu_l1_bytes": Quantity("B", "bytes requested from the L1 cache", whole=True),
+    "ncu_kernel_launches": Quantity("1", "kernels launched during the call", whole=True),
 }

@@ -39,6 +39,7 @@ Timestamp: TypeAlias = Annotated[
     str, msgspec.Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
 ]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
 Factor: TypeAlias = bool | int | float | str
 Sample: TypeAlias = int | float
@@ -178,6 +179,18 @@ class Protocol(_Part, frozen=True):
     timer: Text
 
 
+class Attachment(_Part, frozen=True):
+    """A file kept beside the record: what a counter printed, as it was printed.
+
+    It lies in the folder that has the record's name without ``.json``; ``sha256`` is that of the
+    file as it lies there.
+    """
+
+    name: FileName
+    sha256: Digest
+    meaning: Text
+
+
 class Record(_Part, frozen=True):
     """One invocation of one experiment on one machine."""
 
@@ -191,6 +204,7 @@ class Record(_Part, frozen=True):
     environment: Environment
     ceilings: tuple[Ceiling, ...]
     cases: tuple[Case, ...]
+    attachments: tuple[Attachment, ...]
 
 
 class _Versioned(msgspec.Struct):
@@ -283,6 +297,8 @@ def _faults(record: Record) -> Iterator[str]:
         first = seen.setdefault(tuple(sorted(case.factors.items())), index)
         if first != index:
             yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
+    if twice := strict.repeated(attachment.name for attachment in record.attachments):
+        yield f"attachments: found the name {twice} twice"
 
 
 def _moment_faults(record: Record) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,27 +34,91 @@ def record_name(record: Record) -> str:
     return f"{moment}-{record.environment.key}-{content_hash(record)}.json"
 
 
-def write_record(record: Record, data: Path) -> Path:
+def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = {}) -> Path:
     """Write ``record`` under ``data/<study>/`` atomically and without ever replacing a file.
 
-    Returns the new path.  Raises ``RecordError`` if a file of that name exists, or if the folder
-    cannot be written.
+    ``attachments`` are the files that ``record.attachments`` names; their folder is whole before
+    the record appears.  Returns the record's path.  Raises ``RecordError`` if the files are not
+    those that the record names, if one of that name exists, or if the folder cannot be written.
     """
     target = data / record.study / record_name(record)
+    _check_attachments(record, attachments, target)
+    folder = target.with_suffix("")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        if attachments:
+            _write_folder(folder, attachments)
     except OSError as error:
-        raise _unwritable(target.parent, error) from error
+        raise _unwritable(folder if attachments else target.parent, error) from error
     try:
         _write_new(target, encode(record) + b"\n")
     except FileExistsError:
-        raise RecordError(
-            f"{target}: a record of this name exists already and records are never replaced; "
-            "nothing was written."
-        ) from None
+        raise _exists(target) from None
     except OSError as error:
         raise _unwritable(target, error) from error
     return target
+
+
+def _check_attachments(record: Record, attachments: Mapping[str, bytes], target: Path) -> None:
+    """Refuse files that are not exactly those that ``record`` names."""
+    named = {item.name: item.sha256 for item in record.attachments}
+    given = {name: digest(content) for name, content in attachments.items()}
+    for name in sorted(named.keys() | given.keys()):
+        if named.get(name) != given.get(name):
+            raise RecordError(
+                f"{target}: the attachment {name} is not the one that the record names; give the "
+                "files whose digests stand in the record."
+            )
+
+
+def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Create ``folder`` with ``files``, whole or not at all; ``RecordError`` if it is there."""
+    scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    scratch.mkdir()
+    try:
+        for name, content in files.items():
+            _write_new(scratch / name, content)
+        if folder.exists():
+            raise _exists(folder)
+        scratch.rename(folder)  # fails if somebody else has made it and filled it by now
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal, as an ``Attachment`` names it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_attachment(stored: Stored, name: str, data: Path) -> bytes:
+    """The file ``name`` beside a record, as it lies on disk.
+
+    Raises ``RecordError`` if the record names no such file, or if it is missing or altered.
+    """
+    found = next((item for item in stored.record.attachments if item.name == name), None)
+    if found is None:
+        raise RecordError(f"{stored.file}: the record has no attachment {name}; mend the name.")
+    path = (data / stored.file).with_suffix("") / name
+    remedy = "restore the file with git, or run the experiment again"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RecordError(
+            f"{path.relative_to(data)}: cannot be read ({error.strerror}); {remedy}."
+        ) from error
+    if digest(content) != found.sha256:
+        raise RecordError(
+            f"{path.relative_to(data)}: found other content than the record's digest says; "
+            f"{remedy}."
+        )
+    return content
+
+
+def _exists(path: Path) -> RecordError:
+    return RecordError(
+        f"{path}: a record of this name exists already and records are never replaced; "
+        "nothing was written."
+    )
 
 
 def _unwritable(path: Path, error: OSError) -> RecordError:

@@ -204,6 +204,7 @@ def record(
         environment=machine or environment(),
         ceilings=ceilings() if peaks is None else peaks,
         cases=tuple(layer_cases() if cases is None else cases),
+        attachments=(),
     )
 
 

@@ -206,6 +206,7 @@ def _measured(
         environment=environment.closed(header.environment, missing),
         ceilings=(*story.ceilings.ceilings, *after["ceilings"]),
         cases=cases,
+        attachments=(),
     )
     return parse(encode(record), "the new record")  # never write what cannot be read
 
