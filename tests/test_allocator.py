@@ -1,0 +1,381 @@
+"""The model of PyTorch's caching allocator against hand-worked sequences and a published study."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from report.allocator import (
+    LARGE_SEGMENT,
+    MIB,
+    NOTHING,
+    ROUNDING,
+    SMALL_REQUEST,
+    SMALL_SEGMENT,
+    Allocate,
+    Block,
+    EmptyCache,
+    Free,
+    Replay,
+    Request,
+    Snapshot,
+    activation_requests,
+    after,
+    parameter_requests,
+    replay,
+    rounded,
+    segment_size,
+)
+from report.errors import StudyError
+from report.layers import Layer
+from tests.networks import Chain, mnist_conv2, mnist_example
+
+KIB = 1024
+
+
+def sums(snapshot: Snapshot) -> tuple[int, int, int]:
+    return snapshot.requested, snapshot.allocated, snapshot.reserved
+
+
+def sizes(snapshot: Snapshot) -> list[list[tuple[int, bool]]]:
+    """Size and use of every block, segment by segment."""
+    return [[(b.size, b.owner is not None) for b in s.blocks] for s in snapshot.segments]
+
+
+# ------------------------------------------------------------------------ rules, one at a time
+
+
+@pytest.mark.parametrize(
+    ("request_", "block", "segment"),
+    [
+        (1, 512, 2 * MIB),
+        (512, 512, 2 * MIB),
+        (513, 1024, 2 * MIB),
+        (MIB, MIB, 2 * MIB),
+        (MIB + 1, MIB + 512, 20 * MIB),
+        (10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
+        # Rounded up to 512 B first, then compared with 10 MiB.
+        (10 * MIB - 511, 10 * MIB, 10 * MIB),
+        (10 * MIB, 10 * MIB, 10 * MIB),
+        (10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
+        (18_874_368, 18_874_368, 18_874_368),
+    ],
+)
+def test_rounding_and_segments(request_: int, block: int, segment: int) -> None:
+    assert rounded(request_) == block
+    assert segment_size(request_) == segment
+    assert replay([Allocate("a", request_)]).last.reserved == segment
+
+
+def test_small_and_large_blocks_share_no_segment() -> None:
+    last = replay([Allocate("a", 5), Allocate("b", 2 * MIB), Allocate("c", 700)]).last
+    assert [s.pool for s in last.segments] == ["small", "large"]
+    assert sizes(last) == [
+        [(512, True), (1024, True), (2 * MIB - 1536, False)],
+        [(2 * MIB, True), (18 * MIB, False)],
+    ]
+    assert sums(last) == (2 * MIB + 705, 2 * MIB + 1536, 22 * MIB)
+
+
+def test_a_small_block_is_split_down_to_512_bytes() -> None:
+    last = replay([Allocate("a", MIB), Allocate("b", MIB - 512)]).last
+    assert sizes(last) == [[(MIB, True), (MIB - 512, True), (512, False)]]
+    assert sizes(after(last, Allocate("c", 100))) == [[(MIB, True), (MIB - 512, True), (512, True)]]
+
+
+@pytest.mark.parametrize(("left", "split"), [(MIB, False), (MIB + 512, True)])
+def test_a_large_block_is_split_only_if_more_than_1_mib_is_left(left: int, split: bool) -> None:
+    last = replay([Allocate("a", 12 * MIB - left)]).last
+    assert last.reserved == 12 * MIB
+    assert last.allocated == (12 * MIB - left if split else 12 * MIB)
+    assert last.requested == 12 * MIB - left
+
+
+def test_the_smallest_fitting_block_is_taken() -> None:
+    requests = [Allocate("a", 30 * MIB), Allocate("b", 14 * MIB), Allocate("c", 22 * MIB)]
+    cached = replay([*requests, Free("a"), Free("b"), Free("c")]).last
+    state = after(cached, Allocate("d", 20 * MIB))
+    assert sizes(state)[2] == [(20 * MIB, True), (2 * MIB, False)]
+    assert state.reserved == cached.reserved == 66 * MIB
+
+
+def test_of_equal_blocks_the_first_is_taken() -> None:
+    cached = replay([Allocate("a", 12 * MIB), Allocate("b", 12 * MIB), Free("b"), Free("a")]).last
+    state = after(cached, Allocate("c", 12 * MIB))
+    assert [s.allocated for s in state.segments] == [12 * MIB, 0]
+
+
+def test_freed_neighbours_join_in_any_order() -> None:
+    three = [Allocate(name, 4 * MIB) for name in "abc"]
+    for order in ("abc", "acb", "bac", "bca", "cab", "cba"):
+        last = replay([*three, *map(Free, order)]).last
+        assert sizes(last) == [[(20 * MIB, False)]]
+    between = replay([*three, Free("a"), Free("c")]).last
+    assert sizes(between) == [[(4 * MIB, False), (4 * MIB, True), (12 * MIB, False)]]
+
+
+def test_only_wholly_free_segments_are_given_back() -> None:
+    state = replay(
+        [Allocate("a", 4 * MIB), Allocate("b", 30 * MIB), Allocate("c", 10), Free("b"), Free("c")]
+    ).last
+    assert state.reserved == 52 * MIB
+    assert after(state, EmptyCache()).reserved == 20 * MIB
+    assert replay([Free("a"), EmptyCache()], state).last.segments == ()
+
+
+def test_a_number_is_never_given_to_a_second_segment() -> None:
+    state = replay([Allocate("a", 10), Free("a"), EmptyCache(), Allocate("b", 10)]).last
+    assert [s.number for s in state.segments] == [1]
+
+
+def test_no_bytes_take_no_block() -> None:
+    state = replay([Allocate("a", 0)]).last
+    assert (sums(state), state.segments) == ((0, 0, 0), ())
+    assert after(state, Free("a")) == NOTHING
+
+
+def test_a_sequence_worked_by_hand() -> None:
+    steps = replay(
+        [
+            Allocate("a", 3 * MIB),  # 20 MiB segment, 17 left
+            Allocate("b", 100 * KIB),  # 2 MiB segment
+            Allocate("c", 16 * MIB),  # fits the 17 with 1 MiB left over: not split
+            Free("a"),
+            Allocate("d", 5 * MIB),  # 3 free are too few: second 20 MiB segment
+            Allocate("e", 2 * MIB),  # best fit is the 3 MiB hole, 1 MiB is not split off
+            Free("c"),
+            EmptyCache(),  # nothing is wholly free
+        ]
+    )
+    assert [sums(step) for step in steps.steps] == [
+        (3 * MIB, 3 * MIB, 20 * MIB),
+        (3 * MIB + 100 * KIB, 3 * MIB + 100 * KIB, 22 * MIB),
+        (19 * MIB + 100 * KIB, 20 * MIB + 100 * KIB, 22 * MIB),
+        (16 * MIB + 100 * KIB, 17 * MIB + 100 * KIB, 22 * MIB),
+        (21 * MIB + 100 * KIB, 22 * MIB + 100 * KIB, 42 * MIB),
+        (23 * MIB + 100 * KIB, 25 * MIB + 100 * KIB, 42 * MIB),
+        (7 * MIB + 100 * KIB, 8 * MIB + 100 * KIB, 42 * MIB),
+        (7 * MIB + 100 * KIB, 8 * MIB + 100 * KIB, 42 * MIB),
+    ]
+    assert steps.requested_peak == 23 * MIB + 100 * KIB
+    assert steps.allocated_peak == 25 * MIB + 100 * KIB
+    assert steps.reserved_peak == 42 * MIB
+    assert steps.last.segments[0].blocks[0] == Block(0, 3 * MIB, "e", 2 * MIB)
+
+
+def test_nothing_happened() -> None:
+    empty = replay([])
+    assert empty.last == NOTHING
+    assert (empty.requested_peak, empty.allocated_peak, empty.reserved_peak) == (0, 0, 0)
+    state = replay([Allocate("a", 10)]).last
+    still = replay([], state)
+    assert still.last == state
+    assert (still.requested_peak, still.allocated_peak, still.reserved_peak) == sums(state)
+
+
+@pytest.mark.parametrize(
+    ("requests", "words"),
+    [
+        ([Allocate("a", -1)], "request a: -1 B are requested"),
+        ([Allocate("a", 1), Allocate("a", 1)], "request a: it is allocated while"),
+        ([Allocate("a", 0), Allocate("a", 1)], "request a: it is allocated while"),
+        ([Free("a")], "request a: it is freed while it is not allocated"),
+        ([Allocate("a", 1), Free("a"), Free("a")], "request a: it is freed while"),
+    ],
+)
+def test_impossible_requests_are_refused(requests: list[Request], words: str) -> None:
+    with pytest.raises(StudyError, match=words):
+        replay(requests)
+
+
+# ----------------------------------------------------------------------------------- invariants
+
+_SIZES = st.one_of(
+    st.integers(0, 4 * KIB),
+    st.integers(MIB - 2000, MIB + 2000),
+    st.integers(10 * MIB - 2000, 10 * MIB + 2000),
+    st.integers(1, 40 * MIB),
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Request]:
+    """Valid sequences of requests."""
+    live: list[str] = []
+    requests: list[Request] = []
+    for number in range(draw(st.integers(0, 25))):
+        choice = draw(st.integers(0, 9))
+        if choice == 9:
+            requests.append(EmptyCache())
+        elif choice >= 5 and live:
+            requests.append(Free(live.pop(draw(st.integers(0, len(live) - 1)))))
+        else:
+            live.append(str(number))
+            requests.append(Allocate(str(number), draw(_SIZES)))
+    return requests
+
+
+def owners(snapshot: Snapshot) -> dict[str, int]:
+    return {b.owner: b.requested for s in snapshot.segments for b in s.blocks if b.owner}
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs())
+def test_invariants_hold_after_every_step(program: list[Request]) -> None:
+    expected: dict[str, int] = {}
+    for request, state in zip(program, replay(program).steps, strict=True):
+        match request:
+            case Allocate(owner, size):
+                expected[owner] = size
+            case Free(owner):
+                del expected[owner]
+        assert owners(state) | dict.fromkeys(state.empty, 0) == expected
+        assert state.requested == sum(expected.values())
+        assert state.requested <= state.allocated <= state.reserved
+        # Up to 511 B of rounding a block, and up to 1 MiB that a large one is not split from.
+        slack = sum(
+            ROUNDING - 1 + (SMALL_REQUEST if size > SMALL_REQUEST else 0)
+            for size in expected.values()
+            if size
+        )
+        assert state.allocated <= state.requested + slack
+        check_segments(state)
+
+
+def check_segments(state: Snapshot) -> None:
+    assert len({s.number for s in state.segments}) == len(state.segments)
+    for segment in state.segments:
+        assert segment.size == SMALL_SEGMENT if segment.pool == "small" else True
+        assert segment.pool == "small" or segment.size >= 10 * MIB
+        at = 0
+        for block in segment.blocks:
+            assert block.offset == at
+            assert block.size > 0
+            assert block.size % ROUNDING == 0
+            assert block.requested <= block.size
+            assert (block.owner is None) == (block.requested == 0)
+            at += block.size
+        assert at == segment.size
+        free = [block.owner is None for block in segment.blocks]
+        assert not any(a and b for a, b in pairwise(free))
+
+
+@settings(max_examples=50, deadline=None)
+@given(programs())
+def test_freeing_all_and_emptying_restores_the_beginning(program: list[Request]) -> None:
+    state = replay(program).last
+    freed = replay([Free(o) for o in (*owners(state), *sorted(state.empty))], state).last
+    assert sums(freed) == (0, 0, state.reserved)
+    assert all(len(segment.blocks) == 1 for segment in freed.segments)
+    assert after(freed, EmptyCache()).segments == ()
+
+
+@settings(max_examples=50, deadline=None)
+@given(programs(), _SIZES)
+def test_a_request_and_its_end_leave_the_used_blocks_alone(
+    program: list[Request], size: int
+) -> None:
+    before = replay(program).last
+    again = replay([Allocate("x", size), Free("x")], before).last
+    assert (again.requested, again.allocated) == (before.requested, before.allocated)
+    assert owners(again) == owners(before)
+    assert replay([Allocate("x", size)], again).last.reserved == again.reserved
+
+
+@settings(max_examples=30, deadline=None)
+@given(programs(), st.integers(0, 25))
+def test_a_replay_can_be_cut_anywhere(program: list[Request], cut: int) -> None:
+    whole = replay(program)
+    first = replay(program[:cut])
+    second = replay(program[cut:], first.last)
+    assert whole == replay(program) == Replay(NOTHING, first.steps + second.steps)
+
+
+# ------------------------------------------------------------- the network of the first study
+
+#: Table IV of the study: allocated and reserved bytes around the second convolution.
+REPORTED = {
+    16: (2_359_296, 0),
+    32: (4_718_592, 0),
+    64: (9_437_184, 20_971_520),
+    128: (18_874_368, 18_874_368),
+    256: (37_748_736, 37_748_736),
+}
+
+
+def named(layers: list[Layer]) -> list[Layer]:
+    return [msgspec.structs.replace(layer, name=f"{i}") for i, layer in enumerate(layers)]
+
+
+def around_conv2(batch: int, start: Snapshot) -> tuple[Snapshot, Snapshot]:
+    """The states before and after the second convolution of the MNIST example."""
+    requests = activation_requests(named(mnist_example(batch))[:3])
+    assert requests[-2] == Allocate("2", 147_456 * batch)
+    steps = replay(requests[:-1], start).steps
+    return steps[-2], steps[-1]
+
+
+def deltas(before: Snapshot, then: Snapshot) -> tuple[int, int]:
+    return then.allocated - before.allocated, then.reserved - before.reserved
+
+
+@pytest.mark.parametrize("batch", REPORTED)
+def test_the_source_study_in_fresh_processes(batch: int) -> None:
+    parameters = replay(parameter_requests(named(mnist_example()))).last
+    assert deltas(*around_conv2(batch, parameters)) == REPORTED[batch]
+
+
+@pytest.mark.parametrize("empty_cache", [False, True])
+def test_the_source_study_in_one_process(empty_cache: bool) -> None:
+    """The reported deltas do not tell the two ways apart."""
+    state = replay(parameter_requests(named(mnist_example()))).last
+    for batch, reported in REPORTED.items():
+        before, then = around_conv2(batch, state)
+        assert deltas(before, then) == reported
+        ends = [Free(owner) for owner in owners(then) if "." not in owner]
+        state = replay([*ends, *([EmptyCache()] if empty_cache else [])], then).last
+
+
+def test_the_layer_alone_would_have_reserved_nothing_at_batch_64() -> None:
+    """So the source measured within its network: the deltas decide between the two."""
+    layer = mnist_conv2(64)
+    before = replay([*parameter_requests([layer]), *activation_requests([layer])[:1]]).last
+    then = after(before, activation_requests([layer])[1])
+    assert deltas(before, then) == (9_437_184, 0)
+    without_relu = named(Chain(64, 1, 28, 28).conv(32, 3).conv(64, 3).layers)
+    state = replay(parameter_requests(named(mnist_example()))).last
+    *first, output, _ = activation_requests(without_relu)
+    before = replay(first, state).last
+    assert deltas(before, after(before, output)) == (9_437_184, 0)
+
+
+def test_where_the_20_mib_come_from() -> None:
+    """At batch 64 the weights of fc1 and the two tensors of conv1 leave 5 MB of their segment."""
+    parameters = replay(parameter_requests(named(mnist_example()))).last
+    assert [s.size for s in parameters.segments] == [SMALL_SEGMENT, LARGE_SEGMENT]
+    before, then = around_conv2(64, parameters)
+    free = [b.size for b in before.segments[1].blocks if b.owner is None]
+    assert free == [5_537_792, 20 * MIB - 4_718_592 - 2 * 5_537_792]
+    assert then.segments[2].allocated == 9_437_184
+
+
+def test_requests_of_a_network() -> None:
+    layers = named(mnist_example(2))
+    parameters = parameter_requests(layers)
+    assert [(r.id, r.bytes) for r in parameters[:3]] == [
+        ("0.weight", 1152),
+        ("0.bias", 128),
+        ("2.weight", 73_728),
+    ]
+    assert sum(r.bytes for r in parameters) == 4 * 1_199_882
+    requests = activation_requests(layers)
+    last = replay(requests).last
+    # The caller's input and the result of the last layer are left.
+    assert owners(last) == {"input": 2 * 784 * 4, "11": 2 * 10 * 4}
+    without = {"5", "6", "9"}  # dropout, flatten, dropout
+    assert {r.id for r in requests} == {"input", *map(str, range(12))} - without
+    assert activation_requests([]) == ()
