@@ -30,11 +30,12 @@ def squeezed(text: str) -> str:
 
 def plain_texts(blocks: list[str]) -> list[str]:
     """Each markdown paragraph as pandoc's plain text, all in one run of pandoc."""
-    document = f"\n\n{SEPARATOR}\n\n".join(blocks)
+    # A separator first: the first line of a document may be its title.
+    document = f"\n\n{SEPARATOR}\n\n".join(["", *blocks])
     shown = pypandoc.convert_text(
         document, "plain", format="markdown+smart", extra_args=["--wrap=none"]
     )
-    return [part.strip("\n") for part in shown.split(SEPARATOR)]
+    return [part.strip("\n") for part in shown.split(SEPARATOR)[1:]]
 
 
 @settings(max_examples=12, deadline=None)

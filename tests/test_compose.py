@@ -1,0 +1,115 @@
+"""From the data directory to a paper's source folder, and finished files put in place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from report.compose import compose
+from report.errors import RecordError
+from report.outputs import install, scratch_folder, write_json
+from report.store import write_record
+from tests import factory
+
+ROOT = Path(__file__).parents[1]
+PAPERS = ROOT / "templates" / "papers"
+
+
+def data_folder(folder: Path, records: bool = True) -> Path:
+    data = folder / "data"
+    shutil.copytree(ROOT / "data" / "reported", data / "reported")
+    for name in ("devices.yaml", "references.bib"):
+        shutil.copyfile(ROOT / "data" / name, data / name)
+    if records:
+        write_record(factory.record(), data)
+    return data
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    inputs = compose("conv_scaling", data, PAPERS, tmp_path / "one")
+    compose("conv_scaling", data, PAPERS, tmp_path / "two")
+    made = files(tmp_path / "one")
+    assert made == files(tmp_path / "two")
+    assert len(inputs.records) == 1
+    assert {"conv_scaling.qmd", "values.json", "references.bib", "tables/tbl-work.csv"} <= set(made)
+    assert {"figures/time.pdf", "figures/time.svg", "tables/tbl-work.tex"} <= set(made)
+    values = json.loads(made["values.json"])
+    assert values["devices"] == ["Example Processor, 2 threads"]
+    assert values["measured"] == "2026-11-01"
+    assert values["values"]["flops"]["number"] == factory.FLOPS_AN_IMAGE
+    assert values["records"] == [inputs.records[0].file]
+
+
+def test_without_records_nothing_was_measured(tmp_path: Path) -> None:
+    compose("conv_scaling", data_folder(tmp_path, records=False), PAPERS, tmp_path / "one")
+    values = json.loads((tmp_path / "one" / "values.json").read_text(encoding="utf-8"))
+    assert (values["measured"], values["devices"], values["records"]) == (None, [], [])
+    assert values["values"]["best_rate"]["number"] is None
+    assert values["values"]["best_rate"]["reason"]
+
+
+@pytest.mark.parametrize("name", ["references.bib", "devices.yaml", "reported/conv_scaling.json"])
+def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    (data / name).unlink()
+    with pytest.raises(RecordError) as caught:
+        compose("conv_scaling", data, PAPERS, tmp_path / "one")
+    message = str(caught.value)
+    assert name in message
+    assert "cannot be read" in message
+    assert "restore it with git" in message
+
+
+def test_a_pinned_record_is_used(tmp_path: Path) -> None:
+    data = data_folder(tmp_path)
+    newer = write_record(factory.record(started="2026-12-01T10:00:00Z"), data)
+    old = next(p for p in newer.parent.iterdir() if p != newer and p.suffix == ".json")
+    assert (
+        compose("conv_scaling", data, PAPERS, tmp_path / "one").records[0].file.endswith(newer.name)
+    )
+    (data / "pins.yaml").write_text(f"conv_scaling: [conv_scaling/{old.name}]", encoding="utf-8")
+    assert (
+        compose("conv_scaling", data, PAPERS, tmp_path / "two").records[0].file.endswith(old.name)
+    )
+
+
+# ------------------------------------------------------------------------------ putting in place
+
+
+def test_scratch_is_gone_in_any_event(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path / "out") as scratch:
+        (scratch / "x").write_text("x", encoding="utf-8")
+        assert scratch.parent == tmp_path / "out"
+    with pytest.raises(RuntimeError, match="broken"), scratch_folder(tmp_path / "out"):
+        raise RuntimeError("broken")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_installing_replaces_files_and_folders(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        with scratch_folder(tmp_path) as scratch:
+            (scratch / "file").write_text(text, encoding="utf-8")
+            (scratch / "folder").mkdir()
+            (scratch / "folder" / text).write_text(text, encoding="utf-8")
+            install(scratch / "file", tmp_path / "deep" / "file")
+            install(scratch / "folder", tmp_path / "deep" / "folder")
+    assert files(tmp_path) == {"deep/file": b"new", "deep/folder/new": b"new"}
+
+
+def test_json_is_sorted_and_refuses_what_is_no_number(tmp_path: Path) -> None:
+    write_json({"b": 1, "a": "é"}, tmp_path / "deep" / "x.json")
+    assert (tmp_path / "deep" / "x.json").read_text(
+        encoding="utf-8"
+    ) == '{\n "a": "é",\n "b": 1\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json({"a": float("nan")}, tmp_path / "y.json")
+    assert not (tmp_path / "y.json").exists()
