@@ -10,6 +10,7 @@ import pytest
 
 from report.compose import compose
 from report.errors import RecordError
+from report.gather import gather
 from report.outputs import install, scratch_folder, write_json
 from report.store import write_record
 from tests import factory
@@ -73,13 +74,9 @@ def test_a_pinned_record_is_used(tmp_path: Path) -> None:
     data = data_folder(tmp_path)
     newer = write_record(factory.record(started="2026-12-01T10:00:00Z"), data)
     old = next(p for p in newer.parent.iterdir() if p != newer and p.suffix == ".json")
-    assert (
-        compose("conv_scaling", data, PAPERS, tmp_path / "one").records[0].file.endswith(newer.name)
-    )
+    assert gather("conv_scaling", data).records[0].file.endswith(newer.name)
     (data / "pins.yaml").write_text(f"conv_scaling: [conv_scaling/{old.name}]", encoding="utf-8")
-    assert (
-        compose("conv_scaling", data, PAPERS, tmp_path / "two").records[0].file.endswith(old.name)
-    )
+    assert gather("conv_scaling", data).records[0].file.endswith(old.name)
 
 
 # ------------------------------------------------------------------------------ putting in place

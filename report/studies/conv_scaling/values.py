@@ -10,7 +10,7 @@ from report.memory import arithmetic_intensity, input_bytes
 from report.missing import Missing
 from report.paper import Inputs
 from report.shapes import bias_count, elements, parameter_count, weight_count
-from report.statistics import CONFIDENCE, Estimate
+from report.statistics import CONFIDENCE, Estimate, LinearFit
 from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches, work_fit
 from report.studies.conv_scaling.subject import footprint, multiply_adds, operations, subject
 from report.values import Value
@@ -94,92 +94,73 @@ def _plan(inputs: Inputs) -> tuple[Value, ...]:
     )
 
 
+#: What the source's counters are divided by: id, name, formula.
+_QUOTIENTS: Final = (
+    (
+        "excess_per_output",
+        "Excess operations for each output element",
+        "(reported − theory) / (B · output elements)",
+    ),
+    (
+        "adds_per_output",
+        "Counted additions for each output element",
+        "Table III, add / (B · output elements)",
+    ),
+    (
+        "multiplies_per_output",
+        "Counted multiplications for each output element",
+        "Table III, multiply / (B · output elements)",
+    ),
+    (
+        "fused_per_mac",
+        "Counted multiply-adds for each theoretical one",
+        "Table III, multiply-add / theoretical multiply-adds",
+    ),
+)
+
+
 def _counted(inputs: Inputs) -> tuple[Value, ...]:
-    origin, fit = (inputs.reported_file,), work_fit(inputs)
-    batches = reported_batches(inputs.reported)
+    origin, batches = (inputs.reported_file,), reported_batches(inputs.reported)
     theory = [operations(batch) for batch in batches]
-    fused = [multiply_adds(batch) for batch in batches]
     outputs = [elements(subject(batch).output_shape) for batch in batches]
-    add, multiply_add, multiply, total = (
-        numbers(inputs.reported, "III", column)
-        for column in ("add", "multiply_add", "multiply", "total_flops")
-    )
+    total = numbers(inputs.reported, "III", "total_flops")
     excess = [counted - expected for counted, expected in zip(total, theory, strict=True)]
+    share, formula = _same_quotient(excess, theory), "(reported − theory) / theory"
+    found = {
+        "excess_per_output": (excess, outputs),
+        "adds_per_output": (numbers(inputs.reported, "III", "add"), outputs),
+        "multiplies_per_output": (numbers(inputs.reported, "III", "multiply"), outputs),
+        "fused_per_mac": (
+            numbers(inputs.reported, "III", "multiply_add"),
+            [multiply_adds(batch) for batch in batches],
+        ),
+    }
     return (
-        _exact(
-            "excess_per_output",
-            "Excess operations for each output element",
-            _same_quotient(excess, outputs),
-            "1",
-            "(reported − theory) / (B · output elements)",
-            origin,
+        *(
+            _exact(id_, name, _same_quotient(*found[id_]), "1", formula, origin)
+            for id_, name, formula in _QUOTIENTS
         ),
-        _exact(
-            "adds_per_output",
-            "Counted additions for each output element",
-            _same_quotient(add, outputs),
-            "1",
-            "Table III, add / (B · output elements)",
-            origin,
-        ),
-        _exact(
-            "multiplies_per_output",
-            "Counted multiplications for each output element",
-            _same_quotient(multiply, outputs),
-            "1",
-            "Table III, multiply / (B · output elements)",
-            origin,
-        ),
-        _exact(
-            "fused_per_mac",
-            "Counted multiply-adds for each theoretical one",
-            _same_quotient(multiply_add, fused),
-            "1",
-            "Table III, multiply-add / theoretical multiply-adds",
-            origin,
-        ),
-        Value(
-            "excess_share",
-            "Reported work above theory",
-            _same_quotient(excess, theory),
-            "1",
-            "(reported − theory) / theory",
-            origin,
-            "percent",
-        ),
-        *_line_values(
-            "reported_work", "reported work", whole(fit.slope), whole(fit.intercept), "FLOP", origin
-        ),
+        Value("excess_share", "Reported work above theory", share, "1", formula, origin, "percent"),
+        *_line_values("reported_work", work_fit(inputs), "FLOP", origin),
     )
 
 
 def _allocated(inputs: Inputs) -> tuple[Value, ...]:
-    origin, fit = (inputs.reported_file,), memory_fit(inputs)
-    batches = reported_batches(inputs.reported)
+    origin, batches = (inputs.reported_file,), reported_batches(inputs.reported)
     allocated = numbers(inputs.reported, "IV", "allocated_memory")
     theory = [footprint(batch).parameters_and_output for batch in batches]
     gap = _same([t - a for t, a in zip(theory, allocated, strict=True)])
     return (
         _exact("memory_gap", "Theory above reported memory", gap, "B", "theory − reported", origin),
-        *_line_values(
-            "reported_memory",
-            "reported memory",
-            whole(fit.slope),
-            whole(fit.intercept),
-            "B",
-            origin,
-        ),
+        *_line_values("reported_memory", memory_fit(inputs), "B", origin),
     )
 
 
 def _line_values(
-    id_: str,
-    name: str,
-    slope: Number | Estimate,
-    intercept: Number | Estimate,
-    unit: str,
-    origin: tuple[str, ...],
+    id_: str, fit: LinearFit, unit: str, origin: tuple[str, ...]
 ) -> tuple[Value, Value]:
+    name = id_.replace("_", " ")
+    slope, intercept = whole(fit.slope), whole(fit.intercept)
     return (
         _exact(f"{id_}_slope", f"Slope of the {name}", slope, unit, _LINE, origin),
         _exact(f"{id_}_intercept", f"Intercept of the {name}", intercept, unit, _LINE, origin),
