@@ -126,7 +126,7 @@ def _counted(inputs: Inputs) -> tuple[Value, ...]:
     total = numbers(inputs.reported, "III", "total_flops")
     excess = [counted - expected for counted, expected in zip(total, theory, strict=True)]
     share, formula = _same_quotient(excess, theory), "(reported − theory) / theory"
-    found = {
+    found: dict[str, tuple[Sequence[int], Sequence[int]]] = {
         "excess_per_output": (excess, outputs),
         "adds_per_output": (numbers(inputs.reported, "III", "add"), outputs),
         "multiplies_per_output": (numbers(inputs.reported, "III", "multiply"), outputs),
