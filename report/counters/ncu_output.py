@@ -1,0 +1,269 @@
+"""What Nsight Compute (``ncu``) prints: its table as rows, and its complaints as sentences.
+
+Pure: text in, values out; ``experiments.harness.counters.ncu`` runs the program.  A thing that
+cannot be had is a ``CountersUnavailable`` with one sentence that says why and what to do.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "not_installed",
+    "permission",
+    "library",
+    "driver",
+    "busy",
+    "device",
+    "metric",
+    "application",
+    "no_kernels",
+    "empty",
+    "truncated",
+    "locale",
+    "units",
+    "time",
+    "ranges",
+    "not_trusted",
+    "profiler",
+]
+
+
+@dataclass(frozen=True)
+class CountersUnavailable:
+    """Why there are no counters: a ``kind`` for programs, a sentence with the remedy for people."""
+
+    kind: Kind
+    reason: str
+
+
+class _UnreadableError(Exception):
+    """Carries a ``CountersUnavailable`` out of the parser."""
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = CountersUnavailable(kind, reason)
+
+
+# --------------------------------------------------------------------------- what ncu complains of
+
+#: NVIDIA's words -> what they mean and what helps; the first that is found is the reason.
+_COMPLAINTS: Final[tuple[tuple[str, Kind, str], ...]] = (
+    (
+        r"ERR_NVGPUCTRPERM",
+        "permission",
+        "ncu may not read the performance counters of this GPU (ERR_NVGPUCTRPERM); run as root, or "
+        "load the driver with NVreg_RestrictProfilingToAdminUsers=0 "
+        "(https://developer.nvidia.com/ERR_NVGPUCTRPERM).",
+    ),
+    (
+        r"LibraryNotLoaded|Failed to initialize the profiler",
+        "library",
+        "ncu could not load its profiling library (LibraryNotLoaded), as in some virtual machines "
+        "and containers; measure on a machine that passes the GPU's performance counters through.",
+    ),
+    (
+        r"[Dd]river is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA mod",
+        "driver",
+        "This ncu does not work with the installed NVIDIA driver; install the Nsight Compute of "
+        "the driver's CUDA version, or a newer driver.",
+    ),
+    (
+        r"driver resource was unavailable|profiler already in use",
+        "busy",
+        "Another profiler (such as DCGM) holds the GPU's counters; stop it (dcgmi profile --pause) "
+        "and measure again.",
+    ),
+    (
+        r"Profiling is not supported on device|No supported (?:GPUs|devices)",
+        "device",
+        "This ncu does not support this GPU; ncu --list-chips shows what it supports (Volta needs "
+        "version 2025.2 or older).",
+    ),
+    (
+        r"Failed to find metric",
+        "metric",
+        "ncu does not know a metric that it listed itself; report the versions of ncu and of the "
+        "driver.",
+    ),
+    (
+        r"The application returned an error code",
+        "application",
+        "The measured program failed under ncu; run the same cases without counters to see its "
+        "message.",
+    ),
+    (
+        r"No kernels were profiled",
+        "no_kernels",
+        "ncu saw no kernel (No kernels were profiled); check that the cases run on the GPU and "
+        "that no other profiler is attached.",
+    ),
+)
+_ERROR: Final = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
+
+
+def complaint(text: str) -> CountersUnavailable | None:
+    """What ncu complains of in ``text``, its output; None if it does not."""
+    for pattern, kind, reason in _COMPLAINTS:
+        if re.search(pattern, text):
+            return CountersUnavailable(kind, reason)
+    if found := _ERROR.search(text):
+        said = re.sub(r"(?:/[^\s/]+)+/", "", found[1]).strip().rstrip(".")
+        return CountersUnavailable("profiler", f"ncu says: {said}; run it by hand to see more.")
+    return None
+
+
+# --------------------------------------------------------------------------------- reading the CSV
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One launch: the kernel, the NVTX range around it, and each metric's value or None."""
+
+    kernel: str
+    range: str | None
+    compute_capability: str
+    values: Mapping[str, int | float | None]
+
+    def value(self, metric: str) -> int | float | None:
+        """The value of ``metric``, which ncu may print for ``sm__`` where ``smsp__`` was asked."""
+        scope, _, rest = metric.partition("__")
+        other = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
+        return self.values.get(metric, self.values.get(f"{other}__{rest}"))
+
+
+#: Ranges of ours in the NVTX column, whose cells read ``7  "<default domain>:NAME:none:…"``.
+_RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
+_METRIC: Final = re.compile(r"[a-z][a-z0-9]*__[a-z0-9_]+(?:\.\w+)*")
+_NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
+_SCALED: Final = re.compile(r"[KMGT](?:byte|inst|op)s?\b")
+_GROUPING: Final = re.compile(r"['’\s\u00a0\u202f]")
+
+
+def csv_lines(text: str) -> str:
+    """The table alone, from all that ncu and the program printed; this is what is kept."""
+    return "".join(f"{record}\n" for record in _records(text))
+
+
+def read_table(text: str) -> tuple[KernelRow, ...] | CountersUnavailable:
+    """Every launch in the output of ``ncu --csv --page raw --print-units base``."""
+    try:
+        return tuple(_rows(text))
+    except _UnreadableError as error:
+        return error.outcome
+
+
+def _records(text: str) -> Iterator[str]:
+    """Lines that start with a double quote, with those that a quoted cell goes on to."""
+    pending = ""
+    for line in text.splitlines():
+        if not pending and not line.startswith('"'):
+            continue
+        pending = f"{pending}\n{line}" if pending else line
+        if pending.count('"') % 2 == 0:
+            yield pending
+            pending = ""
+    if pending:
+        yield pending
+
+
+def _rows(text: str) -> Iterator[KernelRow]:
+    header, units, *rows = _cells(text)
+    metrics = [index for index, name in enumerate(header) if _METRIC.fullmatch(name)]
+    _check_units(header, units, metrics)
+    mark = _decimal_mark(row[index] for row in rows for index in metrics)
+    for row in rows:
+        yield _row(header, row, metrics, mark)
+
+
+def _cells(text: str) -> list[list[str]]:
+    """Header, units and at least one row, all of the same length."""
+    records = list(_records(text))
+    if not records:
+        raise _UnreadableError("empty", _complaint_or("ncu printed no table; run it again.", text))
+    table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
+    if len(table) < 3:
+        raise _UnreadableError("truncated", "ncu's table stops after its header; run it again.")
+    for number, (record, row) in enumerate(zip(records, table, strict=True), start=1):
+        # ncu quotes every cell: a last one without its closing quote has lost something.
+        if len(row) != len(table[0]) or record.count('"') % 2 or not record.endswith('"'):
+            raise _UnreadableError(
+                "truncated",
+                f"ncu's table is cut off in line {number}, which has {len(row)} of "
+                f"{len(table[0])} cells; run it again with enough space on the disk.",
+            )
+    return table
+
+
+def _complaint_or(otherwise: str, text: str) -> str:
+    found = complaint(text)
+    return found.reason if found else otherwise
+
+
+def _check_units(header: Sequence[str], units: Sequence[str], metrics: Iterable[int]) -> None:
+    for index in metrics:
+        if _SCALED.fullmatch(units[index]):
+            raise _UnreadableError(
+                "units",
+                f"ncu printed {header[index]} in {units[index]}, which rounds it; run it with "
+                "--print-units base.",
+            )
+
+
+def _row(header: Sequence[str], row: Sequence[str], metrics: Sequence[int], mark: str) -> KernelRow:
+    cells = dict(zip(header, row, strict=True))
+    ranges = (_RANGE.search(cell) for name, cell in cells.items() if "_Range:" in name)
+    found = next((match for match in ranges if match), None)
+    return KernelRow(
+        kernel=cells.get("Kernel Name", ""),
+        range=found[0] if found else None,
+        compute_capability=cells.get("CC", ""),
+        values={header[index]: _number(row[index], mark, header[index]) for index in metrics},
+    )
+
+
+def _decimal_mark(cells: Iterable[str]) -> str:
+    """The decimal mark of all ``cells``, told from those that leave no doubt; a point if none does.
+
+    ``1,234`` may be either; ``1,234,567`` and ``1,234.5`` mean a point, ``12,5`` a comma.
+    """
+    found = {mark for cell in cells if (mark := _mark_of(_GROUPING.sub("", cell)))}
+    if len(found) > 1:
+        raise _UnreadableError(
+            "locale",
+            "ncu's table mixes a decimal point with a decimal comma, so that its numbers cannot be "
+            "told; run it with LC_ALL=C.",
+        )
+    return found.pop() if found else "."
+
+
+def _mark_of(cell: str) -> str | None:
+    marks: list[str] = re.findall(r"[.,]", cell)
+    if len(set(marks)) == 2:
+        return marks[-1]
+    if len(marks) > 1:
+        return "." if marks[0] == "," else ","
+    whole, mark, fraction = re.split(r"([.,])", cell) if marks else (cell, "", "")
+    doubtful = len(fraction) == 3 and len(whole.lstrip("-")) <= 3 and whole.lstrip("-") != "0"
+    return None if not mark or doubtful else mark
+
+
+def _number(cell: str, mark: str, metric: str) -> int | float | None:
+    if cell.strip().lower() in _NO_VALUE:
+        return None
+    grouping = "," if mark == "." else "."
+    plain = _GROUPING.sub("", cell).replace(grouping, "").replace(mark, ".")
+    try:
+        number = float(plain)
+    except ValueError:
+        raise _UnreadableError(
+            "locale",
+            f"ncu printed {cell!r} for {metric}, which is no number in its locale; run it with "
+            "LC_ALL=C.",
+        ) from None
+    whole, _, fraction = plain.partition(".")
+    return int(whole) if not fraction.strip("0") and "e" not in plain.lower() else number
