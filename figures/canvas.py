@@ -6,13 +6,13 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figures import scaling, style
+from figures import scaling, style, waterfall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What can stand in one panel of a figure.
-Panel: TypeAlias = scaling.Scaling
+Panel: TypeAlias = scaling.Scaling | waterfall.Waterfall
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,11 @@ def render(drawing: Drawing, salt: str) -> Rendered:
 
 
 def _draw(panel: Panel, axes: Axes) -> None:
-    scaling.draw(panel, axes)
+    match panel:
+        case scaling.Scaling():
+            scaling.draw(panel, axes)
+        case waterfall.Waterfall():
+            waterfall.draw(panel, axes)
 
 
 def _saved(figure: object, kind: str) -> bytes:

@@ -2,10 +2,9 @@
 
 Given the requests of a program in order, the model says how many bytes are requested by live
 tensors, how many the allocator hands out for them, and how many it has reserved from the device.
-The rules are those of ``c10/cuda/CUDACachingAllocator.cpp`` (read at PyTorch 1.13, whose rules the
-first source study ran under, and at 2.x, which are the same; named below by the constant or
-function there) and of the note on memory management in the documentation
-(https://docs.pytorch.org/docs/stable/notes/cuda.html):
+The rules are those of ``c10/cuda/CUDACachingAllocator.cpp``, each with the constant or the function
+that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums mean is told by the
+note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
 
 - a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``);
 - up to 1 MiB (``kSmallSize``) it is served from the pool of small blocks, above from that of large

@@ -1,0 +1,278 @@
+"""The events of PyTorch's CPU allocator, as the profiler recorded them, read by their names.
+
+Recorded with PyTorch 2.13 and oneDNN 3.12 on a processor with AVX2; each is the second call.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.events import UNEXPLAINED, explain_events
+from report.missing import Missing
+from report.reconciliation import Term, series_table
+from tests.networks import convolution, mnist_conv2
+
+BIAS, DESCRIPTORS = "Workspace, padded bias", "Workspace, batch descriptors"
+INPUT, WEIGHTS = "Input reorder", "Weight reorder"
+BLOCKED, OUTPUT = "Blocked output", "Output"
+NCHW = [INPUT, WEIGHTS, BLOCKED, OUTPUT]
+CHANNELS_LAST = [OUTPUT, DESCRIPTORS, WEIGHTS]
+
+
+def nchw(batch: int) -> list[int]:
+    """The layer of the first study in the plain layout, at any batch size from 1 to 1,024."""
+    image, result = 86_528 * batch, 147_456 * batch
+    return [image, 73_728, result, -73_728, -image, result, -result]
+
+
+def channels_last(batch: int, threads: int) -> list[int]:
+    workspace = {1: 8216, 2: 12_336}[threads]
+    return [147_456 * batch, workspace, 73_728, -73_728, -workspace]
+
+
+#: Input shape, channels out, kernel extent, further arguments, threads, events, allocations.
+RECORDED: list[tuple[tuple[int, int, int, int], int, int, dict[str, Any], int, list[int], Any]] = [
+    ((64, 32, 26, 26), 64, 3, {}, 1, nchw(64), NCHW),
+    ((64, 32, 26, 26), 64, 3, {"bias": False}, 2, nchw(64), NCHW),
+    ((64, 32, 26, 26), 64, 3, {}, 1, channels_last(64, 1), CHANNELS_LAST),
+    ((1, 32, 26, 26), 64, 3, {"bias": False}, 2, channels_last(1, 2), CHANNELS_LAST),
+    # Padding 1 on both layouts.
+    (
+        (64, 32, 26, 26),
+        64,
+        3,
+        {"padding": (1, 1)},
+        1,
+        [5_537_792, 73_728, 11_075_584, -73_728, -5_537_792, 11_075_584, -11_075_584],
+        NCHW,
+    ),
+    (
+        (64, 32, 26, 26),
+        64,
+        3,
+        {"padding": (1, 1)},
+        2,
+        [11_075_584, 12_336, 73_728, -73_728, -12_336],
+        CHANNELS_LAST,
+    ),
+    # 33 channels are filled up to 40 in blocks of 8, to 48 in the channels-last weights.
+    (
+        (2, 32, 26, 26),
+        33,
+        3,
+        {},
+        1,
+        [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320],
+        [BIAS, *NCHW],
+    ),
+    (
+        (4, 32, 26, 26),
+        33,
+        3,
+        {"bias": False},
+        1,
+        [346_112, 46_080, 368_640, -46_080, -346_112, 304_128, -368_640],
+        NCHW,
+    ),
+    (
+        (4, 31, 26, 26),
+        33,
+        3,
+        {},
+        1,
+        [304_128, 8216, 53_568, -53_568, -8216],
+        CHANNELS_LAST,
+    ),
+    # 31 input channels are filled up to 32.
+    (
+        (2, 31, 26, 26),
+        33,
+        3,
+        {},
+        2,
+        [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320],
+        [BIAS, *NCHW],
+    ),
+    # Few input channels stay as they are.
+    (
+        (4, 7, 26, 26),
+        9,
+        3,
+        {},
+        1,
+        [192, 4032, 147_456, -4032, -192, 82_944, -147_456],
+        [BIAS, WEIGHTS, BLOCKED, OUTPUT],
+    ),
+    (
+        (2, 3, 64, 64),
+        64,
+        7,
+        {"stride": (2, 2), "padding": (3, 3)},
+        1,
+        [37_632, 524_288, -37_632, 524_288, -524_288],
+        [WEIGHTS, BLOCKED, OUTPUT],
+    ),
+    # Depthwise: input and output are of one size, and all copies are named by their order.
+    (
+        (2, 32, 28, 28),
+        32,
+        3,
+        {"padding": (1, 1), "groups": 32},
+        1,
+        [200_704, 1152, 200_704, -1152, -200_704, 200_704, -200_704],
+        NCHW,
+    ),
+    ((4, 32, 28, 28), 32, 3, {"padding": (1, 1), "groups": 32}, 1, [401_408, 1152, -1152],
+     [OUTPUT, WEIGHTS]),
+    # A kernel of 11 × 11 needs a second page of descriptors.
+    (
+        (4, 32, 26, 26),
+        64,
+        11,
+        {},
+        2,
+        [262_144, 20_496, 1_115_136, -1_115_136, -20_496],
+        CHANNELS_LAST,
+    ),
+    ((2, 32, 28, 28), 64, 1, {}, 1, [401_408], [OUTPUT]),
+    # More input than output: the peak comes before the plain output exists.
+    (
+        (4, 32, 26, 26),
+        8,
+        3,
+        {},
+        1,
+        [346_112, 9216, 73_728, -9216, -346_112, 73_728, -73_728],
+        NCHW,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "kernel", "more", "threads", "events", "expected"), RECORDED
+)
+def test_every_recorded_event_has_a_name(
+    shape: tuple[int, int, int, int],
+    channels: int,
+    kernel: int,
+    more: dict[str, Any],
+    threads: int,
+    events: list[int],
+    expected: list[str],
+) -> None:
+    layer = convolution(shape, channels, (kernel, kernel), **more)
+    found = explain_events(layer, events, block=8, threads=threads)
+    assert [e.name for e in found.events if e.change > 0] == expected
+    assert found.unexplained == ()
+    assert found.peak.explained
+    assert isinstance(found.peak.measured, Term)
+    assert found.peak.measured.amount == max(accumulate(events))
+
+
+def test_the_plain_layout_peaks_at_twice_the_output() -> None:
+    found = explain_events(mnist_conv2(64), nchw(64), block=8, threads=2)
+    assert [(e.number, e.change, e.live, e.name) for e in found.events] == [
+        (1, 5_537_792, 5_537_792, INPUT),
+        (2, 73_728, 5_611_520, WEIGHTS),
+        (3, 9_437_184, 15_048_704, BLOCKED),
+        (4, -73_728, 14_974_976, WEIGHTS),
+        (5, -5_537_792, 9_437_184, INPUT),
+        (6, 9_437_184, 18_874_368, OUTPUT),
+        (7, -9_437_184, 9_437_184, BLOCKED),
+    ]
+    peak = {t.name: t.amount for t in (found.peak.start, *found.peak.terms)}
+    waiting = "Output not yet allocated"
+    assert peak == {OUTPUT: 9_437_184, INPUT: 0, WEIGHTS: 0, BLOCKED: 9_437_184, waiting: 0}
+    assert found.peak.terms[2].evidence == "event 3, freed by event 7"
+
+
+def test_a_single_image_peaks_before_its_output() -> None:
+    found = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2)
+    peak = {t.name: t.amount for t in found.peak.terms}
+    waiting = "Output not yet allocated"
+    assert peak == {INPUT: 86_528, WEIGHTS: 73_728, BLOCKED: 147_456, waiting: -147_456}
+    assert found.peak.end == 307_712
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_channels_last_adds_workspace_and_weights(threads: int) -> None:
+    found = explain_events(mnist_conv2(64), channels_last(64, threads), block=8, threads=threads)
+    assert found.peak.end == 9_437_184 + {1: 8216, 2: 12_336}[threads] + 73_728
+    assert found.peak.end / found.peak.start.amount == pytest.approx(1.009, abs=5e-4)
+
+
+def test_all_batch_sizes_stand_in_one_table() -> None:
+    batches = [2**power for power in range(11)]
+    peaks = {b: explain_events(mnist_conv2(b), nchw(b), block=8, threads=2).peak for b in batches}
+    table = series_table(peaks, "tbl-peak", "Peak.")
+    assert [row[-1] for row in table.rows] == [0] * 11
+    assert [row[0] for row in table.rows] == batches
+
+
+def test_what_matches_no_shape_is_unexplained_and_stays_in_the_residual() -> None:
+    events = [147_456, 5000, 73_728, -73_728, -5000]
+    found = explain_events(mnist_conv2(1), events, block=8, threads=1)
+    assert [(e.number, e.change) for e in found.unexplained] == [(2, 5000), (5, -5000)]
+    assert found.peak.residual == 5000
+    assert found.peak.residual_name == "Residual, unexplained"
+    assert [t.name for t in found.peak.terms] == [WEIGHTS, "Output not yet allocated"]
+
+
+def test_another_vector_width_or_thread_count_does_not_fit() -> None:
+    """The names are no guesses: with wrong facts about the machine they do not come out."""
+    layer = convolution((2, 32, 26, 26), 33, (3, 3))
+    events = [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320]
+    assert explain_events(layer, events, block=8, threads=1).peak.explained
+    wide = explain_events(layer, events, block=16, threads=1)
+    assert wide.unexplained
+    assert not wide.peak.explained
+    threads = explain_events(mnist_conv2(1), channels_last(1, 1), block=8, threads=2)
+    assert [e.number for e in threads.unexplained] == [2, 5]
+
+
+def test_a_block_from_before_the_call_may_be_freed_in_it() -> None:
+    found = explain_events(mnist_conv2(1), [147_456, -999], block=8, threads=1)
+    assert [e.name for e in found.events] == [OUTPUT, UNEXPLAINED]
+    assert found.peak.residual == 0
+
+
+def test_a_second_block_of_a_known_size_is_not_named_twice() -> None:
+    found = explain_events(mnist_conv2(1), [147_456, 147_456], block=8, threads=1)
+    assert [e.name for e in found.events] == [OUTPUT, UNEXPLAINED]
+    assert found.peak.residual == 147_456
+
+
+def test_a_peak_that_was_measured_otherwise_is_compared() -> None:
+    measured = Term("Allocated peak", 300_000, "peak − before", "allocator")
+    found = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2, measured=measured)
+    assert found.peak.residual == 300_000 - 307_712
+
+
+def test_no_events_are_no_measurement() -> None:
+    found = explain_events(mnist_conv2(1), [], block=8, threads=2)
+    assert found.peak.measured == Missing("no memory events were recorded")
+    assert found.events == ()
+    assert not found.peak.explained
+
+
+def test_the_events_as_a_table() -> None:
+    table = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2).as_table("tbl-e", "Events.")
+    assert len(table.rows) == 7
+    assert table.rows[0] == (1, 86_528, 86_528, INPUT)
+
+
+@given(st.lists(st.integers(-10, 10).filter(bool).map(lambda n: n * 73_728), max_size=12))
+def test_any_list_of_events_is_read_and_the_arithmetic_holds(events: list[int]) -> None:
+    found = explain_events(mnist_conv2(1), events, block=8, threads=1)
+    assert [e.change for e in found.events] == events
+    assert [e.live for e in found.events] == list(accumulate(events))
+    unnamed = not any(e.name == OUTPUT for e in found.events)
+    if events and not isinstance(found.peak.residual, Missing):
+        assert found.peak.end + found.peak.residual == max(accumulate(events))
+        if not unnamed and not found.unexplained:
+            assert found.peak.explained

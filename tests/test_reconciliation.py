@@ -1,0 +1,248 @@
+"""Reconciliations: sums, residuals that cannot hide, and what each output prints of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.errors import StudyError
+from report.missing import Missing
+from report.reconciliation import Reconciliation, Term, as_table, series_table
+from report.tables import Column, to_latex, to_markdown
+
+
+def term(name: str, amount: int) -> Term:
+    return Term(name, amount, f"formula of {name}", f"evidence of {name}")
+
+
+def reconciliation(
+    start: int, amounts: list[int], measured: int | None, unit: str = "FLOP"
+) -> Reconciliation:
+    return Reconciliation(
+        "example",
+        "an example",
+        unit,
+        term("Theory", start),
+        tuple(term(f"Term {index}", amount) for index, amount in enumerate(amounts)),
+        Missing("no counter") if measured is None else term("Counted", measured),
+    )
+
+
+#: The first source study at batch 16: theory, bias additions, output scaling, Nsight Compute.
+V100 = Reconciliation(
+    "flops",
+    "FLOPs on the V100",
+    "FLOP",
+    term("Theory", 339_738_624),
+    (term("Bias additions", 589_824), term("Output scaling", 589_824)),
+    term("Reported", 340_918_272),
+)
+
+
+def test_an_explained_measurement() -> None:
+    assert V100.end == 340_918_272
+    assert V100.residual == 0
+    assert V100.residual_share == 0
+    assert V100.explained
+    assert V100.residual_name == "Residual"
+
+
+def test_a_residual_is_what_the_terms_leave() -> None:
+    left = replace(V100, terms=V100.terms[:1])
+    assert left.residual == 589_824
+    assert left.residual_share == 589_824 / 340_918_272
+    assert not left.explained
+    assert left.residual_name == "Residual, unexplained"
+
+
+def test_nothing_measured_is_neither_explained_nor_unexplained() -> None:
+    absent = replace(V100, measured=Missing("no counter"))
+    assert absent.end == V100.end
+    assert absent.residual == absent.residual_share == Missing("no counter")
+    assert not absent.explained
+    assert absent.residual_name == "Residual"
+
+
+def test_a_share_of_nothing() -> None:
+    assert reconciliation(5, [-5], 0).residual_share == 0
+    assert reconciliation(5, [], 0).residual_share == Missing("a share of 0 is undefined")
+
+
+@given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())
+def test_start_terms_and_residual_are_the_measurement(
+    start: int, amounts: list[int], measured: int
+) -> None:
+    this = reconciliation(start, amounts, measured)
+    assert not isinstance(this.residual, Missing)
+    assert this.end + this.residual == measured
+    assert this.explained == (start + sum(amounts) == measured)
+    # A new term may only move the residual by its own amount.
+    more = replace(this, terms=(*this.terms, term("another", 7)))
+    assert more.residual == this.residual - 7
+
+
+def test_a_name_stands_for_one_term() -> None:
+    with pytest.raises(StudyError, match="two terms have the name 'Theory'"):
+        replace(V100, terms=(term("Theory", 1),))
+
+
+def test_compact_leaves_out_terms_of_zero_and_no_other() -> None:
+    this = reconciliation(10, [0, 3, 0, -1], 11).compact
+    assert [t.amount for t in this.terms] == [3, -1]
+    assert (this.end, this.residual) == (12, -1)
+
+
+# ----------------------------------------------------------------------------------------- table
+
+
+def test_the_table_has_a_row_a_step_and_ends_with_the_residual() -> None:
+    table = as_table(V100, "tbl-flops", "The reconciliation.")
+    assert [row[0] for row in table.rows] == [
+        "Theory",
+        "Bias additions",
+        "Output scaling",
+        "Sum",
+        "Reported",
+        "Residual",
+    ]
+    amounts = [339_738_624, 589_824, 589_824, 340_918_272, 340_918_272, 0]
+    assert [row[1] for row in table.rows] == amounts
+    assert [row[2] for row in table.rows][3:] == [100, 100, 0]
+    assert table.rows[1][3:] == ("formula of Bias additions", "evidence of Bias additions")
+    assert table.columns[1] == Column("Amount", "FLOP")
+
+
+def test_an_unexplained_residual_is_named_in_both_formats() -> None:
+    table = as_table(reconciliation(100, [-30], 71), "tbl-x", "Caption.")
+    assert table.rows[-1][:3] == ("Residual, unexplained", 1, pytest.approx(100 / 71))
+    assert "| Residual, unexplained | 1 | 1.408 |" in to_markdown(table).replace("\\", "")
+    assert "Residual, unexplained" in to_latex(table)
+
+
+def test_a_table_without_a_measurement_says_why() -> None:
+    table = as_table(reconciliation(100, [5], None), "tbl-x", "Caption.")
+    assert table.reasons == ("no counter",)
+    assert [row[0] for row in table.rows[-2:]] == ["Measured", "Residual"]
+    assert table.rows[-1][1] == Missing("no counter")
+    assert table.rows[2][1] == 105
+
+
+# ---------------------------------------------------------------------------------------- series
+
+
+def series(residuals: dict[int, int]) -> dict[int, Reconciliation]:
+    return {
+        batch: reconciliation(100 * batch, [batch, -2], 101 * batch - 2 + left, "B")
+        for batch, left in residuals.items()
+    }
+
+
+def test_a_series_has_a_row_a_level() -> None:
+    table = series_table(series({16: 0, 32: 0}), "tbl-s", "Caption.", sources=("a.json",))
+    assert [column.heading for column in table.columns] == [
+        "Batch",
+        "Theory (B)",
+        "Term 0 (B)",
+        "Term 1 (B)",
+        "Sum (B)",
+        "Counted (B)",
+        "Residual (B)",
+    ]
+    assert table.rows == (
+        (16, 1600, 16, -2, 1614, 1614, 0),
+        (32, 3200, 32, -2, 3230, 3230, 0),
+    )
+    assert table.notes == tuple(
+        f"{name}: formula of {name} (evidence of {name})."
+        for name in ("Theory", "Term 0", "Term 1")
+    )
+    assert table.sources == ("a.json",)
+
+
+def test_one_unexplained_row_names_the_column_and_the_share() -> None:
+    table = series_table(series({16: 0, 32: 5}), "tbl-s", "Caption.", Column("Images", "1"))
+    assert table.columns[0].name == "Images"
+    assert table.columns[-1].name == "Residual, unexplained"
+    assert [row[-1] for row in table.rows] == [0, 5]
+    assert "Unexplained, of what was measured: 0.1546\N{NO-BREAK SPACE}% at 32." in table.notes
+
+
+def test_a_level_without_measurement_keeps_its_row() -> None:
+    rows = series({16: 0}) | {32: reconciliation(3200, [32, -2], None, "B")}
+    table = series_table(rows, "tbl-s", "Caption.")
+    assert table.rows[1] == (32, 3200, 32, -2, 3230, Missing("no counter"), Missing("no counter"))
+    assert table.columns[-1].name == "Residual"
+
+
+def test_formulas_that_differ_between_rows_are_all_noted() -> None:
+    rows = series({16: 0, 32: 0})
+    other = replace(rows[32].terms[0], formula="0", evidence="event 2")
+    rows[32] = replace(rows[32], terms=(other, rows[32].terms[1]))
+    assert "Term 0: formula of Term 0 or 0." in series_table(rows, "tbl-s", "Caption.").notes
+
+
+def test_a_series_needs_rows_of_one_shape() -> None:
+    with pytest.raises(StudyError, match="tbl-s: there is no reconciliation"):
+        series_table({}, "tbl-s", "Caption.")
+    mixed = {1: reconciliation(1, [1], 2), 2: reconciliation(1, [1, 1], 3)}
+    with pytest.raises(StudyError, match="tbl-s: its reconciliations differ"):
+        series_table(mixed, "tbl-s", "Caption.")
+    units = {1: reconciliation(1, [1], 2), 2: reconciliation(1, [1], 2, "B")}
+    with pytest.raises(StudyError, match="differ in unit"):
+        series_table(units, "tbl-s", "Caption.")
+
+
+# ----------------------------------------------------------------------------------- other outputs
+
+
+def test_json_holds_every_number_and_the_reason() -> None:
+    data = json.loads(json.dumps(V100.as_json()))
+    assert data["terms"][1]["amount"] == 589_824
+    assert data["start"]["amount"] + sum(t["amount"] for t in data["terms"]) == data["sum"]
+    assert (data["residual"], data["residual_share"], data["explained"]) == (0, 0.0, True)
+    assert data["reason"] is None
+    absent = replace(V100, measured=Missing("no counter")).as_json()
+    assert (absent["measured"], absent["residual"], absent["residual_share"]) == (None,) * 3
+    assert absent["reason"] == "no counter"
+
+
+def test_a_sentence_for_readers_who_do_not_see_the_figure() -> None:
+    text = replace(V100, terms=V100.terms[:1]).as_sentence().replace("\N{NO-BREAK SPACE}", " ")
+    assert text == (
+        "FLOPs on the V100: Theory 339,738,624 FLOP, Bias additions +589,824; sum 340,328,448 "
+        "FLOP; Reported 340,918,272 FLOP; Residual, unexplained 589,824 FLOP."
+    )
+    assert replace(V100, measured=Missing("x")).as_sentence().endswith("; not measured.")
+
+
+def test_the_figure_has_all_bars_in_one_unit() -> None:
+    figure = V100.as_figure("Title")
+    assert figure.levels == (339_738_624, 340_328_448, 340_918_272)
+    assert figure.total.amount == figure.levels[-1] == V100.end
+    assert [bar.text for bar in figure.terms] == ["+589,824", "+589,824"]
+    assert figure.residual is not None
+    assert (figure.residual.name, figure.residual.text) == ("Residual", "0")
+    assert (figure.whole.label, figure.whole.per_unit) == ("From zero (MFLOP)", pytest.approx(1e6))
+    assert (figure.detail.label, figure.detail.per_unit) == (
+        "From start (MFLOP)",
+        pytest.approx(1e6),
+    )
+    assert figure.title == "Title"
+
+
+def test_a_figure_of_nothing_measured_has_no_bar_for_it() -> None:
+    figure = replace(V100, measured=Missing("no counter")).as_figure()
+    assert figure.measured is figure.residual is None
+
+
+@given(st.integers(0, 10**12), st.lists(st.integers(-(10**9), 10**9), max_size=6))
+def test_levels_follow_the_terms(start: int, amounts: list[int]) -> None:
+    figure = reconciliation(start, amounts, start).as_figure()
+    assert [b - a for a, b in pairwise(figure.levels)] == amounts
+    assert figure.whole.per_unit >= 1
+    assert figure.detail.per_unit >= 1

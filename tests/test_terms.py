@@ -1,0 +1,305 @@
+"""Terms against brute force, published counts and the events of real calls."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from report.allocator import Allocate, EmptyCache, Snapshot, replay
+from report.errors import StudyError
+from report.layers import Convolution, Linear
+from report.missing import Missing
+from report.reconciliation import Reconciliation, Term
+from report.terms import (
+    allocator_rounding,
+    as_flops,
+    bias_additions,
+    bias_workspace,
+    blocked_output,
+    descriptor_workspace,
+    input_reorder,
+    output_scaling,
+    padded_channels,
+    parameters_resident,
+    segment_granularity,
+    skipped_padding,
+    theory_macs,
+    theory_output,
+    theory_parameters_and_output,
+    weight_reorder,
+    winograd,
+)
+from tests.networks import Chain, convolution, mnist_conv2
+
+BATCHES = (16, 32, 64, 128, 256)
+
+
+def linear(features_in: int, features_out: int, rows: int = 1) -> Linear:
+    (layer,) = Chain(rows, features_in).linear(features_out).layers
+    assert isinstance(layer, Linear)
+    return layer
+
+
+# ------------------------------------------------------------------------------------------ work
+
+#: Table III of the first source study: operations counted on a V100.
+COUNTED = {
+    16: 340_918_272,
+    32: 681_836_544,
+    64: 1_363_673_088,
+    128: 2_727_346_176,
+    256: 5_454_692_352,
+}
+#: Table IV: bytes allocated by the call.
+ALLOCATED = {16: 2_359_296, 32: 4_718_592, 64: 9_437_184, 128: 18_874_368, 256: 37_748_736}
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_the_work_of_the_first_source_study_is_explained(batch: int) -> None:
+    layer = mnist_conv2(batch)
+    work = Reconciliation(
+        "work",
+        "FLOPs",
+        "FLOP",
+        as_flops(theory_macs(layer)),
+        (bias_additions(layer, "Add column"), output_scaling(layer, "Multiply column")),
+        Term("Reported", COUNTED[batch], "", "Table III"),
+    )
+    assert work.residual == 0
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_the_memory_of_the_first_source_study_is_explained(batch: int) -> None:
+    layer = mnist_conv2(batch)
+    memory = Reconciliation(
+        "memory",
+        "bytes",
+        "B",
+        theory_parameters_and_output(layer),
+        (parameters_resident(layer, "measured around the call"),),
+        Term("Reported", ALLOCATED[batch], "", "Table IV"),
+    )
+    assert memory.residual == 0
+
+
+def test_without_bias_there_is_nothing_to_add() -> None:
+    layer = convolution((2, 32, 26, 26), 64, (3, 3), bias=False)
+    assert bias_additions(layer, "").amount == 0
+    assert output_scaling(layer, "").amount == 2 * 64 * 24 * 24
+
+
+def test_the_term_keeps_its_evidence() -> None:
+    assert bias_additions(mnist_conv2(1), "kernel addBias").evidence == "kernel addBias"
+    assert as_flops(skipped_padding(mnist_conv2(1), "shape")).evidence == "shape"
+
+
+def test_as_flops_doubles_amount_and_formula() -> None:
+    macs = theory_macs(mnist_conv2(1))
+    assert macs.amount == 10_616_832
+    assert as_flops(macs) == Term("Theory", 21_233_664, f"2 · ({macs.formula})", macs.evidence)
+
+
+def executed(layer: Convolution, width: int) -> int:
+    """Multiply-adds that touch data, by walking over everything; channels filled up to vectors."""
+    channels = math.ceil(layer.output_shape[1] / width) * width
+    positions = itertools.product(*(range(e) for e in layer.output_shape[2:]))
+    taps = 0
+    for place in positions:
+        for tap in itertools.product(*map(range, layer.kernel)):
+            at = [
+                p * s - pad + t * d
+                for p, s, pad, t, d in zip(
+                    place, layer.stride, layer.padding, tap, layer.dilation, strict=True
+                )
+            ]
+            taps += all(0 <= a < e for a, e in zip(at, layer.input_shape[2:], strict=True))
+    return layer.input_shape[0] * taps * channels * layer.input_shape[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.tuples(st.integers(1, 4), st.integers(1, 20)),
+    st.integers(3, 7),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.integers(0, 2),
+    st.sampled_from([4, 8, 16]),
+)
+def test_padding_terms_lead_from_theory_to_what_is_executed(
+    batch: int,
+    channels: tuple[int, int],
+    extent: int,
+    kernel: int,
+    stride: int,
+    padding: int,
+    width: int,
+) -> None:
+    layer = convolution(
+        (batch, channels[0], extent, extent),
+        channels[1],
+        (kernel, kernel),
+        stride=(stride, stride),
+        padding=(padding, padding),
+    )
+    terms = (theory_macs(layer), skipped_padding(layer, ""), padded_channels(layer, width, ""))
+    assert sum(t.amount for t in terms) == executed(layer, width)
+
+
+@pytest.mark.parametrize(
+    ("layer", "ratio"),
+    [
+        # Executed over theoretical multiply-adds as counted on a CPU by valgrind's lackey.
+        (convolution((1, 32, 26, 26), 64, (3, 3)), 1.0),
+        (convolution((1, 32, 26, 26), 64, (3, 3), padding=(1, 1)), 0.9494),
+        (convolution((1, 32, 28, 28), 32, (3, 3), padding=(1, 1), groups=32), 0.9530),
+        (convolution((1, 32, 26, 26), 33, (3, 3)), 1.2121),
+        (linear(784, 10), 1.6),
+    ],
+)
+def test_executed_work_that_was_counted(layer: Convolution | Linear, ratio: float) -> None:
+    terms = (theory_macs(layer), skipped_padding(layer, ""), padded_channels(layer, 8, ""))
+    assert sum(t.amount for t in terms) / terms[0].amount == pytest.approx(ratio, abs=5e-4)
+
+
+def test_channels_fill_up_vectors_of_a_group() -> None:
+    grouped = convolution((1, 24, 8, 8), 24, (3, 3), groups=2)
+    assert padded_channels(grouped, 8, "").amount * 12 == theory_macs(grouped).amount * 4
+    depthwise = convolution((1, 24, 8, 8), 24, (3, 3), groups=24)
+    assert padded_channels(depthwise, 8, "").amount == 0
+
+
+def test_linear_features_fill_up_vectors() -> None:
+    term = padded_channels(linear(784, 10, rows=3), 8, "")
+    assert (term.amount, term.formula) == (3 * 784 * 6, "taps inside the input · (16 − 10) / 10")
+    assert theory_macs(linear(784, 10)).formula == "rows · features in · features out"
+
+
+def test_winograd_saves_2_25_times_on_even_extents() -> None:
+    layer = mnist_conv2(16)
+    term = winograd(layer, 2, "kernel winograd_3x3")
+    assert term.name == "Winograd F(2×2, 3×3)"
+    assert (theory_macs(layer).amount + term.amount) * 9 == theory_macs(layer).amount * 4
+
+
+@pytest.mark.parametrize(("tile", "tiles"), [(2, 13 * 13), (4, 7 * 7), (6, 5 * 5)])
+def test_winograd_computes_whole_tiles(tile: int, tiles: int) -> None:
+    layer = convolution((3, 5, 25, 25), 7, (3, 3), padding=(1, 1))
+    products = theory_macs(layer).amount + winograd(layer, tile, "").amount
+    assert products == 3 * 5 * 7 * tiles * (tile + 2) ** 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        linear(4, 4),
+        convolution((1, 4, 8, 8), 4, (3, 1)),
+        convolution((1, 4, 8, 8), 4, (3, 3), stride=(2, 2)),
+        convolution((1, 4, 8, 8), 4, (3, 3), dilation=(2, 2)),
+    ],
+)
+def test_winograd_is_not_for_every_layer(layer: Convolution | Linear) -> None:
+    with pytest.raises(StudyError, match=f"layer {layer.name}: .* leave this term out"):
+        winograd(layer, 2, "")
+
+
+def test_a_layer_without_channels_has_none_to_pad() -> None:
+    (layer,) = Chain(1, 4, 8, 8).act().layers
+    with pytest.raises(StudyError, match="has no output channels"):
+        padded_channels(layer, 8, "")
+
+
+# ------------------------------------------------------------------------------------- CPU memory
+
+
+def test_copies_of_the_layer_of_the_first_study() -> None:
+    layer = mnist_conv2(64)
+    assert theory_output(layer).amount == 9_437_184
+    assert input_reorder(layer, 8, "").amount == 5_537_792
+    assert weight_reorder(layer, 8, "", in_block=8).amount == 73_728
+    assert blocked_output(layer, 8, "").amount == 9_437_184
+    assert bias_workspace(layer, 8, "").amount == 0
+
+
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40), st.sampled_from([8, 16]))
+def test_blocks_hold_the_channels_and_less_than_a_block_more(
+    batch: int, channels_in: int, channels_out: int, block: int
+) -> None:
+    layer = convolution((batch, channels_in, 6, 6), channels_out, (3, 3))
+    plain = theory_output(layer).amount
+    copy = blocked_output(layer, block, "").amount
+    assert plain <= copy < plain + block * plain // channels_out
+    assert copy % (block * 4) == 0
+    whole = channels_out % block == 0
+    assert (copy == plain) == whole == (bias_workspace(layer, block, "").amount == 0)
+    both = weight_reorder(layer, block, "", in_block=block).amount
+    assert both >= weight_reorder(layer, block, "").amount >= 9 * channels_in * channels_out * 4
+
+
+def test_bytes_of_copies_follow_the_element_type() -> None:
+    layer = msgspec.structs.replace(mnist_conv2(1), dtype="bfloat16")
+    assert blocked_output(layer, 16, "").amount * 2 == 147_456
+    assert "· 2 B" in blocked_output(layer, 16, "").formula
+
+
+@pytest.mark.parametrize(
+    ("kernel", "threads", "size"),
+    # Read from the memory events of PyTorch 2.13 with oneDNN 3.12 on AVX2.
+    [(3, 1, 8216), (3, 2, 12_336), (5, 1, 8216), (11, 1, 12_296), (11, 2, 20_496)],
+)
+def test_room_for_batch_descriptors(kernel: int, threads: int, size: int) -> None:
+    layer = convolution((4, 32, 26, 26), 64, (kernel, kernel))
+    assert descriptor_workspace(layer, threads, "").amount == size
+
+
+# ------------------------------------------------------------------------------------ CUDA memory
+
+
+def reserved(before: Snapshot, after: Snapshot, measured: int) -> Reconciliation:
+    start = Term("Requested", after.requested - before.requested, "", "")
+    terms = (allocator_rounding(before, after, ""), *segment_granularity(before, after, ""))
+    return Reconciliation("r", "reserved", "B", start, terms, Term("Reserved", measured, "", ""))
+
+
+_SIZES = st.lists(st.integers(0, 30 * 2**20), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_SIZES, _SIZES)
+def test_rounding_and_segments_lead_from_requested_to_reserved(
+    first: list[int], second: list[int]
+) -> None:
+    before = replay([Allocate(f"a{i}", size) for i, size in enumerate(first)]).last
+    after = replay([Allocate(f"b{i}", size) for i, size in enumerate(second)], before).last
+    this = reserved(before, after, after.reserved - before.reserved)
+    assert this.residual == 0
+    rounding, served, granularity = (t.amount for t in this.terms)
+    assert rounding >= 0 >= served
+    assert granularity >= 0
+
+
+def test_a_request_that_fits_reserves_nothing() -> None:
+    before = replay([Allocate("a", 3_000_000)]).last
+    after = replay([Allocate("b", 2_359_296)], before).last
+    this = reserved(before, after, 0)
+    assert [t.amount for t in this.terms] == [0, -2_359_296, 0]
+    assert this.explained
+
+
+def test_segments_given_back_cannot_be_reconciled() -> None:
+    before = replay([Allocate("a", 0), Allocate("b", 5)]).last
+    after = Snapshot()
+    with pytest.raises(StudyError, match="a segment was given back"):
+        segment_granularity(before, after, "")
+    assert replay([EmptyCache()], before).last == before
+
+
+def test_a_missing_measurement_stays_missing() -> None:
+    layer = mnist_conv2(1)
+    this = Reconciliation("m", "m", "B", theory_output(layer), (), Missing("no GPU"))
+    assert this.residual == Missing("no GPU")

@@ -1,0 +1,278 @@
+"""The waterfall: where its bars stand, that its residual is always drawn, that nothing overlaps."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import combinations
+
+import matplotlib as mpl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from figures import style
+from figures.canvas import Drawing, render
+from figures.waterfall import (
+    LESS,
+    MEASURED,
+    MORE,
+    UNEXPLAINED,
+    Axis,
+    Bar,
+    Waterfall,
+    draw,
+)
+
+
+def waterfall(
+    start: int,
+    terms: dict[str, int],
+    measured: int | None,
+    *,
+    unit: float = 1.0,
+    title: str = "",
+) -> Waterfall:
+    end = start + sum(terms.values())
+    left = None if measured is None else measured - end
+    name = "Residual, unexplained" if left else "Residual"
+    return Waterfall(
+        Bar("Theory", start, f"{start:,}"),
+        tuple(Bar(term, amount, f"{amount:+,}") for term, amount in terms.items()),
+        Bar("Sum", end, f"{end:,}"),
+        None if measured is None else Bar("Measured", measured, f"{measured:,}"),
+        None if left is None else Bar(name, left, f"{left:+,}"),
+        "FLOP",
+        Axis("From zero (GFLOP)", unit),
+        Axis("From start (MFLOP)", unit),
+        title,
+    )
+
+
+#: Terms of 0.17 % of the start, as in the first study.
+TINY = waterfall(5_435_817_984, {"Bias": 9_437_184, "Scaling": 9_437_184}, 5_454_692_352)
+LARGE = waterfall(100, {"More": 50, "Less": -30}, 125)
+MANY = waterfall(
+    10_616_832,
+    {
+        "Padding taps skipped": -540_000,
+        "Channels padded to the vector width": 1_300_000,
+        "Winograd F(2×2, 3×3)": -4_000_000,
+        "Bias additions": 300_000,
+        "Output scaling": 300_000,
+        "Workspace, batch descriptors": 12_336,
+        "Tensor-core work missing from counters": -1_200_000,
+        "Layout transforms": 0,
+        "Allocator rounding": 512,
+        "Served from segments held before": -2_000_000,
+        "Segment granularity": 2_500_000,
+    },
+    9_000_000,
+    title="A title",
+)
+ALL = {
+    "tiny": TINY,
+    "large": LARGE,
+    "many": MANY,
+    "nothing measured": waterfall(100, {"More": 1}, None),
+    "all zero": waterfall(0, {"More": 0}, 0),
+    "from zero": waterfall(0, {"More": 5}, 5),
+    "down to zero": waterfall(100, {"Less": -100}, 0),
+    "below zero": waterfall(100, {"Less": -150}, -50),
+    "no terms": waterfall(100, {}, 100),
+}
+
+
+def drawn(figure: Waterfall) -> Figure:
+    """The figure in the width of a column, laid out as it is printed."""
+    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[dict-item]
+        page = Figure(figsize=(style.COLUMN_INCHES, figure.height), layout="constrained")
+        FigureCanvasAgg(page)
+        draw(figure, page.subplots())
+        page.savefig(io.BytesIO(), format="png")
+    return page
+
+
+def bars(axes: Axes) -> list[tuple[int, float, float, str]]:
+    """Row, left end, right end and colour of every bar."""
+    return [
+        (
+            round(bar.get_y() + bar.get_height() / 2),
+            min(bar.get_x(), bar.get_x() + bar.get_width()),
+            max(bar.get_x(), bar.get_x() + bar.get_width()),
+            mpl.colors.to_hex(bar.get_edgecolor()),
+        )
+        for bar in axes.patches
+        if isinstance(bar, Rectangle)
+    ]
+
+
+def texts(page: Figure) -> Iterator[Text]:
+    for axes in page.axes:
+        for text in (*axes.get_yticklabels(), *axes.texts, axes.xaxis.label, axes.title):
+            if text.get_text():
+                yield text
+
+
+def written(page: Figure) -> list[str]:
+    return [text.get_text() for text in texts(page)]
+
+
+# ----------------------------------------------------------------------------------- where bars are
+
+
+def test_bars_start_where_the_steps_before_them_end() -> None:
+    (axes,) = drawn(LARGE).axes
+    assert bars(axes) == [
+        (0, 0, 100, style.THEORY),
+        (1, 100, 150, MORE),
+        (2, 120, 150, LESS),
+        (3, 0, 120, style.THEORY),
+        (4, 0, 125, MEASURED),
+        (5, 120, 125, UNEXPLAINED),
+    ]
+
+
+def test_the_axis_of_the_whole_begins_at_zero() -> None:
+    for figure in (LARGE, TINY, MANY):
+        axes = drawn(figure).axes[0]
+        low, high = axes.get_xlim()
+        assert -0.05 * high < low <= 0
+        assert high >= max(bar[2] for bar in bars(axes))
+
+
+def test_small_terms_are_enlarged_beside_the_whole() -> None:
+    assert TINY.enlarged
+    left, right = drawn(TINY).axes
+    assert [bar[0] for bar in bars(left)] == [0, 1, 2, 3, 4]
+    assert bars(right) == [
+        # The start is the zero of this panel, and no bar.
+        (1, 0, 9_437_184, MORE),
+        (2, 9_437_184, 18_874_368, MORE),
+        (3, 0, 18_874_368, style.THEORY),
+        (4, 0, 18_874_368, MEASURED),
+    ]
+    assert left.get_xlabel() == "From zero\n(GFLOP)"
+    assert right.get_xlabel() == "From start\n(MFLOP)"
+
+
+@pytest.mark.parametrize(
+    ("terms", "measured", "enlarged"),
+    [
+        ({"a": 12}, 112, False),
+        ({"a": 9}, 109, True),
+        ({"a": 0}, 100, False),
+        ({"a": 1}, 130, False),
+    ],
+)
+def test_what_is_enlarged(terms: dict[str, int], measured: int, enlarged: bool) -> None:
+    assert waterfall(100, terms, measured).enlarged == enlarged
+
+
+def test_a_tiny_residual_alone_is_enlarged_too() -> None:
+    figure = waterfall(1_000_000, {}, 1_000_001)
+    assert figure.enlarged
+    _, right = drawn(figure).axes
+    assert bars(right) == [(2, 0, 1, MEASURED), (3, 0, 1, UNEXPLAINED)]
+
+
+def test_axes_are_in_their_own_units() -> None:
+    figure = waterfall(100, {"a": 50}, 150, unit=10.0)
+    (axes,) = drawn(figure).axes
+    assert [bar[1:3] for bar in bars(axes)] == [(0, 10), (10, 15), (0, 15), (0, 15)]
+
+
+# ------------------------------------------------------------------------------------- the residual
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_residual_has_its_row_and_its_number(name: str) -> None:
+    figure = ALL[name]
+    page = drawn(figure)
+    if figure.residual is None:
+        assert "not measured" in written(page)
+        return
+    assert figure.residual.name in [text.replace("\n", " ") for text in written(page)]
+    assert figure.residual.text in written(page)
+
+
+def test_a_residual_of_zero_is_drawn_as_a_line_at_the_sum() -> None:
+    (axes,) = drawn(waterfall(100, {"More": 50}, 150)).axes
+    assert [bar[0] for bar in bars(axes)] == [0, 1, 2, 3]
+    lines = [line for line in axes.lines if line.get_linewidth() > 1]
+    assert [list(line.get_xdata()) for line in lines] == [[150, 150]]
+    assert lines[0].get_color() == style.INK
+
+
+def test_what_is_unexplained_stands_out() -> None:
+    (axes,) = drawn(LARGE).axes
+    (text,) = (t for t in axes.texts if t.get_text() == "+5")
+    assert text.get_color() == UNEXPLAINED
+    assert [bar.get_hatch() for bar in axes.patches] == [None] * 5 + ["////"]
+
+
+# ------------------------------------------------------------------------------------------ legible
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_text_overlaps_another_or_leaves_the_page(name: str) -> None:
+    page = drawn(ALL[name])
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(page)]
+    for (one, first), (other, second) in combinations(boxes, 2):
+        shared = Bbox.intersection(first, second)
+        assert shared is None or shared.width * shared.height < 1, f"{one!r} over {other!r}"
+    width, height = page.get_size_inches() * page.dpi
+    for text, box in boxes:
+        assert -1 <= box.x0 < box.x1 <= width + 1, text
+        assert -1 <= box.y0 < box.y1 <= height + 1, text
+
+
+@pytest.mark.parametrize("name", ["tiny", "large", "many"])
+def test_no_number_lies_on_a_bar(name: str) -> None:
+    page = drawn(ALL[name])
+    axes = page.axes[-1]
+    edge = axes.get_window_extent().x1
+    assert all(text.get_window_extent().x0 > edge for text in axes.texts)
+
+
+def test_the_numbers_are_flush_right_under_their_unit() -> None:
+    axes = drawn(TINY).axes[-1]
+    assert [text.get_text() for text in axes.texts] == [
+        "FLOP",
+        "5,435,817,984",
+        "+9,437,184",
+        "+9,437,184",
+        "5,454,692,352",
+        "5,454,692,352",
+        "+0",
+    ]
+    ends = [text.get_window_extent().x1 for text in axes.texts]
+    assert max(ends) - min(ends) < 2
+
+
+def test_long_names_are_broken_and_given_their_height() -> None:
+    short, long = (waterfall(100, {name: 50}, 150) for name in ("Term", "Term " * 8))
+    assert long.height > short.height
+    assert any("\n" in text for text in written(drawn(long)) if text.startswith("Term"))
+    assert waterfall(100, {}, 100, title="T").height > waterfall(100, {}, 100).height
+
+
+# ------------------------------------------------------------------------------------------- canvas
+
+
+def test_the_canvas_draws_it_beside_others_the_same_every_time() -> None:
+    drawing = Drawing((LARGE, TINY), wide=True, height=TINY.height)
+    first, second = render(drawing, "fig-a"), render(drawing, "fig-a")
+    assert first == second
+    assert first.pdf.startswith(b"%PDF")
+    assert b"<svg" in first.svg
+
+
+def test_axes_outside_a_grid_cannot_be_divided() -> None:
+    page = Figure()
+    with pytest.raises(ValueError, match="grid of subplots"):
+        draw(TINY, page.add_axes((0, 0, 1, 1)))
