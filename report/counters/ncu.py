@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ Flops = Mapping[tuple[Unit, str], int]
 def case_range(factors: Mapping[str, object], call: int) -> str:
     """The NVTX range of one profiled call of a case, with nothing in it that NVTX gives meaning."""
     words = (f"{name}={factors[name]}" for name in sorted(factors))
-    plain = (re.sub(r"[^\w.=+-]", "_", word) for word in (f"call={call}", *words))
+    plain = (re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in (f"call={call}", *words))
     return f"ridgepoint case {' '.join(plain)}"
 
 
@@ -148,6 +149,26 @@ def total_of(rows: Iterable[KernelRow], *metrics: str) -> int | float | None:
     return total
 
 
+#: Level of memory -> the record's name of its bytes.
+BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
+
+
+def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
+    """What a record keeps of the launches of one call, by quantity; what is unknown is absent."""
+    work = executed_flops(rows, plan)
+    sums = {BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()}
+    found = {
+        "ncu_cuda_core_flops": work.total("cuda_core"),
+        "ncu_tensor_core_flops": work.total("tensor_core"),
+        "ncu_fp32_additions": operations(rows, plan, "add"),
+        "ncu_fp32_multiplications": operations(rows, plan, "multiply"),
+        "ncu_fp32_multiply_adds": operations(rows, plan, "multiply_add"),
+        **{name: None if count is None else round(count) for name, count in sums.items()},
+        "ncu_kernel_launches": len(rows),
+    }
+    return {name: count for name, count in found.items() if count is not None}
+
+
 # -------------------------------------------------------------------------------------- calibration
 
 
@@ -230,7 +251,7 @@ def read_attachment(
     """The rows that a record keeps, and the plan that their own columns tell."""
     try:
         rows = read_table(gzip.decompress(content).decode())
-    except (OSError, EOFError, UnicodeDecodeError):
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error):
         return CountersUnavailable(
             "truncated", "The kept table of ncu cannot be unpacked; restore the file with git."
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -46,12 +45,11 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def builder(study: str) -> CaseBuild:
-    """The function ``build`` of a study's module; raises ``MeasurementError`` if it has none."""
-    registry.load(study)
-    build: CaseBuild | None = getattr(import_module(registry.STUDIES[study]), "build", None)
-    if build is None:
-        raise MeasurementError(f"The study {study} cannot be profiled: its module has no build().")
-    return build
+    """What makes the workloads of a study; raises ``MeasurementError`` if it is not counted."""
+    counting = registry.load(study).counting
+    if counting is None:
+        raise MeasurementError(f"The study {study} does not say how its cases are counted.")
+    return counting.workload
 
 
 @contextmanager

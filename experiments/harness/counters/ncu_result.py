@@ -10,14 +10,13 @@ from experiments.harness.counters.ncu_child import CALLS, Note
 from experiments.harness.study import Factors
 from experiments.harness.text import last_line
 from report.counters.ncu import (
+    BYTES,
     calibrations,
     case_range,
     distrust,
-    executed_flops,
-    operations,
     packed,
     products,
-    total_of,
+    quantities,
 )
 from report.counters.ncu_metrics import MetricPlan
 from report.counters.ncu_output import (
@@ -41,7 +40,6 @@ _CORE_QUANTITIES: Final = (
 )
 _CORE_PRECISIONS: Final = ("fp64", "fp16")
 _TENSOR_QUANTITIES: Final = ("ncu_tensor_core_flops",)
-_BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class CounterOutcome:
 
 def without(cases: Sequence[Factors], why: CountersUnavailable) -> CounterOutcome:
     """No counts at all, for one reason."""
-    quantities = (*_CORE_QUANTITIES, *_TENSOR_QUANTITIES, *_BYTES.values(), "ncu_kernel_launches")
+    names = (*_CORE_QUANTITIES, *_TENSOR_QUANTITIES, *BYTES.values(), "ncu_kernel_launches")
     nothing = CaseCounts((), why.reason)
-    return CounterOutcome((nothing,) * len(cases), {}, dict.fromkeys(quantities, why.reason))
+    return CounterOutcome((nothing,) * len(cases), {}, dict.fromkeys(names, why.reason))
 
 
 def evaluate(
@@ -127,7 +125,7 @@ def _missing(
         missing.update(dict.fromkeys(_TENSOR_QUANTITIES, why))
     elif tensor := distrusted.get("tensor_core"):
         missing.update(dict.fromkeys(_TENSOR_QUANTITIES, tensor.reason))
-    for level, quantity in _BYTES.items():
+    for level, quantity in BYTES.items():
         if level in plan.missing:
             missing[quantity] = plan.missing[level]
     return missing
@@ -150,29 +148,17 @@ def _case(
     calls = [[row for row in rows if row.range == name] for name in names]
     if not all(calls):
         return CaseCounts((), "No kernel ran on the GPU during this case.")
-    samples = [_quantities(call, plan) for call in calls]
-    wanted = [name for name in samples[0] if name not in missing]
-    series = (_series(name, [sample[name] for sample in samples]) for name in wanted)
-    return CaseCounts(tuple(found for found in series if found is not None), None)
-
-
-def _quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int | float | None]:
-    work = executed_flops(rows, plan)
-    bytes_ = {_BYTES[level]: total_of(rows, *names) for level, names in plan.bytes.items()}
-    return {
-        "ncu_cuda_core_flops": work.total("cuda_core"),
-        "ncu_tensor_core_flops": work.total("tensor_core"),
-        "ncu_fp32_additions": operations(rows, plan, "add"),
-        "ncu_fp32_multiplications": operations(rows, plan, "multiply"),
-        "ncu_fp32_multiply_adds": operations(rows, plan, "multiply_add"),
-        **bytes_,
-        "ncu_kernel_launches": len(rows),
-    }
-
-
-def _series(quantity: str, samples: Sequence[int | float | None]) -> Series | None:
-    """The samples, or None if ncu gave no value in one of the calls."""
-    whole = tuple(round(sample) for sample in samples if sample is not None)
-    if len(whole) < len(samples):
-        return None
-    return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=whole)
+    samples = [quantities(call, plan) for call in calls]
+    common = [name for name in samples[0] if all(name in sample for sample in samples)]
+    return CaseCounts(
+        tuple(
+            Series(
+                quantity=name,
+                unit=QUANTITIES[name].unit,
+                samples=tuple(sample[name] for sample in samples),
+            )
+            for name in common
+            if name not in missing
+        ),
+        None,
+    )
