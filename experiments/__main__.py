@@ -50,6 +50,12 @@ def parser() -> argparse.ArgumentParser:
         help="measure these levels of a factor only; may be repeated",
     )
     go.add_argument("--budget", type=_seconds, metavar="SECONDS", help="time for each case")
+    go.add_argument(
+        "--counters",
+        choices=("none", "auto", "all"),
+        help="count executed work: none, what fits into minutes, or all that can be; "
+        "default: auto, with --quick none",
+    )
     go.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="default: data")
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
@@ -117,6 +123,7 @@ def _run(options: argparse.Namespace) -> int:
         settings=tuple(options.settings),
         budget=options.budget,
         resume=options.resume,
+        counters=options.counters,
     )
     record, path = run(request, watch(Console(stderr=True), options.debug))
     console = Console(width=None if sys.stdout.isatty() else 120)

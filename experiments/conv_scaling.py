@@ -1,25 +1,38 @@
 """How one convolution scales with the batch size.
 
 The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64, 3, 1)`` on
-``(batch, 32, 26, 26)`` in float32, contiguous (NCHW), with random weights and inputs from a fixed
-seed.  Factors:
+``(batch, 32, 26, 26)`` in float32, with random weights and inputs from a fixed seed.  Factors:
 
 - ``batch``: images a call.
 - ``pass``: ``forward`` is one call under ``torch.no_grad()`` (not ``inference_mode``);
   ``forward_backward`` is one call with gradients on and ``output.backward(gradient)`` with a fixed
   random gradient, the input requiring its gradient too, as it does inside the network; gradients
   are dropped before each call, so that none is accumulated.
+- ``layout``: how the input, the weights and so the output lie in memory, ``contiguous`` (NCHW) or
+  ``channels_last`` (NHWC), the latter forward only, from batch 16 to 256.
 - ``subject``: ``layer`` for the cases above; ``network`` is one case, the whole network in
-  evaluation mode at batch 1 forward, which gives the geometry of all its layers.
+  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``variant`` is the
+  layer with one thing changed, or another layer, of which only memory and executed work are
+  measured, not time.
+- ``variant``: what is changed (see ``_variant``).
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from experiments.harness.measure import measure
-from experiments.harness.study import SEED, Factor, Factors, Levels, Session, Study
+from experiments.harness.measure import measure, measure_memory
+from experiments.harness.study import (
+    SEED,
+    Counting,
+    Device,
+    Factor,
+    Factors,
+    Levels,
+    Session,
+    Study,
+)
 from experiments.harness.workload import Workload
 from report.layers import Layer
 from report.records import Series
@@ -28,16 +41,45 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+CHANNELS_LAST_BATCHES: Final = range(16, 257)
+VARIANT_BATCHES: Final = (1, 2, 8)
+VARIANTS: Final = ("no bias", "padding 1", "33 channels", "depthwise", "linear 784-10")
+
+#: Multiply-adds of the layer for one image; they only tell how long counting takes.
+_IMAGE: Final = 10_616_832
+#: Under lackey an image takes about half a second: what is counted without being asked for all.
+_COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
+_TWICE_UP_TO: Final = 16
+_ONCE_UP_TO: Final = {"contiguous": 256, "channels_last": 64}
+
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Every pass at every batch for the layer, then the network once."""
-    layer: list[Factors] = [
-        {"subject": "layer", "batch": batch, "pass": direction}
-        for direction, batch in product(levels["pass"], levels["batch"])
-        if "layer" in levels["subject"]
+    """The layer in every pass, layout and batch that goes together, the network, the variants."""
+    found: list[Factors] = []
+    if "layer" in levels["subject"]:
+        found += _layer_cases(levels)
+    if "network" in levels["subject"]:
+        found.append({"subject": "network", "batch": 1, "pass": "forward"})
+    if "variant" in levels["subject"]:
+        found += _variant_cases(levels)
+    return tuple(found)
+
+
+def _layer_cases(levels: Levels) -> list[Factors]:
+    return [
+        {"subject": "layer", "batch": batch, "pass": direction, "layout": layout}
+        for layout, direction, batch in product(levels["layout"], levels["pass"], levels["batch"])
+        if layout == "contiguous" or (direction == "forward" and batch in CHANNELS_LAST_BATCHES)
     ]
-    network: Factors = {"subject": "network", "batch": 1, "pass": "forward"}
-    return (*layer, network) if "network" in levels["subject"] else tuple(layer)
+
+
+def _variant_cases(levels: Levels) -> list[Factors]:
+    return [
+        {"subject": "variant", "variant": name, "batch": batch, "pass": "forward", "layout": layout}
+        for name, batch in product(levels["variant"], levels["batch"])
+        for layout in ("contiguous",)
+        if batch in VARIANT_BATCHES and "forward" in levels["pass"]
+    ]
 
 
 def layers(factors: Factors) -> tuple[Layer, ...]:
@@ -52,11 +94,13 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Times and memory of one case; raises what torch raises."""
+    """Times and memory of one case, memory alone of a variant; raises what torch raises."""
+    if factors["subject"] == "variant":
+        return measure_memory(lambda: build(factors, session.device), session)
     return measure(lambda: build(factors, session.device), session)
 
 
-def build(factors: Factors, device: str) -> Workload:
+def build(factors: Factors, device: Device) -> Workload:
     """Module and input on ``device``, the same values every time."""
     import torch
 
@@ -64,8 +108,20 @@ def build(factors: Factors, device: str) -> Workload:
     with torch.device(device):
         module, shape = _subject(factors)
         if factors["pass"] == "forward":
-            return _forward(module, torch.randn(shape))
+            return _forward(*_laid_out(module, torch.randn(shape), factors))
         return _forward_backward(module, torch.randn(shape, requires_grad=True))
+
+
+def _laid_out(
+    module: nn.Module, source: torch.Tensor, factors: Factors
+) -> tuple[nn.Module, torch.Tensor]:
+    """The same values in the layout of the case; the network's cases name none."""
+    import torch
+
+    if factors.get("layout") != "channels_last":
+        return module, source
+    layout = torch.channels_last
+    return module.to(memory_format=layout), source.contiguous(memory_format=layout)  # type: ignore[call-overload]
 
 
 def _subject(factors: Factors) -> tuple[nn.Module, tuple[int, ...]]:
@@ -73,9 +129,32 @@ def _subject(factors: Factors) -> tuple[nn.Module, tuple[int, ...]]:
     from experiments.networks import mnist
 
     batch = int(factors["batch"])
+    if factors["subject"] == "variant":
+        module, shape = _variant(str(factors["variant"]))
+        return module, (batch, *shape)
     if factors["subject"] == "network":
         return mnist.mnist_cnn().eval(), (batch, *mnist.INPUT_SHAPE)
     return mnist.second_convolution(), (batch, *mnist.SECOND_CONVOLUTION_INPUT_SHAPE)
+
+
+def _variant(name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    """The module that a variant names, and the shape of one input."""
+    from torch import nn
+
+    from experiments.networks.mnist import SECOND_CONVOLUTION_INPUT_SHAPE as SHAPE
+
+    match name:
+        case "no bias":
+            return nn.Conv2d(32, 64, 3, 1, bias=False), SHAPE
+        case "padding 1":
+            return nn.Conv2d(32, 64, 3, 1, padding=1), SHAPE
+        case "33 channels":
+            return nn.Conv2d(32, 33, 3, 1), SHAPE
+        case "depthwise":
+            return nn.Conv2d(32, 32, 3, 1, padding=1, groups=32), (32, 28, 28)
+        case "linear 784-10":
+            return nn.Linear(784, 10), (784,)
+    raise ValueError(f"there is no variant {name!r}")
 
 
 def _forward(module: nn.Module, source: torch.Tensor) -> Workload:
@@ -109,15 +188,37 @@ def _forward_backward(module: nn.Module, source: torch.Tensor) -> Workload:
 
 def effort(factors: Factors) -> float:
     """Small batches last about equally long, large ones in proportion to their size."""
+    if factors["subject"] == "variant":
+        return 2.0
     direction = 3.0 if factors["pass"] == "forward_backward" else 1.0
     return direction * max(64.0, float(factors["batch"]))
+
+
+def multiply_adds(factors: Factors) -> int:
+    """Those expected of one call, about; a variant counts as the layer, which is more."""
+    passes = 3 if factors["pass"] == "forward_backward" else 1
+    return _IMAGE * passes * int(factors["batch"])
+
+
+def calls(factors: Factors, thorough: bool) -> int:
+    """How often a case is called while its multiply-adds are counted: small ones twice.
+
+    Without ``thorough`` the largest are left out, so that a full plan stays within minutes.
+    """
+    batch = int(factors["batch"])
+    backward = factors["pass"] == "forward_backward"
+    if factors["subject"] == "network" or batch not in _COUNTED or (backward and batch > 8):
+        return 0
+    if thorough or batch <= _TWICE_UP_TO:
+        return 2
+    return 1 if batch <= _ONCE_UP_TO[str(factors["layout"])] else 0
 
 
 STUDY = Study(
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
     factors=(
-        Factor("subject", levels=("layer", "network"), quick=("layer", "network")),
+        Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
         Factor(
             "batch",
             levels=tuple(2**n for n in range(11)),
@@ -127,6 +228,12 @@ STUDY = Study(
         Factor(
             "pass", levels=("forward", "forward_backward"), quick=("forward", "forward_backward")
         ),
+        Factor(
+            "layout",
+            levels=("contiguous", "channels_last"),
+            quick=("contiguous", "channels_last"),
+        ),
+        Factor("variant", levels=VARIANTS, quick=VARIANTS),
     ),
     measures=(
         "first_call_time",
@@ -136,9 +243,22 @@ STUDY = Study(
         "memory_events",
         "allocated",
         "resident",
+        "lackey_multiply_adds",
+        "perf_flops",
     ),
     cases=cases,
     layers=layers,
     measure=measure_case,
     effort=effort,
+    counting=Counting(
+        workload=build,
+        multiply_adds=multiply_adds,
+        calls=calls,
+        warm_up={
+            "subject": "layer",
+            "batch": 1,
+            "pass": "forward_backward",
+            "layout": "contiguous",
+        },
+    ),
 )

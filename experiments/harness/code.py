@@ -10,7 +10,7 @@ from pathlib import Path
 from report.records import Code
 
 ROOT = Path(__file__).parents[2]
-_SHARED = ("errors", "layers", "quantities", "records", "store")
+_SHARED = ("errors", "layers", "quantities", "records", "store", "strict")
 
 
 def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
@@ -28,7 +28,7 @@ def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
 def measuring_sources(root: Path) -> tuple[Path, ...]:
     """Everything under ``experiments/`` and the modules of ``report/`` that it imports, sorted."""
-    own = (root / "experiments").rglob("*.py")
+    own = (*(root / "experiments").rglob("*.py"), *(root / "report" / "counters").rglob("*.py"))
     shared = (root / "report" / f"{name}.py" for name in _SHARED)
     return tuple(sorted((*own, *shared), key=lambda path: path.relative_to(root).as_posix()))
 

@@ -1,9 +1,10 @@
 """What a run has done so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
-ceilings before it, every start of a case, and every outcome; each line is on disk before the run
-goes on.  So a run that is interrupted, killed or cut off from power loses at most the case that
-ran.  The file is hidden, ignored by git, and removed once the record is written.
+ceilings before it, every start of a case, every outcome, and what was counted of a case afterwards;
+each line is on disk before the run goes on.  So a run that is interrupted, killed or cut off from
+power loses at most the case that ran.  The file is hidden, ignored by git, and removed once the
+record is written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, Literal, Self, TypeAlias
 
 import msgspec
 
-from experiments.harness.study import Factors
+from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
 from report.records import Case, Ceiling, Code, Environment, Protocol
 
@@ -43,6 +44,7 @@ class Header(_Line, frozen=True, kw_only=True, tag="run"):
     protocol: Protocol
     environment: Environment
     cases: tuple[Factors, ...]
+    counters: CounterChoice = "none"
 
 
 class CeilingsBefore(_Line, frozen=True, kw_only=True, tag="ceilings_before"):
@@ -71,7 +73,16 @@ class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
     outcome: Case
 
 
-Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Finish
+class Count(_Line, frozen=True, kw_only=True, tag="count"):
+    """A case has been counted by ``tool``: what that printed, or the reason why nothing."""
+
+    tool: str
+    case: int
+    logs: dict[str, str]
+    reason: str | None
+
+
+Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Finish | Count
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -89,6 +100,7 @@ class Story:
     ceilings: CeilingsBefore | None = None
     starts: Counter[int] = field(default_factory=Counter)
     finished: dict[int, Case] = field(default_factory=dict)
+    counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
     def deadly_cases(self, limit: int = 2) -> tuple[int, ...]:
         """Cases that have no outcome although they were started ``limit`` times or more."""
@@ -150,6 +162,8 @@ def _tell(story: Story, line: Line) -> None:
             story.starts[case] -= 1
         case Finish(case=case, outcome=outcome):
             story.finished[case] = outcome
+        case Count(tool=tool, case=case):
+            story.counts[tool, case] = line
         case Header():
             raise MeasurementError("A journal holds two runs; delete it and run without --resume.")
 

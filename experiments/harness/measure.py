@@ -16,8 +16,12 @@ def measure(build: Build, session: Session) -> tuple[Series, ...]:
     times = timing.first_and_repeated(workload, session.protocol, session.device)
     del workload  # its tensors must not stand beside those that the memory is measured with
     gc.collect()
-    sizes = memory.measure_cpu(build) if session.device == "cpu" else memory.measure_cuda(build)
-    return (*times, *sizes)
+    return (*times, *measure_memory(build, session))
+
+
+def measure_memory(build: Build, session: Session) -> tuple[Series, ...]:
+    """Bytes alone, with their raw samples."""
+    return memory.measure_cpu(build) if session.device == "cpu" else memory.measure_cuda(build)
 
 
 def release(device: str) -> None:

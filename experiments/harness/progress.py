@@ -52,6 +52,11 @@ class _Watch:
     def ended(self) -> None:
         """Nothing to close."""
 
+    def counting(self, text: str | None, done: float, left: str) -> None:
+        """A line for each case, with the time left."""
+        if text is not None:
+            self.note(f"[{done:.0%}, {left} left] {text}")
+
 
 class Lines(_Watch):
     """One line a case."""
@@ -108,6 +113,13 @@ class Bar(_Watch):
     def ended(self) -> None:
         """Close the bar."""
         self._bar.stop()
+
+    def counting(self, text: str | None, done: float, left: str) -> None:
+        """One line that is written over, with the time left."""
+        shown = f"counting  {done:4.0%}  {left} left  {text or ''}".rstrip()
+        width = self.console.width - 1
+        end = "\n" if done == 1 else "\r"
+        self.console.print(shown[:width].ljust(width), end=end, highlight=False, markup=False)
 
 
 def watch(console: Console, debug: bool = False) -> Lines | Bar:

@@ -11,7 +11,7 @@ from typing import TypedDict
 import msgspec
 
 from experiments import registry
-from experiments.harness import ceilings, code, environment, runtime, timing
+from experiments.harness import ceilings, code, counting, environment, runtime, timing
 from experiments.harness.journal import (
     CeilingsBefore,
     Header,
@@ -22,7 +22,7 @@ from experiments.harness.journal import (
     read_story,
 )
 from experiments.harness.selection import Selection, select
-from experiments.harness.study import CeilingSize, Device, Session, Study
+from experiments.harness.study import CeilingSize, CounterChoice, Device, Session, Study
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
 from report.records import SCHEMA_VERSION, Ceiling, Record, encode, parse
@@ -31,7 +31,10 @@ from report.store import write_record
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for; ``threads`` and ``budget`` (s) may be left to us."""
+    """What the command line asks for; what is None is left to us.
+
+    ``budget`` is in s; executed work is counted (``auto``) in a full plan and else not.
+    """
 
     study: str
     data: Path
@@ -41,6 +44,12 @@ class Request:
     settings: tuple[str, ...] = ()
     budget: float | None = None
     resume: bool = False
+    counters: CounterChoice | None = None
+
+    @property
+    def counter_choice(self) -> CounterChoice:
+        """What to count."""
+        return self.counters or ("none" if self.quick else "auto")
 
 
 class _Ceilings(TypedDict):
@@ -76,6 +85,7 @@ def command_of(request: Request, threads: int) -> tuple[str, ...]:
     for setting in request.settings:
         words += ["--set", setting]
     words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
+    words += [] if request.counters is None else ["--counters", request.counters]
     return tuple(words)
 
 
@@ -92,10 +102,10 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     story, journal = _opened(request, header, observer)
     with journal:
         try:
-            record = _measured(study, selection, story, journal, observer)
+            record, files = _measured(study, selection, story, journal, observer)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, story, journal) from interrupt
-        path = write_record(record, request.data)
+        path = write_record(record, request.data, files)
         journal.remove()
     return record, path
 
@@ -114,6 +124,7 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
         protocol=msgspec.structs.replace(selection.plan.protocol, timer=timer),
         environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
         cases=selection.cases,
+        counters=request.counter_choice,
     )
 
 
@@ -179,12 +190,15 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
             found.append(f"the environment ({name})")
     if then.environment.precision != now.environment.precision:
         found.append("the precision")
+    if then.counters != now.counters:
+        found.append(f"what is counted ({then.counters}, now {now.counters})")
     return tuple(found)
 
 
 def _measured(
     study: Study, selection: Selection, story: Story, journal: Journal, observer: Observer
-) -> Record:
+) -> tuple[Record, dict[str, bytes]]:
+    """The record, and the files to keep beside it."""
     header = story.header
     size = selection.plan.ceilings
     device, threads = header.environment.device, header.environment.threads
@@ -194,6 +208,7 @@ def _measured(
     cases = sweep(study, Session(device, header.protocol), story, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
     reasons = {"ceilings.before": story.ceilings.reason, "ceilings.after": after["reason"]}
+    counted = counting.count(study, story, journal, observer)
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
     record = Record(
         schema=SCHEMA_VERSION,
@@ -203,12 +218,13 @@ def _measured(
         command=header.command,
         code=header.code,
         protocol=header.protocol,
-        environment=environment.closed(header.environment, missing),
+        environment=environment.closed(header.environment, {**missing, **counted.missing}),
         ceilings=(*story.ceilings.ceilings, *after["ceilings"]),
-        cases=cases,
-        attachments=(),
+        cases=counted.added(cases),
+        attachments=counted.attachments,
     )
-    return parse(encode(record), "the new record")  # never write what cannot be read
+    # Never write what cannot be read.
+    return parse(encode(record), "the new record"), counted.files
 
 
 def _ceilings(

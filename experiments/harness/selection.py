@@ -31,6 +31,11 @@ def select(
     if chosen or budget is not None:
         plan = _custom(plan, budget)
     cases = study.cases({**default_levels(study, quick=quick), **chosen})
+    if not cases:
+        raise UsageError(
+            f"--set leaves no case of {study.name}: these levels do not go together; python -m "
+            "experiments list shows what there is."
+        )
     return Selection(plan, cases)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from experiments.harness.workload import Workload
 from report.errors import MeasurementError
 from report.layers import Layer
 from report.records import Factor as Level
@@ -13,6 +14,7 @@ from report.records import Protocol, Series
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
+CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 Factors: TypeAlias = dict[str, Level]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
@@ -100,6 +102,23 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Counting:
+    """How the executed work of a study's cases is counted; imports torch only when called.
+
+    ``workload`` makes a case on a device.  ``multiply_adds`` are those expected of one call, for
+    the time left.  ``calls`` says how often a case is called under a program that makes it a
+    thousand times slower: 0 leaves it out, 2 takes apart what the first call does besides; the
+    second argument asks for all that can be counted, however long it lasts.  ``warm_up`` is a small
+    case that uses what most cases use.
+    """
+
+    workload: Callable[[Factors, Device], Workload]
+    multiply_adds: Callable[[Factors], int]
+    calls: Callable[[Factors, bool], int]
+    warm_up: Factors
+
+
+@dataclass(frozen=True)
 class Study:
     """A question with the cases that answer it.
 
@@ -107,6 +126,7 @@ class Study:
     ``layers`` gives the geometry of the layers of a case without running it on the device.
     ``measure`` runs a case and returns its series; what it raises becomes the case's outcome.
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
+    ``counting`` is None where the executed work is not counted.
     """
 
     name: str
@@ -117,5 +137,6 @@ class Study:
     layers: Callable[[Factors], tuple[Layer, ...]]
     measure: Callable[[Factors, Session], tuple[Series, ...]]
     effort: Callable[[Factors], float]
+    counting: Counting | None = None
     full: Plan = FULL
     quick: Plan = QUICK

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-
-from rich.box import SIMPLE
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from report.records import Case, Factor
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def factors_text(factors: dict[str, Factor]) -> str:
@@ -32,6 +33,11 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def period_text(seconds: float) -> str:
+    """A time that is only estimated: ``45 s``, ``3 min``."""
+    return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
 def bytes_text(count: float) -> str:
     """Bytes with a decimal prefix."""
     for factor, unit in ((1, "B"), (1e3, "kB"), (1e6, "MB")):
@@ -42,14 +48,18 @@ def bytes_text(count: float) -> str:
 
 def table(cases: Sequence[Case]) -> Table:
     """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
     made = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in cases[0].factors:
-        made.add_column(name, no_wrap=True)
+    names = tuple(dict.fromkeys(name for case in cases for name in case.factors))
+    for name in names:
+        made.add_column(name, no_wrap=len(names) < 4, overflow="fold")
     for name in ("median time", "samples", "peak memory"):
         made.add_column(name, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold", min_width=8)
     for case in cases:
-        made.add_row(*map(str, case.factors.values()), *_cells(case))
+        made.add_row(*(str(case.factors.get(name, "–")) for name in names), *_cells(case))
     return made
 
 

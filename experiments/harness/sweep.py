@@ -35,6 +35,9 @@ class Observer(Interface):
     def ended(self) -> None:
         """The series is over, complete or not."""
 
+    def counting(self, text: str | None, done: float, left: str) -> None:
+        """Executed work is counted; see ``experiments.harness.counting``."""
+
 
 def sweep(
     study: Study, session: Session, story: Story, journal: Journal, observer: Observer

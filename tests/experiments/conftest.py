@@ -29,6 +29,7 @@ class Notes:
         self.ended_cases: list[int] = []
         self.errors: list[Exception] = []
         self.closed = 0
+        self.counted: list[tuple[str, float, str]] = []
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -47,6 +48,10 @@ class Notes:
 
     def ended(self) -> None:
         self.closed += 1
+
+    def counting(self, text: str | None, done: float, left: str) -> None:
+        if text is not None:
+            self.counted.append((text, done, left))
 
 
 @pytest.fixture

@@ -21,7 +21,10 @@ from report.store import read_study
     ("words", "said"),
     [
         (["run", "conv"], "There is no study 'conv'; possible are conv_scaling."),
-        (["run", "conv_scaling", "--set", "size=1"], "possible are subject, batch, pass."),
+        (
+            ["run", "conv_scaling", "--set", "size=1"],
+            "possible are subject, batch, pass, layout, variant.",
+        ),
         (["run", "conv_scaling", "--set", "pass=up"], "possible are forward, forward_backward."),
         (["run", "conv_scaling", "--set", "batch=x"], "possible are whole numbers from 1 on."),
         (["run", "conv_scaling", "--threads", "0"], "possible are 1 to "),

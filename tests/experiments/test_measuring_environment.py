@@ -136,7 +136,7 @@ def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("1")
     (tmp_path / "report").mkdir()
-    for name in ("errors", "layers", "quantities", "records", "store", "work"):
+    for name in ("errors", "layers", "quantities", "records", "store", "strict", "work"):
         (tmp_path / "report" / f"{name}.py").write_text("1")
 
     def digest() -> str:
@@ -158,7 +158,7 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
     (tmp_path / "report").mkdir()
-    for name in ("errors", "layers", "quantities", "records", "store"):
+    for name in ("errors", "layers", "quantities", "records", "store", "strict"):
         (tmp_path / "report" / f"{name}.py").write_text("1")
     none, missing = code.identify(tmp_path)
     assert (none.commit, none.tree_clean) == (None, None)

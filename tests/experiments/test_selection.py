@@ -25,23 +25,30 @@ def test_the_full_plan() -> None:
     assert selection.plan.protocol.minimum_samples >= 30
     assert {case["batch"] for case in layer} == {2**n for n in range(11)}
     assert {case["pass"] for case in layer} == {"forward", "forward_backward"}
-    assert len(layer) == 22
+    assert len([case for case in layer if case["layout"] == "contiguous"]) == 22
+    channels_last = [case for case in layer if case["layout"] == "channels_last"]
+    assert [case["batch"] for case in channels_last] == [16, 32, 64, 128, 256]
+    assert {case["pass"] for case in channels_last} == {"forward"}
     assert network == [{"subject": "network", "batch": 1, "pass": "forward"}]
+    variants = [case for case in selection.cases if case["subject"] == "variant"]
+    assert {case["batch"] for case in variants} == {1, 2, 8}
+    assert len(variants) == 15
+    assert len(selection.cases) == len(layer) + len(network) + len(variants)
 
 
 def test_the_quick_plan() -> None:
     selection = select(STUDY, quick=True)
     assert selection.plan.protocol.plan == "quick"
     assert selection.plan.protocol.minimum_samples >= 10
-    assert len(selection.cases) == 9
+    assert len(selection.cases) == 11
+    assert "variant" not in {case["subject"] for case in selection.cases}
 
 
 @given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))
 def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
     words = ",".join(map(str, sorted(batches, reverse=True)))
-    selection = select(
-        STUDY, quick=False, settings=[f"batch={words}", "pass=forward", "subject=layer"]
-    )
+    settings = [f"batch={words}", "pass=forward", "subject=layer", "layout=contiguous"]
+    selection = select(STUDY, quick=False, settings=settings)
     assert selection.plan.protocol.plan == "custom"
     assert [case["batch"] for case in selection.cases] == sorted(batches)
     assert {case["pass"] for case in selection.cases} == {"forward"}
@@ -56,7 +63,7 @@ def test_a_budget_of_its_own_makes_the_plan_custom() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["size=3"], r"no factor 'size'; possible are subject, batch, pass\."),
+        (["size=3"], r"no factor 'size'; possible are subject, batch, pass, layout, variant\."),
         (["pass=sideways"], r"'sideways' is not possible; possible are forward, forward_backward"),
         (["batch=0"], r"'0' is not possible; possible are whole numbers from 1 on"),
         (["batch=1,,2"], r"'' is not possible"),
@@ -64,6 +71,7 @@ def test_a_budget_of_its_own_makes_the_plan_custom() -> None:
         (["batch"], r"expected batch=LEVEL"),
         (["batch="], r"expected batch=LEVEL"),
         (["batch=1", "batch=2"], r"stands twice"),
+        (["layout=channels_last", "batch=1", "subject=layer"], r"leaves no case of conv_scaling"),
     ],
 )
 def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None:
@@ -91,5 +99,5 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "conv_scaling: How do" in done.stdout
-    assert "full plan: 23 cases, 30 to 200 samples" in done.stdout
+    assert "full plan: 43 cases, 30 to 200 samples" in done.stdout
     assert "factor pass: forward, forward_backward" in done.stdout

@@ -1,0 +1,40 @@
+"""The program that runs under ``perf stat``: one case, with the counters on for one warm call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from experiments import registry
+from experiments.harness import runtime
+from experiments.harness.counters.plan import Plan
+
+
+def main(plan: Plan, control: int, answers: int) -> None:
+    """Call the only job of ``plan`` once, warm, between perf's ``enable`` and ``disable``."""
+    runtime.start_torch("cpu", threads=1)
+    counting = registry.load(plan.study).counting
+    assert counting is not None
+    (job,) = plan.jobs
+    workload = counting.workload(job.factors, "cpu")
+    workload.reset()
+    workload.call()
+    workload.reset()
+    _tell("enable", control, answers)
+    result = workload.call()
+    _tell("disable", control, answers)
+    del result
+
+
+def _tell(word: str, control: int, answers: int) -> None:
+    """Give perf a command and wait until it has obeyed."""
+    os.write(control, f"{word}\n".encode())
+    os.read(answers, 16)
+
+
+if __name__ == "__main__":
+    file, *descriptors = sys.argv[1:]
+    main(msgspec.json.decode(Path(file).read_bytes(), type=Plan), *map(int, descriptors))
