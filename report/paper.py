@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from report.devices import Devices
 from report.escape import markdown
+from report.reconciliation import Reconciliation
 from report.reported import Reported
 from report.store import Stored
 from report.tables import Table
@@ -103,6 +104,7 @@ class Findings:
     tables: Mapping[str, Table]
     figures: Mapping[str, Figure]
     claims: Mapping[str, Claim] = field(default_factory=dict)
+    reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
@@ -117,4 +119,5 @@ class Findings:
                 for key, f in self.figures.items()
             },
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
+            "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
         }

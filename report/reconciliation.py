@@ -227,7 +227,7 @@ def _share(amount: int, measured: int) -> float | Missing:
 
 
 def series_table(
-    reconciliations: Mapping[int, Reconciliation],
+    reconciliations: Mapping[int, Reconciliation] | Mapping[str, Reconciliation],
     id: str,
     caption: str,
     factor: Column | None = None,
@@ -286,7 +286,9 @@ def _term_notes(rows: Sequence[Reconciliation]) -> list[str]:
     return notes
 
 
-def _residual_notes(reconciliations: Mapping[int, Reconciliation]) -> list[str]:
+def _residual_notes(
+    reconciliations: Mapping[int, Reconciliation] | Mapping[str, Reconciliation],
+) -> list[str]:
     left = {
         level: share
         for level, r in reconciliations.items()

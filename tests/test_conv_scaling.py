@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -12,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from figures.scaling import Scaling
 from report.devices import read_devices
 from report.errors import StudyError
 from report.format import NO_BREAK
 from report.manuscript import write_manuscript
 from report.missing import Missing
-from report.paper import Findings, Inputs
+from report.paper import Figure, Findings, Inputs
 from report.records import Case, Record
 from report.reported import Unreported, read_reported
 from report.statistics import Estimate
@@ -77,6 +79,11 @@ def verdict(result: Findings, id_: str) -> str:
     return result.claims[id_].verdict
 
 
+def scalings(figure: Figure) -> list[Scaling]:
+    """The panels of a figure that draw something over the batch size."""
+    return [panel for panel in figure.drawing.panels if isinstance(panel, Scaling)]
+
+
 def assert_whole(result: Findings) -> str:
     """Every output can be written, and none of them prints a number that is none."""
     texts = [
@@ -89,7 +96,7 @@ def assert_whole(result: Findings) -> str:
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
     assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
     for figure in result.figures.values():
-        for panel in figure.drawing.panels:
+        for panel in scalings(figure):
             for points in panel.points:
                 assert len(points.x) == len(points.y) > 0
                 assert all(math.isfinite(y) and y != 0 for y in points.y)
@@ -173,7 +180,13 @@ def test_every_interval_holds_its_value() -> None:
 def test_a_full_record_gives_a_whole_paper() -> None:
     text = assert_whole(FULL)
     assert "[not measured](#v-" not in text
-    assert set(FULL.figures) == {"fig-work", "fig-memory", "fig-time", "fig-rate"}
+    assert set(FULL.figures) == {
+        "fig-work",
+        "fig-memory",
+        "fig-time",
+        "fig-rate",
+        "fig-explained-work",
+    }
 
 
 def test_every_value_says_where_it_comes_from() -> None:
@@ -198,7 +211,7 @@ def test_without_records_the_paper_is_whole() -> None:
     assert isinstance(number(result, "network_parameters"), Missing)
     assert value(result, "excess_per_output") == 2
     assert verdict(result, "own-measurement") == "not measured"
-    assert set(result.figures) == {"fig-work", "fig-memory"}
+    assert set(result.figures) == {"fig-work", "fig-memory", "fig-explained-work"}
     assert not [id_ for id_ in result.tables if id_.startswith("tbl-time-")]
     own = [row[2] for row in result.tables["tbl-memory"].rows]
     assert all(isinstance(cell, Missing) for cell in own)
@@ -226,6 +239,32 @@ def test_out_of_memory_is_a_note_and_no_point() -> None:
         for panel in result.figures[id_].drawing.panels:
             assert all(max(points.x) == 16 for points in panel.points)
     assert value(result, "largest") == 16
+
+
+def test_the_source_is_explained_to_the_last_unit() -> None:
+    """One addition and one multiplication an output element; the parameters; whole segments."""
+    told = found(factory.record()).reconciliations
+    for batch in (16, 32, 64, 128, 256):
+        work, memory = told[f"reported-work-{batch}"], told[f"reported-memory-{batch}"]
+        assert [term.amount for term in work.terms] == [36_864 * batch] * 2
+        assert [term.amount for term in memory.terms] == [-PARAMETER_BYTES]
+        assert work.explained
+        assert memory.explained
+
+
+def test_a_changed_count_of_the_source_is_called_unexplained() -> None:
+    this = inputs()
+    table = this.reported.table("III")
+    *first, last = table.rows
+    rows = (*first, (*last[:-1], int(str(last[-1])) + 5))
+    tables = tuple(
+        msgspec.structs.replace(t, rows=rows) if t.id == "III" else t for t in this.reported.tables
+    )
+    changed = msgspec.structs.replace(this.reported, tables=tables)
+    result = findings(dataclasses.replace(this, reported=changed))
+    assert result.reconciliations["reported-work-256"].residual == 5
+    assert value(result, "residual_work") == 5
+    assert result.tables["tbl-explained-work"].columns[-1].name == "Residual, unexplained"
 
 
 def test_samples_of_a_failed_case_are_not_used() -> None:

@@ -9,7 +9,7 @@ from report.escape import markdown
 from report.memory import arithmetic_intensity
 from report.missing import Missing
 from report.paper import Claim, Findings, Inputs
-from report.studies.conv_scaling import claims, figures, run_values, tables, values
+from report.studies.conv_scaling import claims, explained, figures, run_values, tables, values
 from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.network import network, network_values
 from report.studies.conv_scaling.setup import setup
@@ -28,15 +28,18 @@ def findings(inputs: Inputs) -> Findings:
         *network_values(inputs),
         *values.reported_values(inputs),
         *run_values.run_values(primary),
+        *explained.explained_values(inputs, primary),
     )
     by_id = {value.id: value for value in found}
     judged = claims.all_claims(inputs, all_runs, by_id)
     alike = _alike(all_runs)
+    drawn = (*figures.all_figures(inputs, all_runs), *explained.explained_figures(inputs, primary))
     return Findings(
         values=by_id,
         tables={t.id: t for t in _tables(inputs, all_runs, alike, judged)},
-        figures={figure.id: figure for figure in figures.all_figures(inputs, all_runs)},
+        figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
+        reconciliations=explained.all_reconciliations(inputs, primary),
         facts=_facts(inputs, all_runs, alike),
     )
 
@@ -55,8 +58,9 @@ def _tables(
         tables.reported_memory(inputs),
         *(tables.measured_memory(group) for group in alike),
         *(tables.measured_time(run) for run in all_runs),
-        tables.compared_work(inputs),
+        tables.compared_work(inputs, primary_run(all_runs)),
         tables.compared_memory(inputs, primary_run(all_runs)),
+        *explained.explained_tables(inputs, primary_run(all_runs)),
         tables.byte_fits(inputs, all_runs),
         tables.time_fits(all_runs),
         tables.verdicts(judged),
@@ -97,6 +101,8 @@ def _facts(
     primary = primary_run(all_runs)
     return {
         "measured": primary is not None and bool(primary.measured_batches("forward")),
+        "falls": primary is not None and run_values.falls_beyond_best(primary),
+        "faults": primary is not None and explained.sees_faults(primary),
         "side_of_ridge": _side_of_ridge(primary) if primary else "",
         "primary": markdown(primary.label) if primary else "",
         "devices": [markdown(run.label) for run in all_runs],

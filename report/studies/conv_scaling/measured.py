@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,7 +23,7 @@ from report.statistics import (
     rate_over,
 )
 from report.store import Stored
-from report.studies.conv_scaling.subject import PASSES, Pass, operations
+from report.studies.conv_scaling.subject import PASSES, Layout, Pass, operations
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,7 @@ class Run:
 
     stored: Stored
     label: str
+    layout: Layout = "contiguous"
 
     @property
     def key(self) -> str:
@@ -60,7 +61,7 @@ class Run:
     @cached_property
     def _series(self) -> dict[tuple[int, str, str], tuple[Sample, ...]]:
         """The samples by batch size, pass and quantity."""
-        frame = select(sample_frame((self.stored,)), subject="layer")
+        frame = self._own(sample_frame((self.stored,)))
         if not len(frame):
             return {}
         groups = frame.groupby(["batch", "pass", str(Column.QUANTITY)], sort=False)
@@ -71,7 +72,16 @@ class Run:
 
     @cached_property
     def _cases(self) -> pd.DataFrame:
-        return select(case_frame((self.stored,)), subject="layer")
+        return self._own(case_frame((self.stored,)))
+
+    def _own(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the layer in this run's layout."""
+        frame = select(frame, subject="layer")
+        return select(frame, layout=self.layout) if "layout" in frame.columns else frame
+
+    def in_layout(self, layout: Layout) -> Run:
+        """The same record seen in another layout of its tensors."""
+        return replace(self, layout=layout)
 
     @cached_property
     def batches(self) -> tuple[int, ...]:

@@ -41,6 +41,20 @@ _RUN: Final[tuple[tuple[str, str, str, str, Style], ...]] = (
         "measured",
     ),
     ("best_batch", "Batch size of the highest forward rate", "1", "largest median rate", "exact"),
+    (
+        "lowest_batch",
+        "Batch size of the lowest rate beyond the best",
+        "1",
+        "smallest median rate from the best batch on",
+        "exact",
+    ),
+    (
+        "lowest_rate",
+        "Lowest forward rate beyond the best batch",
+        "FLOP/s",
+        "theoretical work / median time",
+        "measured",
+    ),
     ("best_rate", "Highest forward rate", "FLOP/s", "theoretical work / median time", "measured"),
     (
         "best_share",
@@ -151,13 +165,30 @@ def _rates(run: Run) -> dict[str, Finding]:
     rates = present({batch: run.rate(batch, "forward") for batch in batches})
     best = max(rates, key=lambda batch: rates[batch].value)
     enough = SATURATED * rates[best].value
+    lowest = lowest_beyond(rates, best)
     return {
+        "lowest_batch": lowest,
+        "lowest_rate": rates[lowest],
         "best_batch": best,
         "best_rate": rates[best],
         "best_share": run.efficiency(best, "forward"),
         "saturated": next(batch for batch in batches if rates[batch].value >= enough),
         "batch_gain": rate_gain(run, batches[0], batches[-1]),
     }
+
+
+def lowest_beyond(rates: dict[int, Estimate], best: int) -> int:
+    """The batch size of the lowest rate among the best one and the larger ones."""
+    return min((b for b in rates if b >= best), key=lambda batch: rates[batch].value)
+
+
+def falls_beyond_best(run: Run) -> bool:
+    """Whether a batch larger than the best one is clearly no longer saturated."""
+    rates = present({b: run.rate(b, "forward") for b in run.measured_batches("forward")})
+    if not rates:
+        return False
+    best = max(rates, key=lambda batch: rates[batch].value)
+    return rates[lowest_beyond(rates, best)].high < SATURATED * rates[best].low
 
 
 def rate_gain(run: Run, small: int, large: int) -> Estimate | Missing:

@@ -13,6 +13,14 @@ from report.work import Flops, Macs, flops, macs
 
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 
+#: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
+Layout: TypeAlias = Literal["contiguous", "channels_last"]
+
+LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
+LAYOUT_NAMES: Final[dict[Layout, str]] = {
+    "contiguous": "NCHW",
+    "channels_last": "channels last",
+}
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
 PASS_NAMES: Final[dict[Pass, str]] = {
     "forward": "forward",

@@ -18,9 +18,9 @@ from report.studies.conv_scaling.subject import (
     operations,
 )
 from report.tables import Cell, Column, Table
+from report.work import Macs, flops
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
-NOT_COUNTED: Final = Missing("no record holds a count of executed operations")
 
 BATCH: Final = Column("Batch", "1")
 
@@ -68,10 +68,12 @@ def theory_memory(inputs: Inputs) -> Table:
     )
 
 
-def compared_work(inputs: Inputs) -> Table:
+def compared_work(inputs: Inputs, primary: Run | None) -> Table:
     """Theory, own measurement and reported counters side by side, with the difference."""
     batches = reported_batches(inputs.reported)
     counted = numbers(inputs.reported, "III", "total_flops")
+    own = {batch: _executed(primary, batch) for batch in batches}
+    seen = any(isinstance(work, int) for work in own.values())
     return Table(
         "tbl-work",
         "Work of one forward call: theory, this study's machines, and the source's counters.",
@@ -83,11 +85,27 @@ def compared_work(inputs: Inputs) -> Table:
             Column("Reported − theory", "FLOP"),
         ),
         tuple(
-            (batch, operations(batch), NOT_COUNTED, reported, reported - operations(batch))
+            (batch, operations(batch), own[batch], reported, reported - operations(batch))
             for batch, reported in zip(batches, counted, strict=True)
         ),
-        sources=(inputs.reported_file,),
+        notes=(
+            (
+                f"Own: two for each multiply-add executed on {primary.label}; other operations are "
+                "not told apart there.",
+            )
+            if primary and seen
+            else ()
+        ),
+        sources=(inputs.reported_file, *((primary.file,) if primary and seen else ())),
     )
+
+
+def _executed(run: Run | None, batch: int) -> Cell:
+    """Two operations for each executed multiply-add, the part of the work that is counted here."""
+    if run is None:
+        return NO_RECORD
+    count = run.constant("lackey_multiply_adds", batch, "forward")
+    return count if isinstance(count, Missing) else flops(Macs(count))
 
 
 def compared_memory(inputs: Inputs, primary: Run | None) -> Table:

@@ -1,0 +1,254 @@
+"""Theory led to measurement, term by term: the source's numbers and those of our runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from report.allocator import (
+    Allocate,
+    Snapshot,
+    activation_requests,
+    after,
+    parameter_requests,
+    replay,
+)
+from report.events import Explanation, explain_events
+from report.layers import Convolution, Layer, Linear
+from report.missing import Missing
+from report.paper import Inputs
+from report.reconciliation import Reconciliation, Term
+from report.records import Case, Record
+from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.network import network_layers
+from report.studies.conv_scaling.source import numbers, reported_batches
+from report.studies.conv_scaling.subject import Pass, multiply_adds, subject
+from report.terms import (
+    allocator_rounding,
+    as_flops,
+    bias_additions,
+    output_scaling,
+    padded_channels,
+    parameters_resident,
+    segment_granularity,
+    skipped_padding,
+    theory_macs,
+    theory_output,
+    theory_parameters_and_output,
+)
+
+#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
+#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
+COUNTED_WIDTH: Final = 8
+COUNTED: Final = "lackey_multiply_adds"
+
+
+def reported_work(inputs: Inputs) -> dict[int, Reconciliation]:
+    """The source's counted operations by batch size, from the theoretical work."""
+    reported = inputs.reported
+    columns = {key: numbers(reported, "III", key) for key in ("add", "multiply", "total_flops")}
+    rows = zip(reported_batches(reported), *columns.values(), strict=True)
+    return {batch: _reported_work(batch, *row) for batch, *row in rows}
+
+
+def _reported_work(batch: int, add: int, multiply: int, total: int) -> Reconciliation:
+    layer = subject(batch)
+    adds, scaling = bias_additions(layer, ""), output_scaling(layer, "")
+    return Reconciliation(
+        f"reported-work-{batch}",
+        f"Counted operations of the source at batch {batch}",
+        "FLOP",
+        as_flops(theory_macs(layer)),
+        (
+            bias_additions(layer, _seen(adds.amount, add, "additions")),
+            output_scaling(layer, _seen(scaling.amount, multiply, "multiplications")),
+        ),
+        Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),
+    )
+
+
+def _seen(computed: int, counted: int, what: str) -> str:
+    """Whether the source's own column of single operations shows the term."""
+    if computed == counted:
+        return f"equal to the counted {what} of the source's Table III"
+    return f"not equal to the counted {what} of the source's Table III"
+
+
+def reported_memory(inputs: Inputs) -> dict[int, Reconciliation]:
+    """The source's allocated bytes by batch size, from parameters and output."""
+    allocated = numbers(inputs.reported, "IV", "allocated_memory")
+    evidence = "memory is read right before the call too, with the parameters in place"
+    return {
+        batch: Reconciliation(
+            f"reported-memory-{batch}",
+            f"Allocated bytes of the source at batch {batch}",
+            "B",
+            theory_parameters_and_output(subject(batch)),
+            (parameters_resident(subject(batch), evidence),),
+            Term("Allocated", size, "after − before", "the source's Table IV"),
+        )
+        for batch, size in zip(reported_batches(inputs.reported), allocated, strict=True)
+    }
+
+
+def reported_reserved(inputs: Inputs) -> dict[int, Reconciliation]:
+    """The source's reserved bytes by batch size, from the output, by a model of the allocator.
+
+    The model replays the requests of the whole network up to its second convolution; without a
+    record that holds such a network there is nothing to replay.
+    """
+    layers, _ = network_layers(inputs)
+    if len(_convolutions(layers)) < 2:
+        return {}
+    reserved = numbers(inputs.reported, "IV", "reserved_memory")
+    batches = reported_batches(inputs.reported)
+    return {
+        batch: _reported_reserved(batch, layers, size)
+        for batch, size in zip(batches, reserved, strict=True)
+    }
+
+
+def _reported_reserved(batch: int, layers: Sequence[Layer], reserved: int) -> Reconciliation:
+    before, then = _around_subject([_of_batch(layer, batch) for layer in layers])
+    evidence = "replay of the network's requests up to the layer"
+    return Reconciliation(
+        f"reported-reserved-{batch}",
+        f"Reserved bytes of the source at batch {batch}",
+        "B",
+        theory_output(subject(batch)),
+        (
+            allocator_rounding(before, then, evidence),
+            *segment_granularity(before, then, evidence),
+        ),
+        Term("Reserved", reserved, "after − before", "the source's Table IV"),
+    )
+
+
+def _convolutions(layers: Iterable[Layer]) -> list[str]:
+    return [layer.name for layer in layers if isinstance(layer, Convolution)]
+
+
+def _of_batch(layer: Layer, batch: int) -> Layer:
+    """A layer of the network as it is with ``batch`` images."""
+    return msgspec.structs.replace(
+        layer,
+        input_shape=(batch, *layer.input_shape[1:]),
+        output_shape=(batch, *layer.output_shape[1:]),
+    )
+
+
+def _around_subject(layers: Sequence[Layer]) -> tuple[Snapshot, Snapshot]:
+    """The allocator's states right before and after the network's second convolution."""
+    _, ours, *_ = _convolutions(layers)
+    state = replay(parameter_requests(layers)).last
+    for request in activation_requests(layers):
+        following = after(state, request)
+        if isinstance(request, Allocate) and request.id == ours:
+            return state, following
+        state = following
+    raise AssertionError("every convolution allocates its output")
+
+
+def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
+    """The multiply-adds that a run's counter saw, by the batch sizes that were counted."""
+    found: dict[int, Reconciliation] = {}
+    for batch in run.batches:
+        count = run.constant(COUNTED, batch, pass_)
+        if isinstance(count, Missing):
+            continue
+        layer = subject(batch)
+        theory = Term("Theory", multiply_adds(batch, pass_), theory_macs(layer).formula, "shapes")
+        found[batch] = Reconciliation(
+            f"executed-{run.key}-{run.layout}-{pass_}-{batch}",
+            f"Executed multiply-adds on {run.label} at batch {batch}",
+            "MAC",
+            theory,
+            (),
+            Term("Executed", count, "counted lanes, case less base", COUNTED),
+        )
+    return found
+
+
+def variants(run: Run) -> dict[str, Reconciliation]:
+    """The layer changed in one respect at a time, by its name and batch size."""
+    return {
+        f"{case.factors['variant']}, batch {case.factors['batch']}": _variant(run, case)
+        for case in _counted_variants(run.stored.record)
+    }
+
+
+def _counted_variants(record: Record) -> Iterable[Case]:
+    return (
+        case
+        for case in record.cases
+        if case.factors.get("subject") == "variant" and case.layers and case.samples(COUNTED)
+    )
+
+
+def _variant(run: Run, case: Case) -> Reconciliation:
+    layer: Layer = case.layers[0]
+    count = case.samples(COUNTED)[-1]
+    return Reconciliation(
+        f"variant-{run.key}-{case.factors['variant']}-{case.factors['batch']}",
+        f"Executed multiply-adds of {case.factors['variant']} on {run.label}",
+        "MAC",
+        theory_macs(layer),
+        (
+            skipped_padding(layer, _padding(layer)),
+            padded_channels(layer, COUNTED_WIDTH, _channels(layer)),
+        ),
+        Term("Executed", int(count), "counted lanes, case less base", COUNTED),
+    )
+
+
+def _padding(layer: Layer) -> str:
+    padding = layer.padding if isinstance(layer, Convolution) else (0, 0)
+    return f"padding {padding[0]} in the recorded shapes"
+
+
+def _channels(layer: Layer) -> str:
+    channels = layer.output_shape[-1] if isinstance(layer, Linear) else layer.output_shape[1]
+    return f"{channels} output channels in the recorded shapes, vectors of {COUNTED_WIDTH}"
+
+
+def events(run: Run, batch: int) -> Explanation | Missing:
+    """What the allocator did during one forward call, event by event."""
+    changes = run.raw("memory_events", batch, "forward")
+    if isinstance(changes, Missing):
+        return changes
+    return explain_events(
+        subject(batch),
+        [int(change) for change in changes],
+        block=_block(run.stored.record),
+        threads=run.stored.record.environment.threads,
+        measured=_peak(run, batch),
+    )
+
+
+def _block(record: Record) -> int:
+    """Channels in a block of oneDNN's layouts: 16 where PyTorch uses AVX-512, else 8."""
+    return 16 if "AVX512" in record.environment.torch.cpu_capability else 8
+
+
+def _peak(run: Run, batch: int) -> Term | Missing:
+    peak = run.peak(batch)
+    if isinstance(peak, Missing):
+        return peak
+    return Term("Peak", peak, "highest − before", "the profiler's memory events")
+
+
+def peaks(run: Run, batches: Sequence[int]) -> dict[int, Reconciliation]:
+    """The peak of the forward call by batch size, from the output alone."""
+    told = {batch: events(run, batch) for batch in batches}
+    return {batch: e.peak for batch, e in told.items() if isinstance(e, Explanation)}
+
+
+def largest_residual(reconciliations: Iterable[Reconciliation]) -> int | Missing:
+    """The residual that is furthest from 0 among several reconciliations."""
+    left = [r.residual for r in reconciliations]
+    known = [residual for residual in left if isinstance(residual, int)]
+    if not known:
+        return Missing("nothing was measured that could be reconciled")
+    return max(known, key=abs)
