@@ -55,6 +55,8 @@ def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = 
     except FileExistsError:
         raise _exists(target) from None
     except OSError as error:
+        if attachments:
+            shutil.rmtree(folder, ignore_errors=True)  # ours, and of no use without the record
         raise _unwritable(target, error) from error
     return target
 

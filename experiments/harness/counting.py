@@ -15,6 +15,7 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from experiments import registry
 from experiments.harness import runtime
 from experiments.harness.counters import lackey, perf
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
@@ -130,8 +131,12 @@ def _count_with(
         return None
     reason = tool.unavailable()
     if reason is None:
-        study, at_once = story.header.study, tool.at_once()
-        plan = Plan(study=study, warm_up=counting.warm_up, at_once=at_once, jobs=jobs)
+        plan = Plan(
+            module=registry.STUDIES[story.header.study],
+            warm_up=counting.warm_up,
+            at_once=tool.at_once(),
+            jobs=jobs,
+        )
         try:
             _follow(tool, plan, story, journal, watcher)
         except (MeasurementError, RecordError, OSError) as error:

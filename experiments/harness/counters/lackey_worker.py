@@ -17,9 +17,17 @@ from typing import NoReturn
 
 import msgspec
 
-from experiments import registry
 from experiments.harness import runtime
-from experiments.harness.counters.plan import Done, Ended, Failed, Job, Message, Plan, Ready
+from experiments.harness.counters.plan import (
+    Done,
+    Ended,
+    Failed,
+    Job,
+    Message,
+    Plan,
+    Ready,
+    counting_of,
+)
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import Counting
 from experiments.harness.workload import Workload
@@ -28,8 +36,7 @@ from experiments.harness.workload import Workload
 def main(plan: Plan) -> None:
     """Run all jobs of ``plan``."""
     runtime.start_torch("cpu", threads=1)
-    counting = registry.load(plan.study).counting
-    assert counting is not None
+    counting = counting_of(plan)
     warm = counting.workload(plan.warm_up, "cpu")
     warm.call()
     _say(Ready())

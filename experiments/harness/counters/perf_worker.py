@@ -8,16 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from experiments import registry
 from experiments.harness import runtime
-from experiments.harness.counters.plan import Plan
+from experiments.harness.counters.plan import Plan, counting_of
 
 
 def main(plan: Plan, control: int, answers: int) -> None:
     """Call the only job of ``plan`` once, warm, between perf's ``enable`` and ``disable``."""
     runtime.start_torch("cpu", threads=1)
-    counting = registry.load(plan.study).counting
-    assert counting is not None
+    counting = counting_of(plan)
     (job,) = plan.jobs
     workload = counting.workload(job.factors, "cpu")
     workload.reset()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TypeAlias
 
 import msgspec
 
-from experiments.harness.study import Factors
+from experiments.harness.study import Counting, Factors
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,12 +23,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All cases of one process, at most ``at_once`` of them at the same time."""
+    """All cases of one process, at most ``at_once`` of them at the same time.
 
-    study: str
+    ``module`` is the Python module of the study.
+    """
+
+    module: str
     warm_up: Factors
     at_once: int
     jobs: tuple[Job, ...]
+
+
+def counting_of(plan: Plan) -> Counting:
+    """How the study of a plan makes its cases."""
+    counting = import_module(plan.module).STUDY.counting
+    assert isinstance(counting, Counting)
+    return counting
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
