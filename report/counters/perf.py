@@ -15,7 +15,7 @@ Processors whose cores are of two kinds have events for each, and are not in the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,9 +25,11 @@ from report.records import Series
 
 TOOL: Final = "perf"
 FLOPS: Final = "perf_flops"
-#: The one log of a case, and the separator that perf is told to use.
-ROLE: Final = "stat"
+#: What perf is told to separate its columns by.
 SEPARATOR: Final = ","
+
+_ASKED: Final = "events"
+_PRINTED: Final = "stat"
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,13 @@ def events_for(vendor: str, family: int, model: int) -> tuple[Event, ...]:
     return ()
 
 
+def logs_of(events: Iterable[Event], printed: str) -> dict[str, str]:
+    """What is kept of a case: the events asked for by name, and what perf printed."""
+    return {_ASKED: " ".join(event.name for event in events), _PRINTED: printed}
+
+
 def known(names: set[str]) -> tuple[Event, ...]:
-    """The events that a log names; empty if they are not those of one processor."""
+    """The events of these names; empty if they are not those of one processor."""
     for events in (_INTEL, _INTEL[:-1], _ZEN, _ZEN1):
         if names == {event.name for event in events}:
             return events
@@ -150,15 +157,19 @@ def _row(line: str, place: str) -> tuple[str, int] | Unavailable:
 
 
 def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
-    """``perf_flops`` of one call from its log; raises ``RecordError``, also where there is none."""
-    counts = parse_stat(logs.get(ROLE, ""), place)
+    """``perf_flops`` of one call from what was asked for and what was printed (``logs_of``).
+
+    Raises ``RecordError``, also where perf counted nothing or not all that it was asked for.
+    """
+    counts = parse_stat(logs.get(_PRINTED, ""), place)
     if isinstance(counts, Unavailable):
         raise RecordError(f"{place}: {counts.reason}; {REMEDY}.")
-    events = known(set(counts))
-    if not events:
+    asked = set(logs.get(_ASKED, "").split())
+    events = known(asked)
+    if not events or asked != set(counts):
         raise RecordError(
-            f"{place}: found the events {', '.join(sorted(counts))}, not the floating-point events "
-            f"of one processor; {REMEDY}."
+            f"{place}: found counts of {', '.join(sorted(counts))}, but asked for were "
+            f"{', '.join(sorted(asked)) or 'no events'}; {REMEDY}."
         )
     total = sum(event.flops * counts[event.name] for event in events)
     return (Series(quantity=FLOPS, unit="FLOP", samples=(total,)),)

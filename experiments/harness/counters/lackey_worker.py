@@ -52,7 +52,8 @@ def main(plan: Plan) -> None:
 def _reap(running: dict[int, Job]) -> None:
     """Wait until one of the cases has ended, and tell of it."""
     pid, status = os.wait()
-    _say(Done(case=running.pop(pid).case, error=_how(status)))
+    how = _how(status)
+    _say(Done(case=running.pop(pid).case, error=how and f"its process {how}"))
 
 
 def _how(status: int) -> str | None:
@@ -60,7 +61,7 @@ def _how(status: int) -> str | None:
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return None
-    return f"its process ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+    return f"ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
 
 
 def _case(counting: Counting, job: Job) -> None:
@@ -84,7 +85,8 @@ def _run(job: Job, role: str, action: Callable[[], object]) -> None:
     pid = _forked(job, action)
     how = _how(os.waitpid(pid, 0)[1])
     if how is not None:
-        os._exit(1)  # what went wrong has been told by the process itself, or by its parent
+        _say(Failed(case=job.case, error=f"the process of the {role} call {how}"))
+        os._exit(1)
     _say(Ended(case=job.case, role=role, pid=pid))
 
 

@@ -80,7 +80,7 @@ def count(plan: Plan) -> Iterator[Event]:
         alone = msgspec.structs.replace(plan, jobs=(job,))
         with tempfile.TemporaryDirectory(prefix="ridgepoint-perf-") as name:
             text, refused = _counted(alone, chosen, Path(name))
-        logs = {perf.ROLE: text} if refused is None else {}
+        logs = perf.logs_of(chosen, text) if refused is None else {}
         yield Counted(case=job.case, logs=logs, reason=refused.reason if refused else None)
 
 

@@ -54,7 +54,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """What a process of a case raised, before it ended."""
+    """What a process of a case raised, or how it ended; the first to be told is the cause."""
 
     case: int
     error: str

@@ -1,0 +1,319 @@
+"""Counting as the last step of a run: with a tool that is played, and with the real valgrind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import counted_study
+import msgspec
+import pytest
+from conftest import FOLDER, Notes, make_environment, make_header
+
+from experiments import registry
+from experiments.harness import counting, machine
+from experiments.harness.counters import lackey
+from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
+from experiments.harness.counting import Pace, Tool
+from experiments.harness.journal import Finish, Journal, Story, read_story
+from experiments.harness.study import CounterChoice
+from report.counters.lackey import series_of
+from report.counters.logs import unpack
+from report.errors import MeasurementError
+from report.records import Case, Series
+from report.store import digest
+
+STUDY = counted_study.STUDY
+
+
+def series(logs: object, place: str) -> tuple[Series, ...]:
+    """What the played tool printed is its figure."""
+    figure = int(dict(logs)["figure"])  # type: ignore[call-overload]
+    return (Series(quantity="lackey_multiply_adds", unit="MAC", samples=(figure,)),)
+
+
+class Played:
+    """A tool that counts a hundred for each size, and can be made to fail."""
+
+    def __init__(self) -> None:
+        self.refusal: str | None = None
+        self.raising: dict[int, BaseException] = {}
+        self.asked: list[list[int]] = []
+
+    def count(self, plan: Plan) -> Iterator[Event]:
+        self.asked.append([job.case for job in plan.jobs])
+        yield Ready()
+        yield None
+        for job in plan.jobs:
+            if job.case in self.raising:
+                raise self.raising.pop(job.case)
+            reason = "no luck" if job.factors["size"] == 4 else None
+            logs = {} if reason else {"figure": str(100 * int(job.factors["size"]))}
+            yield Counted(case=job.case, logs=logs, reason=reason)
+
+    @property
+    def tool(self) -> Tool:
+        return Tool(
+            name="lackey",
+            quantity="lackey_multiply_adds",
+            meaning="figures",
+            unavailable=lambda: self.refusal,
+            count=self.count,
+            start_s=10.0,
+            seconds=lambda job: float(job.multiply_adds),
+            at_once=lambda: 2,
+            series=series,
+        )
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.STUDIES, "counted", "counted_study")
+
+
+def finished(size: int, status: str = "ok") -> Case:
+    reason = None if status == "ok" else "it did not go well"
+    return Case(
+        factors={"size": size},
+        status=status,  # type: ignore[arg-type]
+        reason=reason,
+        layers=(),
+        series=(Series(quantity="time", unit="s", samples=(0.5,)),) if status == "ok" else (),
+    )
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A run of sizes 1 to 6 that has only to be counted; size 2 failed."""
+    path = tmp_path / ".run.journal.jsonl"
+    with Journal(path) as writing:
+        writing.append(msgspec.structs.replace(make_header(STUDY), counters="auto"))
+        for index, size in enumerate((1, 2, 3, 4, 5, 6)):
+            outcome = finished(size, "failed" if size == 2 else "ok")
+            writing.append(Finish(case=index, outcome=outcome))
+    return path
+
+
+def told(path: Path, counters: CounterChoice = "auto") -> Story:
+    story = read_story(path)
+    story.header = msgspec.structs.replace(story.header, counters=counters)
+    return story
+
+
+def run(
+    path: Path, played: Played, notes: Notes, counters: CounterChoice = "auto"
+) -> counting.Outcome:
+    story = told(path, counters)
+    with Journal(path, story.valid_bytes) as writing:
+        return counting.count(STUDY, story, writing, notes, (played.tool,))
+
+
+def figures(outcome: counting.Outcome) -> dict[int, float]:
+    return {case: found[0].samples[0] for case, found in outcome.series.items()}
+
+
+# ---------------------------------------------------------------------------------- the step
+
+
+def test_cases_that_ended_well_are_counted_longest_first(
+    journal: Path, played: Played, notes: Notes
+) -> None:
+    outcome = run(journal, played, notes)
+    assert played.asked == [[4, 3, 2, 0]]  # size 6 is left out, size 2 failed
+    assert figures(outcome) == {0: 100, 2: 300, 4: 500}
+    assert outcome.missing == {"cases[3].lackey_multiply_adds": "no luck"}
+    (attachment,) = outcome.attachments
+    assert (attachment.name, attachment.meaning) == ("lackey.json.gz", "figures")
+    assert attachment.sha256 == digest(outcome.files["lackey.json.gz"])
+    kept = unpack(outcome.files["lackey.json.gz"], "lackey", "a file")
+    assert {item.case: item.logs["figure"] for item in kept} == {0: "100", 2: "300", 4: "500"}
+    cases = outcome.added(told(journal).finished.values())
+    assert cases[0].samples("time") == (0.5,)
+    assert cases[0].samples("lackey_multiply_adds") == (100,)
+    assert cases[5].samples("lackey_multiply_adds") == ()
+
+
+def test_all_that_can_be_counted_is_on_demand(journal: Path, played: Played, notes: Notes) -> None:
+    assert figures(run(journal, played, notes, "all"))[5] == 600
+
+
+def test_progress_is_told_with_the_time_left(journal: Path, played: Played, notes: Notes) -> None:
+    run(journal, played, notes)
+    assert notes.notes[0].startswith("Counting the executed work of 4 cases with lackey, about ")
+    assert [text for text, _, _ in notes.counted] == [
+        "size=5: 500 MAC",
+        "size=4: no luck",
+        "size=3: 300 MAC",
+        "size=1: 100 MAC",
+    ]
+    shares = [done for _, done, _ in notes.counted]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert notes.counted[-1][2] == "0 s"
+
+
+def test_an_interrupted_count_goes_on_where_it_stopped(
+    journal: Path, played: Played, notes: Notes
+) -> None:
+    played.raising = {2: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        run(journal, played, notes)
+    outcome = run(journal, played, notes)
+    assert played.asked == [[4, 3, 2, 0], [2, 0]]
+    assert figures(outcome) == {0: 100, 2: 300, 4: 500}
+    again = run(journal, played, notes)
+    assert played.asked[2:] == [], "all is in the journal"
+    assert again.files == outcome.files
+
+
+def test_a_tool_that_breaks_down_leaves_what_it_has_counted(
+    journal: Path, played: Played, notes: Notes
+) -> None:
+    played.raising = {2: MeasurementError("lackey ended with exit code 1: no memory")}
+    outcome = run(journal, played, notes)
+    assert figures(outcome) == {4: 500}
+    assert outcome.missing["lackey_multiply_adds"] == "lackey ended with exit code 1: no memory"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_nothing_is_counted_without_reason_given(
+    journal: Path, played: Played, notes: Notes, device: str
+) -> None:
+    played.refusal = "valgrind is not installed; install it with: apt-get install valgrind"
+    outcome = run(journal, played, notes)
+    assert (outcome.series, outcome.files, outcome.attachments) == ({}, {}, ())
+    assert outcome.missing == {"lackey_multiply_adds": played.refusal}
+    assert run(journal, played, notes, "none").missing == {
+        "lackey_multiply_adds": "the run was not asked to count executed work (--counters none)"
+    }
+
+
+def test_a_run_on_a_gpu_and_a_study_without_counting_are_left_alone(
+    journal: Path, played: Played, notes: Notes
+) -> None:
+    story = told(journal)
+    gpu = msgspec.structs.replace(story.header, environment=make_environment(device="cuda"))
+    with Journal(journal, story.valid_bytes) as writing:
+        plain = replace(STUDY, counting=None)
+        assert counting.count(plain, story, writing, notes, (played.tool,)).missing == {}
+        story.header = gpu
+        assert counting.count(STUDY, story, writing, notes, (played.tool,)).missing == {}
+    assert played.asked == []
+
+
+def test_what_cannot_be_read_is_missing_and_kept(
+    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played()
+    tool = replace(played.tool, series=series_of)
+    story = told(journal)
+    with Journal(journal, story.valid_bytes) as writing:
+        monkeypatch.setattr(counting, "_found", lambda tool, event: "")
+        outcome = counting.count(STUDY, story, writing, notes, (tool,))
+    assert outcome.series == {}
+    assert "there is no log of the base process" in outcome.missing["cases[0].lackey_multiply_adds"]
+    assert len(unpack(outcome.files["lackey.json.gz"], "lackey", "a file")) == 3
+
+
+def test_the_time_left_follows_the_pace() -> None:
+    clock = [0.0]
+    jobs = tuple(
+        Job(case=case, factors={"size": case}, calls=2, multiply_adds=20) for case in range(2)
+    )
+    plan = Plan(module="counted_study", warm_up={}, at_once=2, jobs=jobs)
+    pace = Pace(Played().tool, plan, now=lambda: clock[0])
+    assert (pace.expected, pace.left, pace.done) == (30.0, 30.0, 0.0)
+    clock[0] = 20.0  # twice as long as expected
+    pace.tell(Ready())
+    assert (pace.left, pace.done) == (40.0, 1 / 3)
+    clock[0] = 25.0
+    pace.tell(None)
+    assert pace.left == 35.0
+    pace.tell(Counted(case=0, logs={}, reason=None))
+    pace.tell(Counted(case=1, logs={}, reason=None))
+    assert (pace.left, pace.done) == (0.0, 1.0)
+
+
+# ------------------------------------------------------------------------------ the program
+
+
+def test_without_valgrind_the_line_that_installs_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert lackey.unavailable() == (
+        "valgrind is not installed; install it with: apt-get install valgrind"
+    )
+
+
+PLAN = Plan(
+    module="counted_study",
+    warm_up={"size": 1},
+    at_once=2,
+    jobs=tuple(
+        Job(case=case, factors={"size": size}, calls=calls, multiply_adds=size)
+        for case, (size, calls) in enumerate(((10, 2), (1000, 2), (10, 1), (-1, 2), (-9, 1)))
+    ),
+)
+
+
+def test_what_valgrind_says_last_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "valgrind"
+    program.write_text("#!/bin/sh\necho valgrind: the tool is missing in /usr/lib/x >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(MeasurementError, match="exit code 3: valgrind: the tool is missing in x"):
+        list(lackey.count(PLAN))
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[int, Counted]:
+    """What the real valgrind counts of cases whose work is known."""
+    if (reason := lackey.unavailable()) is not None:
+        pytest.skip(reason)
+    if "fma" not in machine.cpuinfo().get("flags", "").split():
+        pytest.skip("this processor has no fused multiply-add")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
+        events = list(lackey.count(PLAN))
+    assert Ready() in events
+    return {event.case: event for event in events if isinstance(event, Counted)}
+
+
+@pytest.mark.parametrize(("case", "size"), [(0, 10), (1, 1000)])
+def test_every_multiply_add_is_counted_and_nothing_else(
+    counted: dict[int, Counted], case: int, size: int
+) -> None:
+    found = {item.quantity: item.samples[0] for item in series_of(counted[case].logs, "log")}
+    assert found["lackey_multiply_adds"] == size
+    assert found["lackey_multiply_adds_first"] == size
+    assert sorted(counted[case].logs) == ["base", "first", "second"]
+
+
+def test_a_case_called_once_has_no_second_log(counted: dict[int, Counted]) -> None:
+    assert sorted(counted[2].logs) == ["base", "first"]
+    assert {i.quantity: i.samples[0] for i in series_of(counted[2].logs, "log")}[
+        "lackey_multiply_adds_first"
+    ] == 10
+
+
+def test_a_case_that_fails_says_why_and_the_others_go_on(counted: dict[int, Counted]) -> None:
+    assert sorted(counted) == [0, 1, 2, 3, 4]
+    assert counted[3].reason == "ValueError: no such size in file.py"
+    assert counted[4].reason == "the process of the first call ended with signal 9"
+    assert counted[3].logs == counted[4].logs == {}
+
+
+def test_the_logs_name_no_folder(counted: dict[int, Counted]) -> None:
+    text = counted[0].logs["base"]
+    assert "Command: " in text
+    assert str(Path.home()) not in text
+    assert "/bin/python" not in text

@@ -1,0 +1,315 @@
+"""What lackey and perf print, whole and in every kind of damage; and a real run's own logs."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.counters import lackey, perf
+from report.counters.logs import CaseLogs, attachment_name, pack, unpack
+from report.errors import RecordError
+from report.store import read_attachment, read_record
+
+#: As valgrind 3.19 wrote it for one call of a convolution; the command is shortened.
+LOG = """\
+==21604== Lackey, an example Valgrind tool
+==21604== Copyright (C) 2002-2017, and GNU GPL'd, by Nicholas Nethercote.
+==21604== Using Valgrind-3.19.0 and LibVEX; rerun with -h for copyright info
+==21604== Command: python -m experiments.harness.counters.lackey_worker plan.json
+==21604== Parent PID: 21202
+==21604== 
+==21604== brk segment overflow in thread #1: can't grow to 0x484b000
+==21604== (see section Limitations in user manual)
+==21604== NOTE: further instances of this message will not be shown
+==21604== 
+==21604== 
+==21604== IR-level counts by type:
+==21604==    Type        Loads       Stores       AluOps
+==21604==    -------------------------------------------
+==21604==    I1              0            0 1,388,344,273
+==21604==    I8    133,988,010   28,322,328  389,566,321
+==21604==    I16    25,527,326    4,879,392   82,231,624
+==21604==    I32   117,419,234   55,760,333  971,380,078
+==21604==    I64  1,030,908,765  614,762,040 4,273,302,621
+==21604==    I128            0            0    3,882,014
+==21604==    F32       820,153            0   25,863,926
+==21604==    F64         2,503            0    1,004,487
+==21604==    F128            0            0            0
+==21604==    V128   14,208,796   25,774,449   17,712,712
+==21604==    V256    6,846,538    5,638,979    6,778,174
+==21604==    D32             0            0            0
+==21604==    D64             0            0            0
+==21604==    D128            0            0            0
+"""  # noqa: W291
+BASE = LOG.replace("25,863,926", "15,247,094")
+SECOND = LOG.replace("25,863,926", "36,480,758")
+
+
+def counts(series: tuple[object, ...]) -> dict[str, int]:
+    return {item.quantity: item.samples[0] for item in series}  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------------------------------- lackey
+
+
+def test_the_table_is_read_by_type() -> None:
+    found = lackey.parse_log(LOG, "log")
+    assert found["F32"] == lackey.Operations(loads=820_153, stores=0, alu=25_863_926)
+    assert found["V256"].alu == 6_778_174
+    assert len(found) == 14
+
+
+def test_one_call_is_a_difference_of_processes() -> None:
+    found = lackey.series_of({"base": BASE, "first": LOG, "second": SECOND}, "case 0")
+    assert counts(found) == {
+        "lackey_multiply_adds_base": 15_247_094,
+        "lackey_multiply_adds_first": 32 * 64 * 9 * 24 * 24,
+        "lackey_multiply_adds": 32 * 64 * 9 * 24 * 24,
+    }
+    assert {item.unit for item in found} == {"MAC"}
+
+
+def test_a_case_called_once_has_no_warm_call() -> None:
+    found = counts(lackey.series_of({"base": BASE, "first": LOG}, "case 0"))
+    assert "lackey_multiply_adds" not in found
+    assert found["lackey_multiply_adds_first"] == 10_616_832
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the log is empty"),
+        ("==7== \n\n", "the log is empty"),
+        ("valgrind: failed to start tool 'lackey'\n", 'found "valgrind: failed to start tool'),
+        ("bash: valgrind: Permission denied\n", "expected lackey's log, found 'bash: valgrind"),
+        ("==7== Memcheck, a memory error detector\n", "expected lackey's log, found 'Memcheck"),
+        (LOG[: LOG.index("==21604== IR-level")], "ends before its table"),
+        (LOG[: LOG.index("==21604==    V128")], "cut off before V128"),
+        (LOG[: LOG.index("==21604==    D128")], "cut off before D128"),
+        (LOG[: LOG.index("   17,712,712")], "line 24: expected a type and three counts"),
+        (LOG[: LOG.index("863,926")], "line 21: expected a count such as 1,234,567, found '25,'"),
+        (LOG[:-1], "cut off before its end"),
+        (LOG.replace("25,863,926", "25.863.926"), "found '25.863.926', which may be cut off or"),
+        (LOG.replace("25,863,926", "25'863'926"), "found \"25'863'926\""),
+        (LOG.replace("25,863,926", "25863926,0"), "found '25863926,0'"),
+        (LOG.replace("25,863,926", "2.6e7"), "found '2.6e7'"),
+        (LOG.replace("25,863,926", "25 863 926"), "expected a type and three counts"),
+        (LOG.replace("25,863,926", "-1"), "found '-1'"),
+    ],
+)
+def test_damage_is_told_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        lackey.parse_log(text, "lackey, case 3")
+    message = str(caught.value)
+    assert said in message
+    assert message.startswith("lackey, case 3: ")
+    assert message.endswith("run the experiment again.")
+    assert "\n" not in message
+
+
+@given(end=st.integers(0, len(LOG) - 1))
+def test_no_log_that_is_cut_off_gives_a_count(end: int) -> None:
+    with pytest.raises(RecordError):
+        lackey.parse_log(LOG[:end], "log")
+
+
+def test_processes_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(RecordError, match=r"lackey_multiply_adds_first: found -10616832, fewer"):
+        lackey.series_of({"base": LOG, "first": BASE}, "case 0")
+    with pytest.raises(RecordError, match="there is no log of the first process"):
+        lackey.series_of({"base": LOG}, "case 0")
+
+
+# ---------------------------------------------------------------------------------- attachment
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 99), st.dictionaries(st.sampled_from(["base", "first"]), st.text())
+    )
+)
+def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
+    cases = [CaseLogs(case=index, logs=texts) for index, texts in logs.items()]
+    content = pack("lackey", cases)
+    assert unpack(content, "lackey", "a file") == tuple(sorted(cases, key=lambda item: item.case))
+    assert pack("lackey", reversed(cases)) == content, "equal logs give equal bytes"
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda content: b"", "not whole gzip data|not valid JSON"),
+        (lambda content: content[:-9], "not whole gzip data"),
+        (lambda content: b"no" + content, "not whole gzip data"),
+        (lambda content: gzip.compress(b"{}"), "this field is missing"),
+        (lambda content: pack("perf", ()), "tool: expected lackey, found perf"),
+    ],
+)
+def test_a_damaged_file_is_told(damage: Callable[[bytes], bytes], said: str) -> None:
+    content = pack("lackey", [CaseLogs(case=0, logs={"base": LOG})])
+    with pytest.raises(RecordError, match=f"^a file: .*({said})"):
+        unpack(damage(content), "lackey", "a file")
+
+
+ROOT = Path(__file__).parents[1]
+RECORDS = sorted(
+    path
+    for folder in (ROOT / "tests" / "records" / "v1", *(ROOT / "data").glob("[a-z]*"))
+    for path in folder.glob("*Z-*.json")
+)
+
+
+def test_the_records_say_what_their_logs_say(tmp_path: Path) -> None:
+    """Every record in the project that keeps logs, the one of the tests among them."""
+    compared = 0
+    for path in RECORDS:
+        data = tmp_path / str(compared) / "data"
+        study = data / "conv_scaling"
+        data.mkdir(parents=True)
+        study.symlink_to(path.parent)
+        stored = read_record(study / path.name, data)
+        for reader in (lackey, perf):
+            name = attachment_name(reader.TOOL)
+            if name not in {item.name for item in stored.record.attachments}:
+                continue
+            for item in unpack(read_attachment(stored, name, data), reader.TOOL, name):
+                case = stored.record.cases[item.case]
+                for series in reader.series_of(item.logs, name):
+                    assert case.samples(series.quantity) == series.samples, case.factors
+                    compared += 1
+    assert compared > 0, "the record of the tests keeps lackey's logs"
+
+
+# --------------------------------------------------------------------------------------- perf
+
+#: As perf 6.1 writes it with ``-x,``, the counts of a Skylake-X server.
+STAT = """\
+# started on Sat Nov 21 05:00:32 2026
+
+2048,,fp_arith_inst_retired.scalar_single:u,509691,100.00,,
+16,,fp_arith_inst_retired.128b_packed_single:u,509691,100.00,,
+0,,fp_arith_inst_retired.256b_packed_single:u,509691,100.00,,
+1327104,,fp_arith_inst_retired.512b_packed_single:u,509691,100.00,,
+"""
+ZEN = """\
+21233664,,fp_ret_sse_avx_ops.mac_flops:u,9,100.00,,
+36864,,fp_ret_sse_avx_ops.add_sub_flops:u,9,100.00,,
+0,,fp_ret_sse_avx_ops.mult_flops:u,9,100.00,,
+"""
+SKYLAKE_X = perf.events_for("GenuineIntel", 6, 0x55)
+PARANOID = """\
+Error:
+Access to performance monitoring and observability operations is limited.
+Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open
+access to performance monitoring and observability operations for processes
+without CAP_PERFMON, CAP_SYS_PTRACE or CAP_SYS_ADMIN Linux capability.
+"""
+OLD_PARANOID = """\
+Error:
+You may not have permission to collect stats.
+
+Consider tweaking /proc/sys/kernel/perf_event_paranoid,
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "flops"),
+    [
+        (STAT, SKYLAKE_X, 2048 + 4 * 16 + 16 * 1_327_104),
+        (ZEN, perf.events_for("AuthenticAMD", 0x19, 1), 21_233_664 + 36_864),
+    ],
+)
+def test_events_are_weighed_by_their_lanes(
+    text: str, asked: tuple[perf.Event, ...], flops: int
+) -> None:
+    (series,) = perf.series_of(perf.logs_of(asked, text), "case 0")
+    assert (series.quantity, series.unit, series.samples) == ("perf_flops", "FLOP", (flops,))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<not supported>,,cycles:u,0,100.00,,\n", "perf: cycles <not supported>"),
+        (STAT.replace("\n0,,", "\n<not counted>,,"), "256b_packed_single <not counted>"),
+        (STAT.replace("2048,,", "<not supported>,,"), "scalar_single <not supported>"),
+        (PARANOID, "Access to performance monitoring and observability operations is limited"),
+        (PARANOID, "allow it with: sysctl kernel.perf_event_paranoid=1"),
+        (OLD_PARANOID, "perf: You may not have permission to collect stats"),
+        ("event syntax error: 'fp_ret_sse_avx_ops.all'\n", "event syntax error"),
+        (STAT.replace("0,,fp_arith_inst_retired.256b_packed_single:u,509691,100.00",
+                      "0,,fp_arith_inst_retired.256b_packed_single:u,50969,49.87"),
+         "was counted for only 49.87 % of the time"),
+    ],
+)  # fmt: skip
+def test_perf_s_own_words_are_the_reason(text: str, reason: str) -> None:
+    found = perf.parse_stat(text, "case 0")
+    assert isinstance(found, perf.Unavailable)
+    assert reason in found.reason
+    with pytest.raises(RecordError, match="perf: "):
+        perf.series_of(perf.logs_of(SKYLAKE_X, text), "case 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "perf printed no counts"),
+        ("# started on Sat Nov 21 05:00:32 2026\n\n", "perf printed no counts"),
+        (STAT[: STAT.index(",509691")], "which is cut off or not perf's"),
+        ("hello\n", "found 'hello', which is cut off or not perf's"),
+        ("2.048,,fp_ret_sse_avx_ops.mac_flops,9,100.00,,\n", "found '2.048', which may be written"),
+        ("2 048,,fp_ret_sse_avx_ops.mac_flops,9,100.00,,\n", "found '2 048', which may be written"),
+    ],
+)
+def test_what_perf_did_not_write_whole_is_refused(text: str, said: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        perf.parse_stat(text, "case 0")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(end=st.integers(0, len(STAT) - 1))
+def test_no_counts_that_are_cut_off_give_a_sum(end: int) -> None:
+    if end >= len(STAT) - len(",,\n"):
+        return  # only empty columns are missing
+    with pytest.raises(RecordError):
+        perf.series_of(perf.logs_of(SKYLAKE_X, STAT[:end]), "case 0")
+
+
+def test_counts_of_what_was_not_asked_for_are_refused() -> None:
+    with pytest.raises(RecordError, match=r"but asked for were fp_ret_sse_avx_ops\.add"):
+        perf.series_of(perf.logs_of(perf.events_for("AuthenticAMD", 0x19, 1), STAT), "case 0")
+    with pytest.raises(RecordError, match="but asked for were no events"):
+        perf.series_of({"stat": STAT}, "case 0")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "first", "number"),
+    [
+        ("GenuineIntel", 6, 0x9E, "fp_arith_inst_retired.scalar_single", 3),
+        ("GenuineIntel", 6, 0x55, "fp_arith_inst_retired.scalar_single", 4),
+        ("GenuineIntel", 6, 0x8F, "fp_arith_inst_retired.scalar_single", 4),
+        ("AuthenticAMD", 0x17, 0x01, "fp_ret_sse_avx_ops.sp_mult_add_flops", 3),
+        ("AuthenticAMD", 0x17, 0x31, "fp_ret_sse_avx_ops.mac_flops", 3),
+        ("AuthenticAMD", 0x19, 0x01, "fp_ret_sse_avx_ops.mac_flops", 3),
+        ("AuthenticAMD", 0x1A, 0x02, "fp_ret_sse_avx_ops.mac_flops", 3),
+    ],
+)
+def test_events_follow_the_processor(
+    vendor: str, family: int, model: int, first: str, number: int
+) -> None:
+    found = perf.events_for(vendor, family, model)
+    assert (found[0].name, len(found)) == (first, number)
+    assert perf.known({event.name for event in found}) == found
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model"),
+    [("GenuineIntel", 6, 0x3C), ("GenuineIntel", 6, 0x97), ("AuthenticAMD", 0x15, 2), ("x", 6, 85)],
+)
+def test_no_events_are_guessed(vendor: str, family: int, model: int) -> None:
+    assert perf.events_for(vendor, family, model) == ()
