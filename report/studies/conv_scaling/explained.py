@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
@@ -120,12 +121,22 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
         peak = _peaks(inputs, run, layout)
         if peak:
             yield series_table(
-                peak,
+                _without_idle_terms(peak),
                 f"tbl-peak-{layout.replace('_', '-')}",
                 f"From the output to the peak of the forward call on {run.label}, "
                 f"{LAYOUT_NAMES[layout]}.",
                 sources=(run.file,),
+                wide=False,
             )
+
+
+def _without_idle_terms(found: Mapping[int, Reconciliation]) -> dict[int, Reconciliation]:
+    """Without the terms that are 0 at every batch size, which would be empty columns."""
+    active = {term.name for r in found.values() for term in r.terms if term.amount}
+    return {
+        batch: replace(r, terms=tuple(term for term in r.terms if term.name in active))
+        for batch, r in found.items()
+    }
 
 
 def _executed_rows(run: Run) -> tuple[tuple[Cell, ...], ...]:
