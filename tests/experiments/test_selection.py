@@ -31,8 +31,8 @@ def test_the_full_plan() -> None:
     assert {case["pass"] for case in channels_last} == {"forward"}
     assert network == [{"subject": "network", "batch": 1, "pass": "forward"}]
     variants = [case for case in selection.cases if case["subject"] == "variant"]
-    assert {case["batch"] for case in variants} == {1, 2, 8}
-    assert len(variants) == 15
+    assert {case["batch"] for case in variants} == {1, 2, 8, 64}
+    assert len(variants) == 16
     assert len(selection.cases) == len(layer) + len(network) + len(variants)
 
 
@@ -99,5 +99,5 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "conv_scaling: How do" in done.stdout
-    assert "full plan: 43 cases, 30 to 200 samples" in done.stdout
+    assert "full plan: 44 cases, 30 to 200 samples" in done.stdout
     assert "factor pass: forward, forward_backward" in done.stdout
