@@ -77,7 +77,7 @@ def case(
     """One case; ``time`` in s, ``memory`` as quantity → samples in B."""
     found = {"time": time, **(memory or {})}
     return Case(
-        factors={"batch": batch, "pass": pass_, "subject": subject},
+        factors={"batch": batch, "layout": "contiguous", "pass": pass_, "subject": subject},
         status=status,
         reason=reason,
         layers=(layer(batch),) if layers is None else layers,

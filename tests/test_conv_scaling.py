@@ -450,13 +450,41 @@ def test_the_name_of_the_layer_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("factors", "word"),
     [
-        ({"subject": "layer", "batch": 0, "pass": "forward"}, "batch: expected a batch size"),
-        ({"subject": "layer", "batch": 1.5, "pass": "forward"}, "found 1.5"),
-        ({"subject": "layer", "batch": True, "pass": "forward"}, "found True"),
-        ({"subject": "layer", "batch": "4", "pass": "forward"}, "found '4'"),
-        ({"subject": "layer", "batch": 4, "pass": "sideways"}, "pass: expected forward or"),
-        ({"subject": "layer", "batch": 4}, "expected batch, pass, subject, found batch, subject"),
-        ({"subject": "layer", "batch": 4, "pass": "forward", "dtype": "x"}, "found batch, dtype"),
+        (
+            {"subject": "layer", "batch": 0, "layout": "contiguous", "pass": "forward"},
+            "batch: expected a batch size",
+        ),
+        (
+            {"subject": "layer", "batch": 1.5, "layout": "contiguous", "pass": "forward"},
+            "found 1.5",
+        ),
+        (
+            {"subject": "layer", "batch": True, "layout": "contiguous", "pass": "forward"},
+            "found True",
+        ),
+        (
+            {"subject": "layer", "batch": "4", "layout": "contiguous", "pass": "forward"},
+            "found '4'",
+        ),
+        (
+            {"subject": "layer", "batch": 4, "layout": "contiguous", "pass": "sideways"},
+            "pass: expected forward or",
+        ),
+        (
+            {"subject": "layer", "batch": 4, "layout": "diagonal", "pass": "forward"},
+            "layout: expected contiguous or",
+        ),
+        ({"subject": "layer", "batch": 4}, "expected batch, layout, pass, subject, found"),
+        (
+            {
+                "subject": "layer",
+                "batch": 4,
+                "layout": "contiguous",
+                "pass": "forward",
+                "dtype": "x",
+            },
+            "found batch, dtype",
+        ),
     ],
 )
 def test_foreign_factors_are_refused(factors: dict[str, Any], word: str) -> None:

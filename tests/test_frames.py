@@ -34,6 +34,7 @@ def test_each_row_says_what_where_and_in_which_unit() -> None:
     row = sample_frame((SECOND,)).iloc[1].to_dict()
     assert row == {
         "batch": 8,
+        "layout": "contiguous",
         "pass": "forward",
         "subject": "layer",
         "file": SECOND.file,

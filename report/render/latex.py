@@ -24,7 +24,6 @@ _NEEDED: Final = {
     "microtype.sty": "texlive-latex-recommended",
     "xcolor.sty": "texlive-latex-recommended",
     "amssymb.sty": "texlive-latex-base",
-    "siunitx.sty": "texlive-science",
     "ptmr8t.tfm": "texlive-fonts-recommended",
     "pcrr8t.tfm": "texlive-fonts-recommended",
 }

@@ -28,7 +28,7 @@ PASS_NAMES: Final[dict[Pass, str]] = {
 }
 
 #: What tells the cases of a run apart.
-_FACTORS: Final = frozenset({"batch", "pass", "subject"})
+_FACTORS: Final = frozenset({"batch", "layout", "pass", "subject"})
 
 
 def subject(batch: int) -> Convolution:
@@ -93,11 +93,12 @@ def _checked_batch(case: Case, place: str) -> int:
         raise StudyError(
             f"{place}.factors.batch: expected a batch size, found {batch!r}; {remedy}."
         )
-    if case.factors["pass"] not in PASSES:
-        raise StudyError(
-            f"{place}.factors.pass: expected {' or '.join(PASSES)}, found "
-            f"{case.factors['pass']!r}; {remedy}."
-        )
+    for factor, levels in (("pass", PASSES), ("layout", LAYOUTS)):
+        if case.factors[factor] not in levels:
+            raise StudyError(
+                f"{place}.factors.{factor}: expected {' or '.join(levels)}, found "
+                f"{case.factors[factor]!r}; {remedy}."
+            )
     return batch
 
 
