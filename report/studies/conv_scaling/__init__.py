@@ -102,6 +102,7 @@ def _facts(
     return {
         "measured": primary is not None and bool(primary.measured_batches("forward")),
         "falls": primary is not None and run_values.falls_beyond_best(primary),
+        "variants_explained": primary is not None and explained.all_variants_explained(primary),
         "faults": primary is not None and explained.sees_faults(primary),
         "side_of_ridge": _side_of_ridge(primary) if primary else "",
         "primary": markdown(primary.label) if primary else "",

@@ -91,7 +91,7 @@ def _reserved_table(inputs: Inputs) -> Iterator[Table]:
     reserved = reported_reserved(inputs)
     if reserved:
         yield series_table(
-            reserved,
+            _without_idle_terms(reserved),
             "tbl-explained-reserved",
             "From the output to the source's reserved bytes, by a model of the caching allocator.",
             sources=(inputs.reported_file, inputs.records[0].file),
@@ -236,13 +236,32 @@ def _residual(
 def _run_residuals(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
     origin = (run.file,) if run else ()
     counted: dict[str, Reconciliation] = {}
+    changed = variants(run) if run else {}
     for layout in LAYOUTS if run else ():
         for pass_ in PASSES:
             found = executed(run.in_layout(layout), pass_) if run else {}
             counted |= {f"{layout} {pass_} {batch}": r for batch, r in found.items()}
     return (
         _residual("executed", "of the executed multiply-adds", counted, "MAC", origin),
-        _residual("variants", "of the variants", variants(run) if run else {}, "MAC", origin),
+        _residual("variants", "of the variants", changed, "MAC", origin),
+        Value(
+            "variants_counted",
+            "Variants whose multiply-adds were counted",
+            len(changed) if changed else _NO_RUN,
+            "1",
+            "count",
+            origin,
+            "exact",
+        ),
+        Value(
+            "variants_explained",
+            "Variants explained to the unit",
+            sum(r.explained for r in changed.values()) if changed else _NO_RUN,
+            "1",
+            "count of residuals of zero",
+            origin,
+            "exact",
+        ),
         _residual("peak", "of the peak", _peaks(inputs, run, "contiguous"), "B", origin),
         _residual(
             "peak_last",
@@ -288,6 +307,11 @@ def _layout_gain(run: Run | None, batch: int) -> Estimate | Missing:
     if isinstance(plain, Missing):
         return plain
     return last if isinstance(last, Missing) else ratio_of_medians(plain, last)
+
+
+def all_variants_explained(run: Run) -> bool:
+    """Whether no counted variant has a residual."""
+    return all(found.explained for found in variants(run).values())
 
 
 def sees_faults(run: Run) -> bool:
