@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -253,7 +254,7 @@ def _interrupted(
     if kept == 0:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    again = " ".join((*story.header.command, "--resume"))
+    again = shlex.join((*story.header.command, "--resume"))
     return StoppedError(
         f"Interrupted: {kept} of {len(story.header.cases)} cases are kept; continue with: {again}",
         code,
