@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from report.counters import lackey, perf
 from report.counters.logs import CaseLogs, attachment_name, pack, unpack
 from report.errors import RecordError
+from report.records import parse
 from report.store import read_attachment, read_record
+from report.work import macs
 
 #: As valgrind 3.19 wrote it for one call of a convolution; the command is shortened.
 LOG = """\
@@ -164,25 +166,42 @@ RECORDS = sorted(
 )
 
 
-def test_the_records_say_what_their_logs_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_records_say_what_their_logs_say(path: Path, tmp_path: Path) -> None:
     """Every record in the project that keeps logs, the one of the tests among them."""
-    compared = 0
-    for path in RECORDS:
-        data = tmp_path / str(compared) / "data"
-        study = data / "conv_scaling"
-        data.mkdir(parents=True)
-        study.symlink_to(path.parent)
-        stored = read_record(study / path.name, data)
-        for reader in (lackey, perf):
-            name = attachment_name(reader.TOOL)
-            if name not in {item.name for item in stored.record.attachments}:
-                continue
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "conv_scaling").symlink_to(path.parent)
+    stored = read_record(data / "conv_scaling" / path.name, data)
+    counted = set()
+    for reader in (lackey, perf):
+        name = attachment_name(reader.TOOL)
+        if name in {item.name for item in stored.record.attachments}:
             for item in unpack(read_attachment(stored, name, data), reader.TOOL, name):
                 case = stored.record.cases[item.case]
                 for series in reader.series_of(item.logs, name):
                     assert case.samples(series.quantity) == series.samples, case.factors
-                    compared += 1
-    assert compared > 0, "the record of the tests keeps lackey's logs"
+                    counted.add((item.case, series.quantity))
+    claimed = {
+        (index, series.quantity)
+        for index, case in enumerate(stored.record.cases)
+        for series in case.series
+        if series.quantity.startswith(("lackey_", "perf_"))
+    }
+    assert claimed == counted, "no count without its log"
+
+
+def test_the_layer_executes_what_theory_says_to_the_unit() -> None:
+    """The record of the tests, from this code on a real machine: every warm call of the layer."""
+    (path,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    compared = 0
+    for case in parse(path.read_bytes(), path.name).cases:
+        counted = case.samples("lackey_multiply_adds")
+        if counted and case.factors["subject"] == "layer":
+            passes = 3 if case.factors["pass"] == "forward_backward" else 1
+            assert counted == (passes * macs(case.layers[0]),), case.factors
+            compared += 1
+    assert compared >= 4
 
 
 # --------------------------------------------------------------------------------------- perf
