@@ -1,0 +1,93 @@
+"""The reconciliations of conv_scaling on made-up runs: explained, unexplained and not counted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from report.layers import Convolution, Linear
+from report.paper import Findings
+from report.records import Case, Series
+from report.studies.conv_scaling import findings
+from report.tables import to_latex, to_markdown
+from tests import factory
+from tests.test_conv_scaling import inputs
+
+MACS_AN_IMAGE = 10_616_832
+
+
+def counted(case: Case, macs: int) -> Case:
+    """A case with a count of executed multiply-adds beside what it has."""
+    count = Series(quantity="lackey_multiply_adds", unit="MAC", samples=(macs,))
+    return msgspec.structs.replace(case, series=(*case.series, count))
+
+
+def variant(name: str, layer: Convolution | Linear, macs: int, batch: int = 1) -> Case:
+    factors = {
+        "subject": "variant",
+        "variant": name,
+        "batch": batch,
+        "pass": "forward",
+        "layout": "contiguous",
+    }
+    case = msgspec.structs.replace(factory.case(batch, layers=(layer,)), factors=factors)
+    return counted(case, macs)
+
+
+def of(*cases: Case) -> Findings:
+    return findings(inputs(factory.record([*factory.layer_cases((1, 2, 4)), *cases])))
+
+
+def test_the_count_of_the_layer_is_set_beside_theory() -> None:
+    base = factory.layer_cases((1, 2, 4))
+    cases = [
+        counted(case, MACS_AN_IMAGE * int(case.factors["batch"]))
+        if case.factors["pass"] == "forward"
+        else case
+        for case in base
+    ]
+    result = findings(inputs(factory.record(cases)))
+    rows = result.tables["tbl-executed"].rows
+    assert [row[1:] for row in rows] == [
+        (batch, MACS_AN_IMAGE * batch, MACS_AN_IMAGE * batch, 0) for batch in (1, 2, 4)
+    ]
+    assert result.values["residual_executed"].number == 0
+
+
+def test_a_count_beside_theory_is_printed_as_it_is() -> None:
+    first, *rest = factory.layer_cases((1, 2, 4))
+    result = findings(inputs(factory.record([counted(first, MACS_AN_IMAGE + 7), *rest])))
+    assert result.values["residual_executed"].number == 7
+    assert result.tables["tbl-executed"].rows[0][-1] == 7
+
+
+def test_channels_are_padded_to_the_vector() -> None:
+    """33 output channels run as 40; a layer that does not is called unexplained."""
+    layer = msgspec.structs.replace(factory.layer(1), output_shape=(1, 33, 24, 24))
+    theory = 33 * 24 * 24 * 32 * 9
+    good = of(variant("33 channels", layer, theory // 33 * 40))
+    assert good.facts["variants_explained"]
+    assert good.values["residual_variants"].number == 0
+    bad = of(variant("33 channels", layer, theory))
+    assert not bad.facts["variants_explained"]
+    assert bad.values["residual_variants"].number == -(theory // 33 * 7)
+    assert bad.values["variants_explained"].number == 0
+    table = bad.tables["tbl-variants"]
+    assert table.columns[-1].name == "Residual, unexplained"
+    assert "33 channels, batch 1" in to_markdown(table)
+    assert "unexplained" in to_latex(table)
+
+
+def test_padding_is_not_executed() -> None:
+    layer = msgspec.structs.replace(factory.layer(1), padding=(1, 1), output_shape=(1, 64, 26, 26))
+    taps = 3 * 26 - 2
+    assert of(variant("padding 1", layer, taps * taps * 64 * 32)).facts["variants_explained"]
+
+
+@pytest.mark.parametrize("id_", ["residual_executed", "residual_variants", "layout_gain"])
+def test_what_was_not_counted_has_a_reason(id_: str) -> None:
+    result = of()
+    assert "tbl-executed" not in result.tables
+    assert "tbl-variants" not in result.tables
+    assert result.values[id_].as_json()["number"] is None
+    assert result.values[id_].as_json()["reason"]
