@@ -49,7 +49,7 @@ def test_the_count_of_the_layer_is_set_beside_theory() -> None:
     result = findings(inputs(factory.record(cases)))
     rows = result.tables["tbl-executed"].rows
     assert [row[1:] for row in rows] == [
-        (batch, MACS_AN_IMAGE * batch, MACS_AN_IMAGE * batch, 0) for batch in (1, 2, 4)
+        (batch, MACS_AN_IMAGE * batch, 0, MACS_AN_IMAGE * batch, 0) for batch in (1, 2, 4)
     ]
     assert result.values["residual_executed"].number == 0
 
@@ -59,6 +59,21 @@ def test_a_count_beside_theory_is_printed_as_it_is() -> None:
     result = findings(inputs(factory.record([counted(first, MACS_AN_IMAGE + 7), *rest])))
     assert result.values["residual_executed"].number == 7
     assert result.tables["tbl-executed"].rows[0][-1] == 7
+
+
+def test_the_first_call_alone_also_makes_the_kernel() -> None:
+    """Its size is taken from a case where both calls were counted, never from the residual."""
+    first, second, *rest = factory.layer_cases((1, 2, 4))
+    making = 5_295
+    early = Series(
+        quantity="lackey_multiply_adds_first", unit="MAC", samples=(MACS_AN_IMAGE + making,)
+    )
+    both = counted(msgspec.structs.replace(first, series=(*first.series, early)), MACS_AN_IMAGE)
+    alone = msgspec.structs.replace(early, samples=(2 * MACS_AN_IMAGE + making,))
+    only_first = msgspec.structs.replace(second, series=(*second.series, alone))
+    result = findings(inputs(factory.record([both, only_first, *rest])))
+    assert [row[3] for row in result.tables["tbl-executed"].rows] == [0, making]
+    assert result.values["residual_executed"].number == 0
 
 
 def test_channels_are_padded_to_the_vector() -> None:

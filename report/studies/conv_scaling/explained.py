@@ -141,16 +141,18 @@ def _without_idle_terms(found: Mapping[int, Reconciliation]) -> dict[int, Reconc
 
 def _executed_rows(run: Run) -> tuple[tuple[Cell, ...], ...]:
     return tuple(
-        (f"{PASS_NAMES[pass_]}, {LAYOUT_NAMES[layout]}", batch, r.start.amount, *_counted(r))
+        (f"{PASS_NAMES[pass_]}, {LAYOUT_NAMES[layout]}", batch, *_counted(r))
         for pass_ in PASSES
         for layout in LAYOUTS
         for batch, r in executed(run.in_layout(layout), pass_).items()
     )
 
 
-def _counted(found: Reconciliation) -> tuple[Cell, Cell]:
+def _counted(found: Reconciliation) -> tuple[Cell, ...]:
     measured = found.measured
-    return (measured if isinstance(measured, Missing) else measured.amount), found.residual
+    executed = measured if isinstance(measured, Missing) else measured.amount
+    (making,) = found.terms
+    return found.start.amount, making.amount, executed, found.residual
 
 
 def _executed_table(run: Run, rows: tuple[tuple[Cell, ...], ...]) -> Table:
@@ -161,10 +163,15 @@ def _executed_table(run: Run, rows: tuple[tuple[Cell, ...], ...]) -> Table:
             Column("Call"),
             Column("Batch", "1"),
             Column("Theory", "MAC"),
+            Column("Kernel made", "MAC"),
             Column("Executed", "MAC"),
             Column("Residual", "MAC"),
         ),
         rows,
+        notes=(
+            "Kernel made: counted only where the record holds the first call of a case alone, "
+            "as first less second call of another batch size.",
+        ),
         sources=(run.file,),
     )
 

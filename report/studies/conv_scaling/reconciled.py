@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -43,6 +44,7 @@ from report.terms import (
 #: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
 COUNTED_WIDTH: Final = 8
 COUNTED: Final = "lackey_multiply_adds"
+FIRST: Final = "lackey_multiply_adds_first"
 
 
 def reported_work(inputs: Inputs) -> dict[int, Reconciliation]:
@@ -152,23 +154,54 @@ def _around_subject(layers: Sequence[Layer]) -> tuple[Snapshot, Snapshot]:
 
 
 def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
-    """The multiply-adds that a run's counter saw, by the batch sizes that were counted."""
-    found: dict[int, Reconciliation] = {}
-    for batch in run.batches:
-        count = run.constant(COUNTED, batch, pass_)
-        if isinstance(count, Missing):
-            continue
-        layer = subject(batch)
-        theory = Term("Theory", multiply_adds(batch, pass_), theory_macs(layer).formula, "shapes")
-        found[batch] = Reconciliation(
-            f"executed-{run.key}-{run.layout}-{pass_}-{batch}",
-            f"Executed multiply-adds on {run.label} at batch {batch}",
-            "MAC",
-            theory,
-            (),
-            Term("Executed", count, "counted lanes, case less base", COUNTED),
-        )
-    return found
+    """The multiply-adds that a run's counter saw, by the batch sizes that were counted.
+
+    The second call of a case is what is counted; where a record has only the first, which also
+    makes the kernel, that is a term of its own, as large as another batch size shows it.
+    """
+    counts = {batch: _count(run, batch, pass_) for batch in run.batches}
+    return {
+        batch: _executed(run, batch, pass_, *count)
+        for batch, count in counts.items()
+        if count is not None
+    }
+
+
+def _count(run: Run, batch: int, pass_: Pass) -> tuple[int, int | None] | None:
+    """The count of a case, and what the making of the kernel adds to it if that is known."""
+    second = run.constant(COUNTED, batch, pass_)
+    if isinstance(second, int):
+        return second, 0
+    first = run.constant(FIRST, batch, pass_)
+    return (first, _kernel_making(run, pass_)) if isinstance(first, int) else None
+
+
+def _kernel_making(run: Run, pass_: Pass) -> int | None:
+    """First less second call at the largest batch size where both were counted."""
+    for batch in reversed(run.batches):
+        first, second = run.constant(FIRST, batch, pass_), run.constant(COUNTED, batch, pass_)
+        if isinstance(first, int) and isinstance(second, int):
+            return first - second
+    return None
+
+
+def _executed(run: Run, batch: int, pass_: Pass, count: int, making: int | None) -> Reconciliation:
+    theory = theory_macs(subject(batch))
+    return Reconciliation(
+        f"executed-{run.key}-{run.layout}-{pass_}-{batch}",
+        f"Executed multiply-adds on {run.label} at batch {batch}",
+        "MAC",
+        replace(theory, amount=multiply_adds(batch, pass_)),
+        (
+            Term(
+                "Kernel made in the first call",
+                making or 0,
+                "first − second call of another batch size; 0 where the second call is counted",
+                "counts of the same record",
+            ),
+        ),
+        Term("Executed", count, "counted lanes, call less base", COUNTED),
+    )
 
 
 def variants(run: Run) -> dict[str, Reconciliation]:
