@@ -231,9 +231,20 @@ def _variant(run: Run, case: Case) -> Reconciliation:
         (
             skipped_padding(layer, _padding(layer)),
             padded_channels(layer, COUNTED_WIDTH, _channels(layer)),
+            _factor_conversions(layer),
         ),
         Term("Executed", int(count), "counted lanes, case less base", COUNTED),
     )
+
+
+def _factor_conversions(layer: Layer) -> Term:
+    """What the counter cannot tell from a multiply-add in a matrix product of PyTorch.
+
+    Its two factors, α and β, are converted to float32 (``c10::Scalar::toFloat``), one operation
+    each of the kind that is counted.
+    """
+    count = 2 if isinstance(layer, Linear) else 0
+    return Term("Factors converted", count, "2 for a matrix product, else 0", "instructions seen")
 
 
 def _padding(layer: Layer) -> str:
