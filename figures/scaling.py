@@ -143,8 +143,17 @@ def _label(figure: Scaling, axes: Axes) -> None:
         axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
-    if len(axes.get_legend_handles_labels()[1]) > 1:
+    entries = len(axes.get_legend_handles_labels()[1])
+    if figure.bands and figure.y_from_zero:
+        # A band spans the whole width, so that a legend finds room only above it.
+        axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))
+        axes.legend(loc="upper center", borderaxespad=0.2, ncols=2, columnspacing=1.0)
+    elif entries > 1:
         axes.legend(loc="best", borderaxespad=0.3)
+
+
+#: The share of the axis that one line of a legend needs.
+_ROOM_A_LINE = 0.1
 
 
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.

@@ -196,7 +196,7 @@ def to_latex(table: Table) -> str:
 #: Characters of a table's type that fit side by side into one column of the page, and into both.
 _CAPACITY: Final = {False: 62, True: 128}
 #: Text columns up to this width are never broken.
-_SHORT: Final = 16
+_SHORT: Final = 22
 
 
 def _widths(table: Table) -> list[tuple[float | None, Column]]:
