@@ -3,6 +3,7 @@
 Only torch and the environment are stood in for: what is tested is what signals leave behind.
 """
 
+import signal
 import sys
 
 from conftest import make_environment
@@ -11,6 +12,8 @@ from experiments import registry
 from experiments.__main__ import main
 from experiments.harness import environment, runtime
 
+# A test run that was itself started in the background inherits an ignored SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
 environment.gather = lambda torch, device, threads: make_environment()
 registry.STUDIES["tiny"] = "tiny_study"

@@ -29,7 +29,6 @@ from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import (
     LAYOUT_NAMES,
     LAYOUTS,
-    PASS_NAMES,
     PASSES,
     footprint,
 )
@@ -38,6 +37,8 @@ from report.values import Value
 
 #: The batch size at which single calls are told event by event and drawn as waterfalls.
 SHOWN_BATCH: Final = 64
+#: Forward, and forward with backward, as the tables of time name them.
+_SHORT_PASSES: Final = {"forward": "F", "forward_backward": "F+B"}
 _NO_RUN: Final = Missing("no run of this experiment is in the data directory")
 
 
@@ -141,7 +142,7 @@ def _without_idle_terms(found: Mapping[int, Reconciliation]) -> dict[int, Reconc
 
 def _executed_rows(run: Run) -> tuple[tuple[Cell, ...], ...]:
     return tuple(
-        (f"{PASS_NAMES[pass_]}, {LAYOUT_NAMES[layout]}", batch, *_counted(r))
+        (f"{_SHORT_PASSES[pass_]} {LAYOUT_NAMES[layout]}", batch, *_counted(r))
         for pass_ in PASSES
         for layout in LAYOUTS
         for batch, r in executed(run.in_layout(layout), pass_).items()
@@ -158,7 +159,8 @@ def _counted(found: Reconciliation) -> tuple[Cell, ...]:
 def _executed_table(run: Run, rows: tuple[tuple[Cell, ...], ...]) -> Table:
     return Table(
         "tbl-executed",
-        f"Multiply-adds that the layer executes on {run.label}, counted one by one, and theory.",
+        f"Multiply-adds that the layer executes on {run.label}, counted one by one, and theory: "
+        "forward (F) and forward with backward (F+B).",
         (
             Column("Call"),
             Column("Batch", "1"),

@@ -19,7 +19,7 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 LAYOUT_NAMES: Final[dict[Layout, str]] = {
     "contiguous": "NCHW",
-    "channels_last": "channels last",
+    "channels_last": "NHWC",
 }
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
 PASS_NAMES: Final[dict[Pass, str]] = {
