@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from report.format import NO_BREAK
 from report.layers import Convolution, Linear
 from report.paper import Findings
 from report.records import Case, Series
@@ -89,7 +90,7 @@ def test_channels_are_padded_to_the_vector() -> None:
     assert bad.values["variants_explained"].number == 0
     table = bad.tables["tbl-variants"]
     assert table.columns[-1].name == "Residual, unexplained"
-    assert "33 channels, batch 1" in to_markdown(table)
+    assert "33 channels, batch 1" in to_markdown(table).replace(NO_BREAK, " ")
     assert "unexplained" in to_latex(table)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from figures.canvas import Drawing
 from report.events import Explanation
-from report.format import Number
+from report.format import NO_BREAK, Number
 from report.missing import Missing
 from report.paper import Figure, Inputs
 from report.reconciliation import Reconciliation, series_table
@@ -127,7 +127,7 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
                 f"From the output to the peak of the forward call on {run.label}, "
                 f"{LAYOUT_NAMES[layout]}.",
                 sources=(run.file,),
-                wide=False,
+                wide=layout != "contiguous",
             )
 
 
@@ -142,7 +142,7 @@ def _without_idle_terms(found: Mapping[int, Reconciliation]) -> dict[int, Reconc
 
 def _executed_rows(run: Run) -> tuple[tuple[Cell, ...], ...]:
     return tuple(
-        (f"{_SHORT_PASSES[pass_]} {LAYOUT_NAMES[layout]}", batch, *_counted(r))
+        (f"{_SHORT_PASSES[pass_]}{NO_BREAK}{LAYOUT_NAMES[layout]}", batch, *_counted(r))
         for pass_ in PASSES
         for layout in LAYOUTS
         for batch, r in executed(run.in_layout(layout), pass_).items()
@@ -175,6 +175,7 @@ def _executed_table(run: Run, rows: tuple[tuple[Cell, ...], ...]) -> Table:
             "as first less second call of another batch size.",
         ),
         sources=(run.file,),
+        wide=True,
     )
 
 

@@ -17,6 +17,7 @@ from report.allocator import (
     replay,
 )
 from report.events import Explanation, explain_events
+from report.format import NO_BREAK
 from report.layers import Convolution, Layer, Linear
 from report.missing import Missing
 from report.paper import Inputs
@@ -207,9 +208,14 @@ def _executed(run: Run, batch: int, pass_: Pass, count: int, making: int | None)
 def variants(run: Run) -> dict[str, Reconciliation]:
     """The layer changed in one respect at a time, by its name and batch size."""
     return {
-        f"{case.factors['variant']}, batch {case.factors['batch']}": _variant(run, case)
+        _unbroken(f"{case.factors['variant']}, batch {case.factors['batch']}"): _variant(run, case)
         for case in _counted_variants(run.stored.record)
     }
+
+
+def _unbroken(name: str) -> str:
+    """A name that stays on one line of a table."""
+    return name.replace(" ", NO_BREAK)
 
 
 def _counted_variants(record: Record) -> Iterable[Case]:
