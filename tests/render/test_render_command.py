@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,28 @@ def test_a_program_gets_its_input_and_folder(tmp_path: Path) -> None:
     assert finished.stdout == f"{tmp_path} words\n"
 
 
+def alive(stat: Path) -> bool:
+    """Whether the process behind ``stat`` runs still; a zombie does not."""
+    try:
+        return stat.read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time, pathlib;"
         "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
         "pathlib.Path('pid').write_text(str(p.pid)); time.sleep(60)"
     )
-    with pytest.raises(RenderError, match=r"was not done after 1\.5 s and was ended"):
-        run([sys.executable, "-c", code], tmp_path, 1.5)
+    with pytest.raises(RenderError, match=r"was not done after 5\.5 s and was ended"):
+        run([sys.executable, "-c", code], tmp_path, 5.5)
     child = Path("/proc") / (tmp_path / "pid").read_text() / "stat"
-    assert not child.exists() or child.read_text().split()[2] == "Z"
+    # A busy machine takes a moment to carry a signal out.
+    deadline = time.monotonic() + 30
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(child)
 
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
