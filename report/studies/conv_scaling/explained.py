@@ -30,8 +30,10 @@ from report.studies.conv_scaling.subject import (
     LAYOUT_NAMES,
     LAYOUTS,
     PASSES,
+    Layout,
     footprint,
 )
+from report.studies.conv_scaling.tables import NO_RECORD
 from report.tables import Cell, Column, Table
 from report.values import Value
 
@@ -39,7 +41,6 @@ from report.values import Value
 SHOWN_BATCH: Final = 64
 #: Forward, and forward with backward, as the tables of time name them.
 _SHORT_PASSES: Final = {"forward": "F", "forward_backward": "F+B"}
-_NO_RUN: Final = Missing("no run of this experiment is in the data directory")
 
 
 def all_reconciliations(inputs: Inputs, run: Run | None) -> dict[str, Reconciliation]:
@@ -59,11 +60,10 @@ def all_reconciliations(inputs: Inputs, run: Run | None) -> dict[str, Reconcilia
     return told
 
 
-def _peaks(inputs: Inputs, run: Run | None, layout: str) -> dict[int, Reconciliation]:
+def _peaks(inputs: Inputs, run: Run | None, layout: Layout) -> dict[int, Reconciliation]:
     if run is None:
         return {}
-    seen = run.in_layout("channels_last" if layout == "channels_last" else "contiguous")
-    return peaks(seen, reported_batches(inputs.reported))
+    return peaks(run.in_layout(layout), reported_batches(inputs.reported))
 
 
 def explained_tables(inputs: Inputs, run: Run | None) -> tuple[Table, ...]:
@@ -191,7 +191,7 @@ def explained_figures(inputs: Inputs, run: Run | None) -> tuple[Figure, ...]:
             (inputs.reported_file,),
         )
     ]
-    told = events(run, SHOWN_BATCH) if run is not None else _NO_RUN
+    told = events(run, SHOWN_BATCH) if run is not None else NO_RECORD
     if isinstance(told, Explanation) and run is not None:
         drawn.append(
             _waterfall(
@@ -257,7 +257,7 @@ def _run_residuals(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
         Value(
             "variants_counted",
             "Variants whose multiply-adds were counted",
-            len(changed) if changed else _NO_RUN,
+            len(changed) if changed else NO_RECORD,
             "1",
             "count",
             origin,
@@ -266,7 +266,7 @@ def _run_residuals(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
         Value(
             "variants_explained",
             "Variants explained to the unit",
-            sum(r.explained for r in changed.values()) if changed else _NO_RUN,
+            sum(r.explained for r in changed.values()) if changed else NO_RECORD,
             "1",
             "count of residuals of zero",
             origin,
@@ -287,7 +287,7 @@ def _layout_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
     """The same call with channels last, at the source's largest batch size."""
     batch = reported_batches(inputs.reported)[-1]
     origin = (run.file,) if run else ()
-    peak = run.in_layout("channels_last").peak(batch) if run else _NO_RUN
+    peak = run.in_layout("channels_last").peak(batch) if run else NO_RECORD
     ratio = peak if isinstance(peak, Missing) else peak / footprint(batch).output
     return (
         Value(
@@ -311,7 +311,7 @@ def _layout_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
 
 def _layout_gain(run: Run | None, batch: int) -> Estimate | Missing:
     if run is None:
-        return _NO_RUN
+        return NO_RECORD
     plain = run.raw("time", batch, "forward")
     last = run.in_layout("channels_last").raw("time", batch, "forward")
     if isinstance(plain, Missing):
@@ -376,6 +376,6 @@ def _faults(run: Run | None) -> tuple[Number | Missing, Number | Missing]:
 
 def _median_faults(run: Run | None, which: int) -> Number | Missing:
     if run is None or not run.batches:
-        return _NO_RUN
+        return NO_RECORD
     found = run.raw("page_faults", run.batches[which], "forward")
     return found if isinstance(found, Missing) else statistics.median(found)
