@@ -9,10 +9,10 @@ from report.escape import markdown
 from report.memory import arithmetic_intensity
 from report.missing import Missing
 from report.paper import Claim, Findings, Inputs
+from report.setup import setup
 from report.studies.conv_scaling import claims, explained, figures, run_values, tables, values
 from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.network import network, network_values
-from report.studies.conv_scaling.setup import setup
 from report.studies.conv_scaling.subject import check_subject, subject
 from report.tables import Table
 

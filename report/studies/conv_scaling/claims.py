@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from report.format import NO_BREAK, interval_text, quantity_text, scale_for
 from report.missing import Missing
 from report.paper import Claim, Inputs, Verdict
+from report.runs import known
 from report.statistics import Estimate, growth_exponent
-from report.studies.conv_scaling.measured import Run, known
+from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import rate_gain
 from report.studies.conv_scaling.source import reported_batches, work_fit
 from report.studies.conv_scaling.subject import footprint, operations

@@ -8,8 +8,9 @@ from figures.canvas import Drawing
 from figures.scaling import Band, Curve, Points, Scaling
 from report.missing import Missing
 from report.paper import Figure, Inputs
+from report.runs import known
 from report.statistics import Estimate
-from report.studies.conv_scaling.measured import Run, known
+from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.source import numbers, reported_batches
 from report.studies.conv_scaling.subject import (
     PASS_NAMES,

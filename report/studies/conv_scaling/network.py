@@ -7,8 +7,8 @@ from typing import Final
 from report.layers import Layer
 from report.missing import Missing
 from report.paper import Inputs
+from report.setup import NOT_PUBLISHED
 from report.shapes import parameter_count
-from report.studies.conv_scaling.setup import NOT_PUBLISHED
 from report.studies.conv_scaling.subject import subject
 from report.tables import Cell, Column, Table
 from report.values import Value

@@ -8,7 +8,7 @@ from typing import Final
 from report.missing import Missing
 from report.paper import Inputs
 from report.records import Environment, Record
-from report.studies.conv_scaling.measured import Run
+from report.runs import Run
 from report.tables import Cell, Column, Table
 
 NOT_PUBLISHED: Final = Missing("not given in the source")
