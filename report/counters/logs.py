@@ -1,12 +1,14 @@
 """What a counting program printed, case by case, as one file beside the record; pure.
 
 The file is JSON, compressed with gzip without a time stamp, so that equal logs give equal bytes.
+``gzip.compress`` would write another mark of the system on Python 3.11 than on 3.12.
 It is kept so that the numbers of the record can be read out of it again.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterable
 from typing import Final
@@ -43,7 +45,10 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     """The file's content, the cases in the order of the record."""
     content = _File(tool=tool, cases=tuple(sorted(cases, key=lambda item: item.case)))
     text = msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
-    return gzip.compress(text, mtime=0)
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as stream:
+        stream.write(text)
+    return buffer.getvalue()
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
