@@ -56,7 +56,20 @@ def parser() -> argparse.ArgumentParser:
         help="count executed work: none, what fits into minutes, or all that can be; "
         "default: auto, with --quick none",
     )
-    go.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="default: data")
+    go.add_argument(
+        "--data",
+        dest="images",
+        type=Path,
+        metavar="DIR",
+        help="a folder with a data set of your own, for the studies that read images",
+    )
+    go.add_argument(
+        "--records",
+        type=Path,
+        default=Path("data"),
+        metavar="DIR",
+        help="where the record is written; default: data",
+    )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
     return made
@@ -116,7 +129,8 @@ def _run(options: argparse.Namespace) -> int:
 
     request = Request(
         study=options.study,
-        data=options.data,
+        records=options.records,
+        images=options.images,
         device=options.device,
         threads=options.threads,
         quick=options.quick,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from report.devices import read_devices
 from report.paper import Inputs
 from report.reported import read_reported
-from report.store import newest_by_device, read_study
+from report.store import Stored, newest_by_device, read_attachment, read_study
 from report.strict import read_strictly, refuse_first
-from report.studies import STUDIES
+from report.studies import ATTACHMENTS, STUDIES
 
 #: dict[str, tuple[str, ...]] | None, which a type checker takes for no class.
 _PINS: Final[Any] = dict[str, tuple[str, ...]] | None
@@ -24,12 +25,22 @@ def gather(study: str, data: Path) -> Inputs:
     ``RecordError`` for the first file that cannot be used.
     """
     reported = data / "reported" / f"{study}.json"
+    records = newest_by_device(read_study(study, data), read_pins(data).get(study, ()))
+    patterns = ATTACHMENTS.get(study, ())
     return Inputs(
-        records=newest_by_device(read_study(study, data), read_pins(data).get(study, ())),
+        records=records,
         reported=read_reported(reported),
         reported_file=reported.relative_to(data).as_posix(),
         devices=read_devices(data / "devices.yaml"),
+        attachments={item.file: _attachments(item, patterns, data) for item in records},
     )
+
+
+def _attachments(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
+    """The files beside a record whose names fit one of ``patterns``."""
+    names = (attachment.name for attachment in stored.record.attachments)
+    wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    return {name: read_attachment(stored, name, data) for name in wanted}
 
 
 def read_pins(data: Path) -> dict[str, tuple[str, ...]]:

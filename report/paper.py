@@ -22,12 +22,17 @@ Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a study may read: its records (one a device, newest first) and published numbers."""
+    """All that a study may read: its records (one a device, newest first) and published numbers.
+
+    ``attachments`` are the files beside the records that the study asks for: record → name →
+    content as it lies on disk.
+    """
 
     records: tuple[Stored, ...]
     reported: Reported
     reported_file: str
     devices: Devices
+    attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
     @property
     def notices(self) -> tuple[str, ...]:

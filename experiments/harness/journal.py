@@ -1,10 +1,10 @@
 """What a run has done so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
-ceilings before it, every start of a case, every outcome, and what was counted of a case afterwards;
-each line is on disk before the run goes on.  So a run that is interrupted, killed or cut off from
-power loses at most the case that ran.  The file is hidden, ignored by git, and removed once the
-record is written.
+ceilings before it, every start of a case, every outcome, every file that it leaves, and what
+was counted of a case afterwards; each line is on disk before the run goes on.  So a run that is
+interrupted, killed or cut off from power loses at most the case that ran.  The file is hidden,
+ignored by git, and removed once the record is written.
 """
 
 from __future__ import annotations
@@ -66,6 +66,15 @@ class Stop(_Line, frozen=True, kw_only=True, tag="stop"):
     case: int
 
 
+class Keep(_Line, frozen=True, kw_only=True, tag="keep"):
+    """A file that a case leaves beside the record; its outcome follows."""
+
+    case: int
+    name: str
+    meaning: str
+    content: bytes
+
+
 class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
     """A case has an outcome."""
 
@@ -82,7 +91,7 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     reason: str | None
 
 
-Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Finish | Count
+Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Keep | Finish | Count
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -100,6 +109,7 @@ class Story:
     ceilings: CeilingsBefore | None = None
     starts: Counter[int] = field(default_factory=Counter)
     finished: dict[int, Case] = field(default_factory=dict)
+    files: dict[str, Keep] = field(default_factory=dict)
     counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
     def deadly_cases(self, limit: int = 2) -> tuple[int, ...]:
@@ -160,6 +170,8 @@ def _tell(story: Story, line: Line) -> None:
             story.starts[case] += 1
         case Stop(case=case):
             story.starts[case] -= 1
+        case Keep(name=name):
+            story.files[name] = line
         case Finish(case=case, outcome=outcome):
             story.finished[case] = outcome
         case Count(tool=tool, case=case):

@@ -26,19 +26,20 @@ from experiments.harness.selection import Selection, select
 from experiments.harness.study import CeilingSize, CounterChoice, Device, Session, Study
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records import SCHEMA_VERSION, Ceiling, Record, encode, parse
-from report.store import write_record
+from report.records import SCHEMA_VERSION, Attachment, Ceiling, Record, encode, parse
+from report.store import digest, write_record
 
 
 @dataclass(frozen=True)
 class Request:
     """What the command line asks for; what is None is left to us.
 
+    ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
     ``budget`` is in s; executed work is counted (``auto``) in a full plan and else not.
     """
 
     study: str
-    data: Path
+    records: Path
     device: Device = "cpu"
     threads: int | None = None
     quick: bool = False
@@ -46,6 +47,7 @@ class Request:
     budget: float | None = None
     resume: bool = False
     counters: CounterChoice | None = None
+    images: Path | None = None
 
     @property
     def counter_choice(self) -> CounterChoice:
@@ -79,7 +81,10 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
 
 
 def command_of(request: Request, threads: int) -> tuple[str, ...]:
-    """The command that repeats this run, without anything of this machine but its threads."""
+    """The command that repeats this run, without anything of this machine but its threads.
+
+    Of the folder of images only its own name stands there.
+    """
     words = ["python", "-m", "experiments", "run", request.study]
     words += ["--device", request.device, "--threads", str(threads)]
     words += ["--quick"] if request.quick else []
@@ -87,6 +92,7 @@ def command_of(request: Request, threads: int) -> tuple[str, ...]:
         words += ["--set", setting]
     words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
     words += [] if request.counters is None else ["--counters", request.counters]
+    words += [] if request.images is None else ["--data", request.images.resolve().name]
     return tuple(words)
 
 
@@ -97,16 +103,22 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
     study = registry.load(request.study)
-    selection = select(study, quick=request.quick, settings=request.settings, budget=request.budget)
+    selection = select(
+        study,
+        quick=request.quick,
+        settings=request.settings,
+        budget=request.budget,
+        images=request.images is not None,
+    )
     threads = runtime.checked_threads(request.threads)
     header = _header(request, selection, threads)
     story, journal = _opened(request, header, observer)
     with journal:
         try:
-            record, files = _measured(study, selection, story, journal, observer)
+            record, files = _measured(study, selection, request.images, story, journal, observer)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, story, journal) from interrupt
-        path = write_record(record, request.data, files)
+        path = write_record(record, request.records, files)
         journal.remove()
     return record, path
 
@@ -135,7 +147,7 @@ def _now() -> str:
 
 def _opened(request: Request, header: Header, observer: Observer) -> tuple[Story, Journal]:
     """A new journal, or with ``--resume`` the newest one of this study on this device."""
-    folder = request.data / request.study
+    folder = request.records / request.study
     unfinished = journals(folder, header.environment.key)
     if request.resume:
         return _reopened(unfinished, header)
@@ -197,7 +209,12 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
 
 
 def _measured(
-    study: Study, selection: Selection, story: Story, journal: Journal, observer: Observer
+    study: Study,
+    selection: Selection,
+    images: Path | None,
+    story: Story,
+    journal: Journal,
+    observer: Observer,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
     header = story.header
@@ -206,7 +223,7 @@ def _measured(
     if story.ceilings is None:
         story.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
         journal.append(story.ceilings)
-    cases = sweep(study, Session(device, header.protocol), story, journal, observer)
+    cases = sweep(study, Session(device, header.protocol, images), story, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
     reasons = {"ceilings.before": story.ceilings.reason, "ceilings.after": after["reason"]}
     counted = counting.count(study, story, journal, observer)
@@ -222,10 +239,19 @@ def _measured(
         environment=environment.closed(header.environment, {**missing, **counted.missing}),
         ceilings=(*story.ceilings.ceilings, *after["ceilings"]),
         cases=counted.added(cases),
-        attachments=counted.attachments,
+        attachments=(*_attached(story), *counted.attachments),
     )
+    kept = {name: file.content for name, file in story.files.items()}
     # Never write what cannot be read.
-    return parse(encode(record), "the new record"), counted.files
+    return parse(encode(record), "the new record"), {**kept, **counted.files}
+
+
+def _attached(story: Story) -> tuple[Attachment, ...]:
+    """What the cases left beside the record, in the order of their names."""
+    return tuple(
+        Attachment(name=name, sha256=digest(file.content), meaning=file.meaning)
+        for name, file in sorted(story.files.items())
+    )
 
 
 def _ceilings(
@@ -246,6 +272,14 @@ def _ceilings(
         return {"ceilings": (), "reason": str(error)}
 
 
+def _places(request: Request) -> tuple[str, ...]:
+    """The folders that the user gave, as given; argparse takes the last of a repeated option."""
+    found: tuple[str, ...] = ()
+    if request.images is not None:
+        found += ("--data", str(request.images))
+    return found if request.records == Path("data") else (*found, "--records", str(request.records))
+
+
 def _interrupted(
     interrupt: KeyboardInterrupt, request: Request, story: Story, journal: Journal
 ) -> StoppedError:
@@ -254,7 +288,7 @@ def _interrupted(
     if kept == 0:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    again = shlex.join((*story.header.command, "--resume"))
+    again = shlex.join((*story.header.command, *_places(request), "--resume"))
     return StoppedError(
         f"Interrupted: {kept} of {len(story.header.cases)} cases are kept; continue with: {again}",
         code,

@@ -20,23 +20,36 @@ class Selection:
 
 
 def select(
-    study: Study, *, quick: bool, settings: Iterable[str] = (), budget: float | None = None
+    study: Study,
+    *,
+    quick: bool,
+    settings: Iterable[str] = (),
+    budget: float | None = None,
+    images: bool = False,
 ) -> Selection:
     """The cases and the plan; ``settings`` are ``factor=level,level`` as given to ``--set``.
 
-    A run with settings or a budget of its own (in s) is a ``custom`` plan.  Raises ``UsageError``.
+    A run with settings or a budget of its own (in s) is a ``custom`` plan.  ``images`` says that a
+    folder of images was given, which takes the place of the study's own.  Raises ``UsageError``.
     """
     chosen = _parsed(study, settings)
     plan = study.quick if quick else study.full
     if chosen or budget is not None:
         plan = _custom(plan, budget)
-    cases = study.cases({**default_levels(study, quick=quick), **chosen})
+    given = _given_images(study) if images else {}
+    cases = study.cases({**default_levels(study, quick=quick), **given, **chosen})
     if not cases:
         raise UsageError(
             f"--set leaves no case of {study.name}: these levels do not go together; python -m "
             "experiments list shows what there is."
         )
     return Selection(plan, cases)
+
+
+def _given_images(study: Study) -> dict[str, tuple[Level, ...]]:
+    if study.images is None:
+        raise UsageError(f"--data: {study.name} reads no images; leave it out.")
+    return {"dataset": (study.images,)}
 
 
 def default_levels(study: Study, *, quick: bool) -> Levels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from experiments.harness.workload import Workload
@@ -95,10 +96,20 @@ QUICK: Final = _plan("quick", minimum=10, maximum=30, budget=0.3, size="small")
 
 @dataclass(frozen=True)
 class Session:
-    """What measuring a case needs to know of the run."""
+    """What measuring a case needs to know of the run; ``images`` is the folder of ``--data``."""
 
     device: Device
     protocol: Protocol
+    images: Path | None = None
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A file that a case leaves beside the record; ``meaning`` tells a reader what it holds."""
+
+    name: str
+    meaning: str
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,10 @@ class Study:
     ``layers`` gives the geometry of the layers of a case without running it on the device.
     ``measure`` runs a case and returns its series; what it raises becomes the case's outcome.
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
+    ``files`` are called after ``measure``, for what belongs beside the record, such as a trace.
     ``counting`` is None where the executed work is not counted.
+    ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
+    factor ``dataset``; it is None where a study reads no images.
     """
 
     name: str
@@ -137,6 +151,8 @@ class Study:
     layers: Callable[[Factors], tuple[Layer, ...]]
     measure: Callable[[Factors, Session], tuple[Series, ...]]
     effort: Callable[[Factors], float]
+    files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     counting: Counting | None = None
+    images: str | None = None
     full: Plan = FULL
     quick: Plan = QUICK

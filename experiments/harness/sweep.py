@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol as Interface
 
-from experiments.harness.journal import Finish, Journal, Start, Stop, Story
+from experiments.harness.journal import Finish, Journal, Keep, Start, Stop, Story
 from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import Factors, Session, Study
+from experiments.harness.study import CaseFile, Factors, Session, Study
+from report.errors import MeasurementError
 from report.layers import Layer
 from report.records import Case
 
@@ -58,15 +59,32 @@ def sweep(
             observer.case_began(index)
             on_error = partial(observer.case_raised, index)
             try:
-                case = run_case(study, factors, session, on_error)
+                case, files = run_case(study, factors, session, on_error)
             except KeyboardInterrupt:
                 journal.append(Stop(case=index))
                 raise
+            for file in files:
+                _keep(index, file, story, journal)
             _finish(index, case, story, journal)
             observer.case_ended(index, case)
     finally:
         observer.ended()
     return tuple(story.finished[index] for index in range(len(cases)))
+
+
+def _keep(index: int, file: CaseFile, story: Story, journal: Journal) -> None:
+    """Put a file into the journal, once; cases may leave the same one, but not two of a name."""
+    line = Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
+    before = story.files.get(file.name)
+    if before is not None and before.content == line.content:
+        return
+    if before is not None and before.case != index:
+        raise MeasurementError(
+            f"The cases {before.case} and {index} leave different files of the name {file.name}; "
+            "name them apart in the study."
+        )
+    journal.append(line)
+    story.files[file.name] = line
 
 
 def _finish(index: int, case: Case, story: Story, journal: Journal) -> None:
@@ -79,19 +97,21 @@ def run_case(
     factors: Factors,
     session: Session,
     on_error: Callable[[Exception], None] = lambda error: None,
-) -> Case:
-    """One case with whatever outcome it has; what it held is freed if it fails."""
+) -> tuple[Case, tuple[CaseFile, ...]]:
+    """One case with whatever outcome it has, and its files; what it held is freed if it fails."""
     layers: tuple[Layer, ...] = ()
     try:
         layers = study.layers(factors)
         series = study.measure(factors, session)
-        return Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
+        files = study.files(factors, session) if study.files else ()
+        case = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
+        return case, files
     except Exception as error:
         on_error(error)
         status, reason = outcome_of(error)
     # After the handler, since the exception's frames hold the case's tensors until it ends.
     release(session.device)
-    return Case(factors=factors, status=status, reason=reason, layers=layers, series=())
+    return Case(factors=factors, status=status, reason=reason, layers=layers, series=()), ()
 
 
 def _deadly(study: Study, factors: Factors) -> Case:

@@ -14,6 +14,9 @@ STUDIES: Final[dict[str, str]] = {
     "conv_scaling": "report.studies.conv_scaling",
 }
 
+#: Study → patterns of the names of attachments that its paper is computed from.
+ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {}
+
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:
     """The function that computes a study; imports only that study's module.

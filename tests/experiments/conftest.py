@@ -129,7 +129,7 @@ class Driver:
             "TINY_HOLD": hold,
         }
         return subprocess.Popen(
-            [sys.executable, FOLDER / "driver.py", "run", "tiny", *words, "--data", self.data],
+            [sys.executable, FOLDER / "driver.py", "run", "tiny", *words, "--records", self.data],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

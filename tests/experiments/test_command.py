@@ -40,7 +40,7 @@ from report.store import read_study
 def test_usage_errors_exit_2_with_one_sentence(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main([*words, "--data", str(tmp_path / "data")] if len(words) > 1 else words) == 2
+    assert main([*words, "--records", str(tmp_path / "data")] if len(words) > 1 else words) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err
@@ -55,7 +55,7 @@ def test_no_cuda_exits_1_before_anything_is_written(
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     data = tmp_path / "data"
-    assert main(["run", "conv_scaling", "--device", "cuda", "--data", str(data)]) == 1
+    assert main(["run", "conv_scaling", "--device", "cuda", "--records", str(data)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert not data.exists()
 
@@ -64,7 +64,7 @@ def test_no_torch_exits_1_and_debug_shows_the_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    words = ["run", "conv_scaling", "--data", str(tmp_path)]
+    words = ["run", "conv_scaling", "--records", str(tmp_path)]
     assert main(words) == 1
     plain = capsys.readouterr().err
     assert plain.count("\n") == 1 and "pip install" in plain
@@ -76,7 +76,7 @@ def test_resume_without_a_run_to_continue(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study
 ) -> None:
     pytest.importorskip("torch")
-    assert main(["run", "tiny", "--resume", "--data", str(tmp_path)]) == 1
+    assert main(["run", "tiny", "--resume", "--records", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert "tiny has no unfinished run on" in err and err.count("\n") == 1
 
@@ -109,6 +109,8 @@ def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
     words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
     assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
+    request = Request("tiny", Path("/somewhere/data"), images=Path("/home/me/mnist"))
+    assert command_of(request, 1)[-2:] == ("--data", "mnist")
 
 
 def test_a_run_never_takes_the_journal_of_another_of_the_same_second(

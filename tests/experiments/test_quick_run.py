@@ -18,7 +18,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
     pytest.importorskip("torch")
     data = tmp_path_factory.mktemp("quick") / "data"
     # A batch of a thousand million images fits into no machine: 86 TB.
-    words = ["--quick", "--set", "batch=1,4,1000000000", "--data", str(data)]
+    words = ["--quick", "--set", "batch=1,4,1000000000", "--records", str(data)]
     done = subprocess.run(
         [sys.executable, "-m", "experiments", "run", "conv_scaling", *words],
         cwd=ROOT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from conftest import ROOT
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from experiments import registry
 from experiments.harness.selection import select
-from experiments.harness.study import UsageError
+from experiments.harness.study import Factor, Factors, Levels, Study, UsageError
 
 STUDY = registry.load("conv_scaling")
 
@@ -34,6 +35,18 @@ def test_the_full_plan() -> None:
     assert {case["batch"] for case in variants} == {1, 2, 8, 64}
     assert len(variants) == 16
     assert len(selection.cases) == len(layer) + len(network) + len(variants)
+
+
+def test_a_folder_of_images_takes_the_place_of_the_studys_own(tiny: Study) -> None:
+    def cases(levels: Levels) -> tuple[Factors, ...]:
+        return tuple({"dataset": name} for name in levels["dataset"])
+
+    factor = Factor("dataset", levels=("digits",), quick=("digits",))
+    study = replace(tiny, factors=(factor,), cases=cases, images="mnist")
+    assert select(study, quick=True).cases == ({"dataset": "digits"},)
+    assert select(study, quick=True, images=True).cases == ({"dataset": "mnist"},)
+    with pytest.raises(UsageError, match="tiny reads no images"):
+        select(tiny, quick=True, images=True)
 
 
 def test_the_quick_plan() -> None:

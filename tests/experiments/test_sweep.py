@@ -11,8 +11,9 @@ from conftest import Notes, make_header
 
 from experiments.harness.journal import Finish, Journal, Start, read_story
 from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import Factors, Session, Study
+from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.harness.sweep import sweep
+from report.errors import MeasurementError
 from report.layers import Flatten
 from report.records import Case, Series
 
@@ -25,14 +26,18 @@ class OutOfMemoryError(RuntimeError):
 
 @pytest.fixture
 def swept(tmp_path: Path, tiny: Study, notes: Notes) -> Callable[..., tuple[Case, ...]]:
-    def go(raising: dict[int, BaseException], path: Path | None = None) -> tuple[Case, ...]:
+    def go(
+        raising: dict[int, BaseException],
+        path: Path | None = None,
+        files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None,
+    ) -> tuple[Case, ...]:
         def measure(factors: Factors, session: Session) -> tuple[Series, ...]:
             size = int(factors["size"])
             if size in raising:
                 raise raising[size]
             return tiny.measure(factors, session)
 
-        study = replace(tiny, measure=measure, layers=lambda factors: (LAYER,))
+        study = replace(tiny, measure=measure, layers=lambda factors: (LAYER,), files=files)
         path = path or tmp_path / ".j.journal.jsonl"
         fresh = not path.exists()
         with Journal(path, path.stat().st_size if not fresh else 0) as journal:
@@ -128,3 +133,38 @@ def test_a_case_that_killed_the_process_twice_is_given_up(
     assert cases[0].reason is not None and "killed twice" in cases[0].reason
     assert isinstance(read_story(path).finished[0], Case)
     assert Finish(case=0, outcome=cases[0]).outcome.layers == (LAYER,)
+
+
+def a_file(name: str, content: bytes) -> CaseFile:
+    return CaseFile(name, "what it holds", content)
+
+
+def test_files_of_a_case_are_kept_before_its_outcome(
+    swept: Callable[..., tuple[Case, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / ".j.journal.jsonl"
+    swept({}, path, lambda factors, session: (a_file(f"trace-{factors['size']}", b"\x00\xff"),))
+    story = read_story(path)
+    assert sorted(story.files) == [f"trace-{size}" for size in range(1, 7)]
+    assert {file.content for file in story.files.values()} == {b"\x00\xff"}
+
+
+def test_cases_may_leave_the_same_file(
+    swept: Callable[..., tuple[Case, ...]], tmp_path: Path
+) -> None:
+    path = tmp_path / ".j.journal.jsonl"
+    swept({}, path, lambda factors, session: (a_file("images.json", b"1,797 digits"),))
+    assert path.read_bytes().count(b'"keep"') == 1
+
+
+def test_two_files_of_one_name_end_the_run(swept: Callable[..., tuple[Case, ...]]) -> None:
+    with pytest.raises(MeasurementError, match=r"0 and 1 leave different files of the name trace"):
+        swept({}, None, lambda factors, session: (a_file("trace", bytes([int(factors["size"])])),))
+
+
+def test_a_file_that_cannot_be_made_fails_the_case(swept: Callable[..., tuple[Case, ...]]) -> None:
+    def no_file(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+        raise RuntimeError("no profiler")
+
+    cases = swept({}, None, no_file)
+    assert {(case.status, case.series) for case in cases} == {("failed", ())}
