@@ -7,23 +7,19 @@ stands in the journal before the next one ends, so that an interrupted run is co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
 from typing import Protocol as Interface
 
 import msgspec
 
 from experiments import registry
-from experiments.harness import runtime
-from experiments.harness.counters import lackey, perf
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
+from experiments.harness.counters.tools import TOOLS, Tool
 from experiments.harness.journal import Count, Journal, Story
 from experiments.harness.study import Counting, Study
 from experiments.harness.summary import factors_text, period_text
-from report.counters import lackey as lackey_logs
-from report.counters import perf as perf_logs
 from report.counters.logs import CaseLogs, attachment_name, pack
 from report.errors import MeasurementError, RecordError
 from report.records import Attachment, Case, Series
@@ -38,47 +34,6 @@ class Watcher(Interface):
 
     def counting(self, text: str | None, done: float, left: str) -> None:
         """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A program that counts: how it is run, and how what it prints is read."""
-
-    name: str
-    quantity: str
-    meaning: str
-    unavailable: Callable[[], str | None]
-    count: Callable[[Plan], Iterator[Event]]
-    start_s: float
-    seconds: Callable[[Job], float]
-    at_once: Callable[[], int]
-    series: Callable[[Mapping[str, str], str], tuple[Series, ...]]
-
-
-TOOLS: Final = (
-    Tool(
-        name=lackey_logs.TOOL,
-        quantity=lackey_logs.MULTIPLY_ADDS,
-        meaning="the logs of valgrind's lackey for each case that it counted, by process",
-        unavailable=lackey.unavailable,
-        count=lackey.count,
-        start_s=lackey.START_S,
-        seconds=lackey.seconds,
-        at_once=runtime.cores_available,
-        series=lackey_logs.series_of,
-    ),
-    Tool(
-        name=perf_logs.TOOL,
-        quantity=perf_logs.FLOPS,
-        meaning="what perf stat printed for each case that it counted",
-        unavailable=perf.unavailable,
-        count=perf.count,
-        start_s=0.0,
-        seconds=perf.seconds,
-        at_once=lambda: 1,
-        series=perf_logs.series_of,
-    ),
-)
 
 
 @dataclass
@@ -110,12 +65,14 @@ def count(
     What cannot be counted is missing with its reason; only interruptions are raised.
     """
     outcome = Outcome()
-    if study.counting is None or story.header.environment.device != "cpu":
+    if study.counting is None:
         return outcome
     for tool in tools:
+        if tool.device != story.header.environment.device:
+            continue
         reason = _count_with(tool, study.counting, story, journal, watcher)
         if reason is not None:
-            outcome.missing[tool.quantity] = reason
+            outcome.missing |= dict.fromkeys(tool.quantities, reason)
         _gather(tool, story, outcome)
     return outcome
 
@@ -153,7 +110,7 @@ def _jobs(tool: Tool, counting: Counting, story: Story) -> tuple[Job, ...]:
         Job(
             case=index,
             factors=factors,
-            calls=counting.calls(factors, thorough),
+            calls=tool.calls(counting, factors, thorough),
             multiply_adds=counting.multiply_adds(factors),
         )
         for index, factors in enumerate(story.header.cases)
@@ -189,31 +146,53 @@ def _keep(tool: Tool, event: Counted, story: Story, journal: Journal) -> None:
 def _found(tool: Tool, event: Counted) -> str:
     if event.reason is not None:
         return event.reason
-    last = tool.series(event.logs, tool.name)[-1]
-    return f"{last.samples[0]:,} {last.unit}"
+    found = tool.series(event.logs, tool.name)
+    told = next((item for item in found if item.quantity == tool.quantities[0]), found[-1])
+    return f"{told.samples[0]:,} {told.unit}"
 
 
 def _gather(tool: Tool, story: Story, outcome: Outcome) -> None:
     """Read the logs of every case; what cannot be read is missing, with what is wrong."""
-    kept = []
+    kept: list[CaseLogs] = []
+    missing: dict[int, Mapping[str, str]] = {}
     for (name, index), line in sorted(story.counts.items()):
         if name != tool.name:
             continue
-        reason = line.reason
-        if reason is None:
-            kept.append(CaseLogs(case=index, logs=line.logs))
-            try:
-                found = tool.series(line.logs, f"{tool.name}, case {index}")
-                outcome.series[index] = (*outcome.series.get(index, ()), *found)
-            except RecordError as error:
-                reason = str(error)
-        if reason is not None:
-            outcome.missing[f"cases[{index}].{tool.quantity}"] = reason
+        if line.reason is not None:
+            outcome.missing |= _of_case(index, dict.fromkeys(tool.quantities, line.reason))
+            continue
+        kept.append(CaseLogs(case=index, logs=line.logs))
+        place = f"{tool.name}, case {index}"
+        try:
+            found = tool.series(line.logs, place)
+            missing[index] = tool.missing(line.logs, place)
+            outcome.series[index] = (*outcome.series.get(index, ()), *found)
+        except RecordError as error:
+            outcome.missing |= _of_case(index, dict.fromkeys(tool.quantities, str(error)))
+    outcome.missing |= _told_once(missing)
     if kept:
         file = attachment_name(tool.name)
         outcome.files[file] = content = pack(tool.name, kept)
         made = Attachment(name=file, sha256=digest(content), meaning=tool.meaning)
         outcome.attachments = (*outcome.attachments, made)
+
+
+def _of_case(index: int, reasons: Mapping[str, str]) -> dict[str, str]:
+    return {f"cases[{index}].{quantity}": reason for quantity, reason in reasons.items()}
+
+
+def _told_once(missing: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
+    """What all cases lack for the same reason under the quantity alone, the rest by case."""
+    per_case = [set(reasons.items()) for reasons in missing.values()]
+    common = dict(set.intersection(*per_case)) if per_case else {}
+    own = {
+        index: {name: reason for name, reason in reasons.items() if name not in common}
+        for index, reasons in missing.items()
+    }
+    found = dict(sorted(common.items()))
+    for index, reasons in own.items():
+        found |= _of_case(index, reasons)
+    return found
 
 
 class Pace:

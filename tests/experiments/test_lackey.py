@@ -17,7 +17,8 @@ from experiments import registry
 from experiments.harness import counting, machine
 from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
-from experiments.harness.counting import Pace, Tool
+from experiments.harness.counters.tools import Tool, calls_on_cpu
+from experiments.harness.counting import Pace
 from experiments.harness.journal import Finish, Journal, Story, read_story
 from experiments.harness.study import CounterChoice
 from report.counters.lackey import series_of
@@ -58,10 +59,12 @@ class Played:
     def tool(self) -> Tool:
         return Tool(
             name="lackey",
-            quantity="lackey_multiply_adds",
+            device="cpu",
+            quantities=("lackey_multiply_adds",),
             meaning="figures",
             unavailable=lambda: self.refusal,
             count=self.count,
+            calls=calls_on_cpu,
             start_s=10.0,
             seconds=lambda job: float(job.multiply_adds),
             at_once=lambda: 2,
@@ -183,9 +186,8 @@ def test_a_tool_that_breaks_down_leaves_what_it_has_counted(
     assert outcome.missing["lackey_multiply_adds"] == "lackey ended with exit code 1: no memory"
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_nothing_is_counted_without_reason_given(
-    journal: Path, played: Played, notes: Notes, device: str
+    journal: Path, played: Played, notes: Notes
 ) -> None:
     played.refusal = "valgrind is not installed; install it with: apt-get install valgrind"
     outcome = run(journal, played, notes)
@@ -196,7 +198,7 @@ def test_nothing_is_counted_without_reason_given(
     }
 
 
-def test_a_run_on_a_gpu_and_a_study_without_counting_are_left_alone(
+def test_a_run_on_another_device_and_a_study_without_counting_are_left_alone(
     journal: Path, played: Played, notes: Notes
 ) -> None:
     story = told(journal)

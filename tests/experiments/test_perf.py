@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import FOLDER
 
-from experiments.harness import counting
 from experiments.harness.counters import perf
 from experiments.harness.counters.plan import Counted, Job, Plan
+from experiments.harness.counters.tools import TOOLS
 from report.counters import perf as logs
 
 #: Obeys --control as perf does: answers each command, and counts 7 for every one.
@@ -132,6 +132,6 @@ def test_an_unknown_processor_is_named(
 def test_the_real_perf_counts_or_says_why_not() -> None:
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed")
-    (tool,) = (tool for tool in counting.TOOLS if tool.name == "perf")
+    (tool,) = (tool for tool in TOOLS if tool.name == "perf")
     reason = tool.unavailable()
     assert reason is None or (reason.strip() == reason and "\n" not in reason)
