@@ -93,6 +93,18 @@ class Addition(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, ta
     """The element-wise sum of two tensors of the same shape (a residual connection)."""
 
 
+class PaddedShortcut(
+    _Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="padded_shortcut"
+):
+    """Every stride-th row and column, and channels of zeros up to those of the output.
+
+    The residual connection without parameters into a stage with more channels (option A of He et
+    al., CVPR 2016, section 4.2).
+    """
+
+    stride: Pair
+
+
 class Dropout(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="dropout"):
     """Elements set to zero with a probability while training; the identity in inference."""
 
@@ -104,5 +116,14 @@ class Flatten(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
 
 
 Layer: TypeAlias = (
-    Convolution | Linear | Pooling | BatchNorm | Activation | Softmax | Addition | Dropout | Flatten
+    Convolution
+    | Linear
+    | Pooling
+    | BatchNorm
+    | Activation
+    | Softmax
+    | Addition
+    | PaddedShortcut
+    | Dropout
+    | Flatten
 )

@@ -16,6 +16,7 @@ from report.layers import (
     Dropout,
     Flatten,
     Layer,
+    PaddedShortcut,
     Pooling,
     Softmax,
 )
@@ -79,7 +80,7 @@ def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
     that runs alone; layers that are fused can do with less.  Dropout is taken as in training.
 
     - Forward: parameters and input (for an addition, both) read, output written; a flatten is a
-      view and moves nothing.
+      view and moves nothing, and of a padded shortcut only what is kept of the input is read.
     - Weight gradient: input and output gradient read, parameter gradient written; 0 without
       parameters.
     - Input gradient: output gradient, weights, and what the forward pass kept are read, the input
@@ -91,13 +92,27 @@ def compulsory_traffic(layer: Layer, pass_: Pass = "forward") -> int:
         return 0
     memory = layer_memory(layer)
     if pass_ == "forward":
-        return memory.total + (memory.input if isinstance(layer, Addition) else 0)
+        return memory.parameters + _read_bytes(layer) + memory.output
     if pass_ == "weight_gradient":
         return memory.total if memory.parameters else 0
     if isinstance(layer, Addition):
         return 0
+    if isinstance(layer, PaddedShortcut):
+        return _read_bytes(layer) + memory.input
     weights = weight_count(layer) * element_bytes(layer)
     return memory.output + weights + _kept_bytes(layer) + memory.input
+
+
+def _read_bytes(layer: Layer) -> int:
+    """Bytes of inputs that a forward pass uses: both of an addition, what a shortcut keeps."""
+    match layer:
+        case Addition():
+            return 2 * input_bytes(layer)
+        case PaddedShortcut():
+            kept = (*layer.input_shape[:2], *layer.output_shape[2:])
+            return elements(kept) * element_bytes(layer)
+        case _:
+            return input_bytes(layer)
 
 
 def _kept_bytes(layer: Layer) -> int:

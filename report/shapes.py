@@ -11,7 +11,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from report.errors import StudyError
-from report.layers import BatchNorm, Convolution, Flatten, Layer, Linear, Pooling
+from report.layers import (
+    BatchNorm,
+    Convolution,
+    Flatten,
+    Layer,
+    Linear,
+    PaddedShortcut,
+    Pooling,
+)
 
 
 def elements(shape: Iterable[int]) -> int:
@@ -41,6 +49,8 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
             return (*layer.input_shape[:-1], layer.output_shape[-1])
         case Flatten():
             return (layer.input_shape[0], elements(layer.input_shape[1:]))
+        case PaddedShortcut():
+            return _shortcut_shape(layer)
         case _:
             return layer.input_shape
 
@@ -78,6 +88,15 @@ def axes(layer: Convolution | Pooling) -> tuple[Axis, Axis]:
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
     vertical, horizontal = (Axis(*axis) for axis in zip(*geometry, strict=True))
     return vertical, horizontal
+
+
+def _shortcut_shape(layer: PaddedShortcut) -> tuple[int, ...]:
+    """``ceil(H / S)`` rows; at least the channels that came in, and the zeros are a free choice."""
+    if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
+        raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
+    batch, channels, *extents = layer.input_shape
+    kept = (-(-extent // step) for extent, step in zip(extents, layer.stride, strict=True))
+    return (batch, max(channels, layer.output_shape[1]), *kept)
 
 
 def _extents(layer: Convolution | Pooling) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import nn
 
-from experiments.networks.blocks import Add
+from experiments.networks.blocks import Add, OptionAShortcut
 from report.errors import MeasurementError
 from report.layers import (
     Activation,
@@ -19,6 +19,7 @@ from report.layers import (
     Flatten,
     Layer,
     Linear,
+    PaddedShortcut,
     Pooling,
     Softmax,
 )
@@ -159,4 +160,5 @@ _CONVERTERS: Final[tuple[tuple[type[nn.Module] | tuple[type[nn.Module], ...], Co
     ((nn.Dropout, nn.Dropout2d), lambda m, common: Dropout(**common, probability=m.p)),
     (nn.Flatten, lambda m, common: Flatten(**common)),
     (Add, lambda m, common: Addition(**common)),
+    (OptionAShortcut, lambda m, common: PaddedShortcut(**common, stride=_pair(m.stride))),
 )

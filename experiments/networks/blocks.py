@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 class Add(nn.Module):
-    """The sum of two tensors of the same shape, as a module so that a hook can see it run."""
+    """The sum of two tensors of the same shape, as a module so that a hook can see it run.
+
+    In a residual block it is the attribute ``add``, and what lies on the other way is ``shortcut``:
+    by these two names ``report.dataflow`` finds out which layer reads which tensor.
+    """
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """``left + right``, element by element."""
         return left + right
+
+
+class OptionAShortcut(nn.Module):
+    """A shortcut without parameters into a stage with more channels and smaller images.
+
+    Every ``stride``-th row and column is kept, and channels of zeros are added, half of them before
+    and half behind (option A of He et al., CVPR 2016, section 4.2).
+    """
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__()
+        added = channels_out - channels_in
+        self.stride = stride
+        self.zeros = (added // 2, added - added // 2)
+
+    def forward(self, source: torch.Tensor) -> torch.Tensor:
+        """``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``, rounded up."""
+        kept = source[:, :, :: self.stride, :: self.stride]
+        return functional.pad(kept, (0, 0, 0, 0, *self.zeros))

@@ -1,0 +1,68 @@
+"""Every network by its name, built only when asked for; this module does not import torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ImageShape: TypeAlias = tuple[int, int, int]
+
+_MNIST: Final = (1, 32, 32)
+_CIFAR: Final = (3, 32, 32)
+_IMAGENET: Final = (3, 224, 224)
+
+#: Channels, height and width of one input image, by the network's name.
+INPUT_SHAPES: Final[dict[str, ImageShape]] = {
+    "LeNet-5": _MNIST,
+    "LeNet-5 RGB": _CIFAR,
+    "CIFAR": _CIFAR,
+    "AlexNet": _IMAGENET,
+    "ZFNet": _IMAGENET,
+    "VGG-11": _IMAGENET,
+    "VGG-13": _IMAGENET,
+    "VGG-16": _IMAGENET,
+    "VGG-19": _IMAGENET,
+    "ResNet-20": _CIFAR,
+    "ResNet-32": _CIFAR,
+    "ResNet-44": _CIFAR,
+    "ResNet-56": _CIFAR,
+    "ResNet-110": _CIFAR,
+}
+
+
+def network(name: str, *, in_place: bool = False) -> nn.Module:
+    """The network called ``name``, with new weights, in training mode as torch makes it.
+
+    ``in_place`` lets ReLU overwrite its input, as torchvision does; LeNet-5 has none.  Raises
+    ``ValueError`` that lists the names.
+    """
+    if name not in INPUT_SHAPES:
+        raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
+    family, _, depth = name.partition("-")
+    match family:
+        case "LeNet":
+            from experiments.networks.lenet import lenet5
+
+            return lenet5(INPUT_SHAPES[name][0])
+        case "CIFAR":
+            from experiments.networks.cifar_convnet import cifar_convnet
+
+            return cifar_convnet(in_place=in_place)
+        case "AlexNet":
+            from experiments.networks.alexnet import alexnet
+
+            return alexnet(in_place=in_place)
+        case "ZFNet":
+            from experiments.networks.zfnet import zfnet
+
+            return zfnet(in_place=in_place)
+        case "VGG":
+            from experiments.networks.vgg import vgg
+
+            return vgg(int(depth), in_place=in_place)
+        case _:
+            from experiments.networks.cifar_resnet import cifar_resnet
+
+            return cifar_resnet(int(depth), in_place=in_place)

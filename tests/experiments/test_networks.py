@@ -1,0 +1,215 @@
+"""Every network against published figures, closed forms, torch's own count and other shapes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from conftest import ROOT
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from experiments.harness.capture import layers_of  # noqa: E402
+from experiments.networks.blocks import OptionAShortcut  # noqa: E402
+from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
+from experiments.networks.cifar_resnet import DEPTHS, BasicBlock, cifar_resnet  # noqa: E402
+from report.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
+from report.shapes import check, elements, parameter_count  # noqa: E402
+from report.work import NO_WORK, forward_macs, macs, work  # noqa: E402
+from tests import networks as oracles  # noqa: E402
+
+#: Parameters and multiply-adds as printed by their authors or by torchvision's documentation.
+PUBLISHED: dict[str, tuple[int, float, int]] = {
+    # name: parameters, multiply-adds, digits behind the point of millions
+    "LeNet-5": (61_706, 0.416520, 6),
+    "LeNet-5 RGB": (62_006, 0.651720, 6),
+    "AlexNet": (61_100_840, 714.188480, 6),
+    "VGG-11": (132_863_336, 7_609, 0),
+    "VGG-13": (133_047_848, 11_308, 0),
+    "VGG-16": (138_357_544, 15_470, 0),
+    "VGG-19": (143_667_240, 19_632, 0),
+    "ResNet-20": (269_722, 40.55, 2),
+    "ResNet-32": (464_154, 68.86, 2),
+    "ResNet-44": (658_586, 97.17, 2),
+    "ResNet-56": (853_018, 125.49, 2),
+    "ResNet-110": (1_727_962, 252.89, 2),
+}
+
+
+def layers(name: str, batch: int = 1) -> tuple[Layer, ...]:
+    with torch.device("meta"):
+        return layers_of(network(name).eval(), torch.empty(batch, *INPUT_SHAPES[name]))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_figures(name: str) -> None:
+    parameters, millions, digits = PUBLISHED[name]
+    found = layers(name)
+    assert sum(map(parameter_count, found)) == parameters
+    assert round(forward_macs(found) / 1e6, digits) == millions
+
+
+@pytest.mark.parametrize("name", INPUT_SHAPES)
+def test_the_layers_are_those_of_the_module(name: str) -> None:
+    with torch.device("meta"):
+        module = network(name)
+    found = layers(name, batch=2)
+    assert sum(p.numel() for p in module.parameters()) == sum(map(parameter_count, found))
+    assert len({layer.name for layer in found}) == len(found)
+    for layer in found:
+        check(layer)
+        assert layer.input_shape[0] == layer.output_shape[0] == 2
+
+
+def test_elements_that_convolutions_and_linear_layers_write() -> None:
+    written = {
+        name: sum(
+            elements(layer.output_shape)
+            for layer in layers(name)
+            if isinstance(layer, Convolution | Linear)
+        )
+        for name in ("LeNet-5", "LeNet-5 RGB", "AlexNet")
+    }
+    assert written == {"LeNet-5": 6_518, "LeNet-5 RGB": 6_518, "AlexNet": 494_184}
+
+
+def test_the_small_network_of_cuda_convnet() -> None:
+    found = layers("CIFAR")
+    products = [layer for layer in found if isinstance(layer, Convolution)]
+    assert [layer.output_shape[1:] for layer in products] == [
+        (32, 32, 32),
+        (32, 16, 16),
+        (64, 8, 8),
+    ]
+    kernels = 25 * (3 * 32 + 32 * 32 + 32 * 64) + 32 + 32 + 64
+    assert sum(map(parameter_count, found)) == kernels + 64 * 16 * 10 + 10 == 89_578
+
+
+def test_the_maps_of_zfnet_have_the_extents_of_its_figure() -> None:
+    found = {layer.name: layer.output_shape[2:] for layer in layers("ZFNet")}
+    names = ("conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool3")
+    assert [found[name][0] for name in names] == [110, 55, 26, 13, 13, 13, 13, 6]
+    kernels = (96 * 3 * 49, 256 * 96 * 25, 384 * 256 * 9, 384 * 384 * 9, 256 * 384 * 9)
+    linear = 9216 * 4096 + 4096**2 + 4096 * 1000
+    biases = 96 + 256 + 384 + 384 + 256 + 4096 + 4096 + 1000
+    assert sum(map(parameter_count, layers("ZFNet"))) == sum(kernels) + linear + biases
+    maps = (110**2, 26**2, 13**2, 13**2, 13**2)
+    products = sum(k * m for k, m in zip(kernels, maps, strict=True))
+    assert forward_macs(layers("ZFNet")) == products + linear
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_closed_form_of_the_residual_networks(depth: int) -> None:
+    """Of 2n convolutions a stage, each has as much work as 32² · 16² · 9, but the first ones."""
+    blocks = (depth - 2) // 6
+    unit = 32 * 32 * 16 * 16 * 9
+    convolutions = 6 * blocks * unit - 2 * Fraction(unit, 2)
+    stem, linear = 32 * 32 * 16 * 3 * 9, 64 * 10
+    found = layers(f"ResNet-{depth}")
+    assert forward_macs(found) == convolutions + stem + linear
+    assert sum(isinstance(layer, Convolution | Linear) for layer in found) == depth
+    per_stage = [(c, c * c * 9 * 2 + 4 * c) for c in (16, 32, 64)]
+    weights = sum(blocks * size for _, size in per_stage) - 9 * (32 * 16 + 64 * 32)
+    assert sum(map(parameter_count, found)) == weights + 3 * 16 * 9 + 2 * 16 + 64 * 10 + 10
+
+
+def shapes(found: list[Layer] | tuple[Layer, ...]) -> list[tuple[object, ...]]:
+    """What a layer is, without its name; shortcuts and identities, where only one side has them."""
+    return [
+        (type(layer), layer.input_shape, layer.output_shape, parameter_count(layer), macs(layer))
+        for layer in found
+        if not isinstance(layer, PaddedShortcut)
+    ]
+
+
+def test_the_layer_lists_of_other_tests_are_these_networks() -> None:
+    assert shapes(layers("LeNet-5", 4)) == shapes(oracles.lenet5(1, 4))
+    assert shapes(layers("LeNet-5 RGB", 4)) == shapes(oracles.lenet5(3, 4))
+    assert shapes(layers("AlexNet", 4)) == shapes(oracles.alexnet(4))
+    for depth in DEPTHS:
+        assert shapes(layers(f"ResNet-{depth}", 4)) == shapes(oracles.cifar_resnet(depth, 4))
+
+
+# ------------------------------------------------------------------------------------ shortcuts
+
+
+def test_an_option_a_shortcut_keeps_every_second_pixel_and_adds_zeros() -> None:
+    source = torch.arange(2 * 16 * 6 * 5.0).reshape(2, 16, 6, 5)
+    found = OptionAShortcut(16, 32, 2)(source)
+    assert found.shape == (2, 32, 3, 3)
+    assert torch.equal(found[:, 8:24], source[:, :, ::2, ::2])
+    assert not found[:, :8].any() and not found[:, 24:].any()
+
+
+def test_a_shortcut_is_described_and_does_no_work() -> None:
+    shortcuts = [layer for layer in layers("ResNet-20", 3) if isinstance(layer, PaddedShortcut)]
+    assert [layer.name for layer in shortcuts] == [
+        "stage2_block1.shortcut",
+        "stage3_block1.shortcut",
+    ]
+    first = shortcuts[0]
+    assert (first.input_shape, first.output_shape) == ((3, 16, 32, 32), (3, 32, 16, 16))
+    assert first.stride == (2, 2)
+    assert work(first) == NO_WORK and parameter_count(first) == 0
+
+
+def test_a_block_computes_what_the_paper_defines() -> None:
+    block = BasicBlock(4, 8, 2, in_place=False).eval()
+    source = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(3))
+    main = functional.relu(block.bn1(functional.conv2d(source, block.conv1.weight, None, 2, 1)))
+    main = block.bn2(functional.conv2d(main, block.conv2.weight, None, 1, 1))
+    around = torch.zeros(2, 8, 3, 3)
+    around[:, 2:6] = source[:, :, ::2, ::2]
+    with torch.no_grad():
+        assert torch.allclose(block(source), functional.relu(main + around), atol=1e-6)
+
+
+# ----------------------------------------------------------------------------------- behaviour
+
+
+@pytest.mark.parametrize("name", ["LeNet-5 RGB", "CIFAR", "ResNet-20"])
+def test_results_do_not_depend_on_layout_or_overwriting(name: str) -> None:
+    torch.manual_seed(1)
+    plain = network(name).eval()
+    in_place = network(name, in_place=True).eval()
+    in_place.load_state_dict(plain.state_dict())
+    source = torch.randn(2, *INPUT_SHAPES[name])
+    with torch.no_grad():
+        expected = plain(source)
+        assert torch.equal(in_place(source.clone()), expected)
+        last = plain.to(memory_format=torch.channels_last)
+        found = last(source.contiguous(memory_format=torch.channels_last))
+    assert expected.shape == (2, 10)
+    assert torch.allclose(found, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_in_place_concerns_all_relus() -> None:
+    with torch.device("meta"):
+        for name in INPUT_SHAPES:
+            for asked in (False, True):
+                module = network(name, in_place=asked)
+                found = {m.inplace for m in module.modules() if isinstance(m, nn.ReLU)}
+                assert found in ({asked}, set())
+
+
+def test_a_residual_network_takes_larger_images() -> None:
+    with torch.device("meta"):
+        found = layers_of(network("ResNet-20").eval(), torch.empty(8, 3, 224, 224))
+    assert found[-1].output_shape == (8, 10)
+    assert forward_macs(found[:-1]) == 49 * forward_macs(layers("ResNet-20", 8)[:-1])
+
+
+def test_what_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="possible are LeNet-5, "):
+        network("ResNet-18")
+    with pytest.raises(ValueError, match="6n \\+ 2 layers, not 18"):
+        cifar_resnet(18)
+
+
+def test_the_catalogue_does_not_import_torch() -> None:
+    program = "import sys, experiments.networks.catalogue; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
