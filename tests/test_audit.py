@@ -1,0 +1,121 @@
+"""The audit: rounding is no error, an error is no rounding, and known factors are found."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report import audit
+from report.audit import Printed, check, exact
+from report.errors import StudyError
+
+RATE = "TFLOP/s"
+
+
+def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
+    return Printed(value, decimals, unit, "Table 1, row 1")
+
+
+def test_a_printed_number_is_an_interval_of_its_last_digit() -> None:
+    assert number(5.5, 1).interval == audit.Interval(Fraction("5.45"), Fraction("5.55"))
+    assert number(110, -1).interval == audit.Interval(Fraction(105), Fraction(115))
+    assert exact(7, "1", "count").interval == audit.Interval(Fraction(7), Fraction(7))
+
+
+def test_what_the_digits_give_agrees() -> None:
+    found = check(number(0.25, 2), "a / b", audit.ratio, number(1, None), number(4, None))
+    assert (found.verdict, found.factor, found.known) == ("agrees", 1.0, None)
+
+
+def test_what_only_rounded_inputs_give_rounds() -> None:
+    # 1,107 over 10 printed with no decimals is anything from 105 to 117.
+    found = check(number(107, 0), "a / b", audit.ratio, number(1107, 0), number(10, 0))
+    assert found.verdict == "rounds"
+    assert 105 < found.possible.low < 107 < found.possible.high < 117
+
+
+def test_what_no_rounding_gives_differs() -> None:
+    found = check(
+        number(5.5, 1, RATE),
+        "images a second × work an image",
+        lambda images, giga: images * giga / 1000,
+        number(1107, 0),
+        number(5.46, 2),
+    )
+    assert (found.verdict, found.known) == ("differs", None)
+    assert found.factor == pytest.approx(5.5 / 6.04422)
+
+
+@pytest.mark.parametrize(
+    ("derived", "theory", "reason"),
+    [
+        (number(1.81, 2, "GFLOP"), 3.628146688, "by the factor 1/2: multiply-adds counted as one"),
+        (number(1.82, 2, "GFLOP"), 3.628146688, "by about the factor 1/2: multiply-adds counted"),
+        (
+            number(47.1, 1, "MB"),
+            60_000 * 784 * 4 / 1e6,
+            "about the factor 1/4: one byte an element",
+        ),
+        (number(4.58, 2, "MB"), 1_199_882 * 4 / 1e6, "prefixes of 1,024 written as ones of 1,000"),
+        (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
+    ],
+)
+def test_known_factors_are_found(derived: Printed, theory: float, reason: str) -> None:
+    found = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
+    assert found.verdict == "differs"
+    assert reason in found.finding
+
+
+def test_a_factor_belongs_to_its_units() -> None:
+    assert check(number(2, 0, "s"), "x", audit.times, exact(4, "s", "x")).known is None
+
+
+def test_what_is_nearly_right_is_no_known_factor() -> None:
+    assert check(number(101, 0, "B"), "x", audit.times, exact(100, "B", "x")).finding == "differs"
+
+
+def test_a_formula_that_divides_by_zero_is_refused() -> None:
+    with pytest.raises(StudyError, match="divides by zero"):
+        check(number(1, 0), "a / b", audit.ratio, number(1, 0), number(0, 0))
+
+
+@given(
+    st.lists(st.integers(1, 10**6), min_size=1, max_size=6),
+    st.integers(0, 3),
+)
+def test_a_right_sum_is_never_refused(parts: list[int], decimals: int) -> None:
+    """Whatever the digits that are dropped, a total of true numbers passes."""
+    true = [Fraction(part, 997) for part in parts]
+    printed = [number(float(round(part, decimals)), decimals) for part in true]
+    derived = number(float(round(sum(true), decimals)), decimals)
+    assert check(derived, "sum", audit.total, *printed).verdict in ("agrees", "rounds")
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 4))
+def test_a_right_ratio_is_never_refused(above: int, below: int, decimals: int) -> None:
+    true = Fraction(above, below)
+    derived = number(float(round(true, decimals)), decimals)
+    found = check(derived, "a / b", audit.ratio, exact(above, "1", "a"), exact(below, "1", "b"))
+    assert found.verdict == "agrees"
+
+
+@given(st.integers(100, 10**6), st.sampled_from([Fraction(1, 2), Fraction(2)]))
+def test_a_wrong_factor_is_never_passed(true: int, factor: Fraction) -> None:
+    derived = number(float(true * factor), 0, "FLOP")
+    found = check(derived, "x", audit.times, number(true, 0, "FLOP"))
+    assert found.verdict == "differs"
+    assert found.known is not None and found.known.ratio == factor
+
+
+def test_the_table_prints_every_check() -> None:
+    checks = [
+        check(number(3, 0), "a + b", audit.total, number(1, 0), number(2, 0)),
+        check(number(5, 0), "a + b", audit.total, number(1, None), number(2, None)),
+    ]
+    table = audit.audit_table("tbl-audit", "All.", checks, ("reported/x.json",))
+    assert [row[-1] for row in table.rows] == ["agrees", "differs"]
+    assert [row[3] for row in table.rows] == [3, 3]
+    assert audit.count_by_verdict(checks) == {"agrees": 1, "rounds": 0, "differs": 1}
