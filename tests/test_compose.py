@@ -6,13 +6,16 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from report.compose import compose
 from report.errors import RecordError
 from report.gather import gather
 from report.outputs import install, scratch_folder, write_json
-from report.store import write_record
+from report.records import Attachment
+from report.store import digest, write_record
+from report.studies import ATTACHMENTS
 from tests import factory
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +80,25 @@ def test_a_pinned_record_is_used(tmp_path: Path) -> None:
     assert gather("conv_scaling", data).records[0].file.endswith(newer.name)
     (data / "pins.yaml").write_text(f"conv_scaling: [conv_scaling/{old.name}]", encoding="utf-8")
     assert gather("conv_scaling", data).records[0].file.endswith(old.name)
+
+
+def test_only_the_attachments_that_a_study_asks_for_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"trace.layer-64.json.gz": b"trace", "lackey.json.gz": b"logs"}
+    named = tuple(
+        Attachment(name=name, sha256=digest(content), meaning="x")
+        for name, content in files.items()
+    )
+    record = msgspec.structs.replace(
+        factory.record(started="2026-12-01T10:00:00Z"), attachments=named
+    )
+    data = data_folder(tmp_path)
+    file = write_record(record, data, files).relative_to(data).as_posix()
+    assert gather("conv_scaling", data).attachments[file] == {}
+    monkeypatch.setitem(ATTACHMENTS, "conv_scaling", ("trace.*.json.gz",))
+    found = gather("conv_scaling", data)
+    assert found.attachments[file] == {"trace.layer-64.json.gz": b"trace"}
 
 
 # ------------------------------------------------------------------------------ putting in place
