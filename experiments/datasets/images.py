@@ -1,0 +1,168 @@
+"""Labelled images as one immutable value, how they are split, and which ones they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.errors import MeasurementError
+
+Bytes: TypeAlias = NDArray[np.uint8]
+
+#: Of a set that comes without a test set, one image in so many is held out.
+HELD_OUT: Final = 5
+#: Every held-out part is drawn from this seed unless another is asked for.
+SEED: Final = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images that serve one purpose, with their labels; neither array can be written to.
+
+    ``pixels`` has the shape (images, channels, height, width), 0 is black and 255 the brightest;
+    ``labels`` has the shape (images,) and counts the classes from 0.
+    """
+
+    pixels: Bytes
+    labels: Bytes
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not belong together: a mistake of the caller."""
+        if self.pixels.ndim != 4 or self.labels.shape != self.pixels.shape[:1]:
+            raise ValueError(f"shapes {self.pixels.shape} and {self.labels.shape} do not match")
+        if self.pixels.dtype != np.uint8 or self.labels.dtype != np.uint8:
+            raise ValueError(f"{self.pixels.dtype} and {self.labels.dtype} must be uint8")
+        for name in ("pixels", "labels"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.labels)
+
+
+def _frozen(array: Bytes) -> Bytes:
+    """A view that cannot be written to, each image in one piece."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """A set of labelled images, split into what is trained on and what is tested on.
+
+    ``name`` is a slug; ``source`` says where the images come from and what was done to them, and
+    ``split`` how the two parts were made, both as clauses that fit into a sentence.
+    """
+
+    name: str
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+    source: str
+    split: str
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image."""
+        channels, height, width = self.train.pixels.shape[1:]
+        return channels, height, width
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 in hexadecimal over shapes and bytes of both parts: equal for equal images."""
+        whole = hashlib.sha256()
+        for array in (self.train.pixels, self.train.labels, self.test.pixels, self.test.labels):
+            whole.update(f"{array.shape}".encode())
+            whole.update(array.data)
+        return whole.hexdigest()
+
+
+def held_out(
+    pixels: Bytes, labels: Bytes, count: int | None = None, seed: int = SEED
+) -> tuple[Split, Split, str]:
+    """What to train on, what to test on, and how the two were made, in words.
+
+    ``count`` images, by default a fifth, are drawn without regard to their labels; both parts keep
+    the order of the permutation.  Raises ``MeasurementError`` if either part would be empty.
+    """
+    total = len(labels)
+    count = total // HELD_OUT if count is None else count
+    if not 0 < count < total:
+        raise MeasurementError(f"{count} of {total} images cannot be held out for testing.")
+    # RandomState and not default_rng: only its stream is promised to stay the same for ever.
+    order = np.random.RandomState(seed).permutation(total)
+    test, train = order[:count], order[count:]
+    said = f"{count:,} of {total:,} images, drawn at random (seed {seed}), are held out for testing"
+    return Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
+
+
+def resplit(images: Images, count: int | None = None, seed: int = SEED) -> Images:
+    """The same images, all of them, with ``count`` of them held out instead of their own split."""
+    train, test, split = held_out(
+        np.concatenate([images.train.pixels, images.test.pixels]),
+        np.concatenate([images.train.labels, images.test.labels]),
+        count,
+        seed,
+    )
+    return replace(images, train=train, test=test, split=split)
+
+
+def identity(images: Images) -> bytes:
+    """Which images these are, as canonical JSON: one line, sorted keys, the same on every machine.
+
+    It holds no image, only names, counts, shapes and the SHA-256 of each array's bytes.
+    """
+    return _canonical(
+        {
+            "name": images.name,
+            "source": images.source,
+            "split": images.split,
+            "classes": images.classes,
+            "digest": images.digest,
+            "train": _part(images.train),
+            "test": _part(images.test),
+        }
+    )
+
+
+def _part(split: Split) -> dict[str, Any]:
+    return {
+        "images": len(split),
+        "images_per_class": np.bincount(split.labels).tolist(),
+        "shape": split.pixels.shape[1:],
+        "dtype": str(split.pixels.dtype),
+        "pixels_sha256": hashlib.sha256(split.pixels.data).hexdigest(),
+        "labels_sha256": hashlib.sha256(split.labels.data).hexdigest(),
+    }
+
+
+def sample(images: Images, each: int) -> bytes:
+    """The first ``each`` test images of every class as canonical JSON, for a figure.
+
+    ``shape`` is channels, height and width; ``images`` has one entry an image, by class, with its
+    ``label`` and its ``pixels`` in hexadecimal, two characters a value, row by row.
+    """
+    chosen = [
+        index
+        for label in range(len(images.classes))
+        for index in np.flatnonzero(images.test.labels == label)[:each]
+    ]
+    entries = [
+        {
+            "label": int(images.test.labels[index]),
+            "pixels": images.test.pixels[index].tobytes().hex(),
+        }
+        for index in chosen
+    ]
+    return _canonical({"classes": images.classes, "shape": images.shape, "images": entries})
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n"
