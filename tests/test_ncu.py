@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from report.counters import ncu_logs
 from report.counters.ncu import (
     Calibration,
     Product,
@@ -22,9 +23,7 @@ from report.counters.ncu import (
     distrust,
     executed_flops,
     operations,
-    packed,
     products,
-    read_attachment,
     total_of,
 )
 from report.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
@@ -32,9 +31,10 @@ from report.counters.ncu_output import (
     CountersUnavailable,
     KernelRow,
     complaint,
-    csv_lines,
+    part_of,
     read_table,
 )
+from report.errors import RecordError
 
 # ------------------------------------------------------------------------------------ real names
 
@@ -324,7 +324,7 @@ def test_rows_with_their_kernels_ranges_and_numbers() -> None:
 def test_only_the_table_is_kept() -> None:
     text = table([(ADD, CASE, {"dram__bytes.sum": "1"})])
     noisy = f"==PROF== Connected to process 9 (/home/me/python)\n{text}==PROF== Disconnected\n"
-    assert csv_lines(noisy) == text
+    assert part_of(noisy, lambda row: True) == text
 
 
 def test_cells_with_line_ends_and_quotes_that_are_not_doubled() -> None:
@@ -598,25 +598,88 @@ def test_products_that_did_not_run_are_no_calibration() -> None:
     assert distrusted(()).keys() == {"cuda_core", "tensor_core"}
 
 
-# ------------------------------------------------------------------------------- attachments
+# ------------------------------------------------------------------------------- what is kept
+
+NEXT = case_range({"batch": 1, "pass": "forward"}, 1)
+OTHER = case_range({"batch": 2, "pass": "forward"}, 0)
 
 
-def test_the_kept_table_gives_the_same_numbers_again() -> None:
-    text = table([(CONVOLUTION, CASE, values(op_ffma="10,616,832"))])
-    content = packed(text)
-    assert content == packed(text)
-    found = read_attachment(content)
-    assert not isinstance(found, CountersUnavailable)
-    rows, plan = found
-    assert rows == rows_of(text)
-    assert plan == HOPPER_PLAN
-    assert executed_flops(rows, plan).total("cuda_core") == 2 * 10616832
+def calibrating(**off: float) -> list[tuple[str, str, dict[str, object]]]:
+    """The launches of all products of Hopper, with a counter off by a factor."""
+    units = {"fp32": ("op_ffma", 2), "tf32": ("src_tf32", 1), "bf16": ("src_bf16", 1)}
+    return [
+        (
+            "gemm",
+            product.range,
+            values(**{units[p][0]: round(product.flops * off.get(p, 1)) // units[p][1]}),
+        )
+        for product in products("9.0")
+        for p in (product.precision,)
+    ]
 
 
-def test_a_damaged_attachment_is_refused() -> None:
-    content = packed(table([(ADD, CASE, {"dram__bytes.sum": "1"})]))
-    for damaged in (content[:-9], b"no gzip", packed("")):
-        assert isinstance(read_attachment(damaged), CountersUnavailable)
+def whole(*more: tuple[str, str, dict[str, object]], **off: float) -> str:
+    """The table of a process that profiled the products, two calls of one case, and ``more``."""
+    ones = values(op_ffma="10,616,832", op_fadd=36864)
+    return table([*calibrating(**off), (CONVOLUTION, CASE, ones), (CONVOLUTION, NEXT, ones), *more])
+
+
+def samples(logs: Mapping[str, str]) -> dict[str, tuple[float, ...]]:
+    return {item.quantity: item.samples for item in ncu_logs.series_of(logs, "case 0")}
+
+
+def test_a_case_is_cut_out_of_the_table_with_the_products() -> None:
+    logs = ncu_logs.logs_of(whole((ADD, OTHER, values(op_fadd=7))), (CASE, NEXT))
+    found = rows_of(logs["table"])
+    assert {row.range for row in found} == {p.range for p in products("9.0")} | {CASE, NEXT}
+    assert samples(logs) == {
+        "ncu_cuda_core_flops": (2 * 10616832 + 36864,) * 2,
+        "ncu_tensor_core_flops": (0, 0),
+        "ncu_fp32_additions": (36864,) * 2,
+        "ncu_fp32_multiplications": (0, 0),
+        "ncu_fp32_multiply_adds": (10616832,) * 2,
+        "ncu_dram_bytes": (0, 0),
+        "ncu_l2_bytes": (0, 0),
+        "ncu_l1_bytes": (0, 0),
+        "ncu_kernel_launches": (1, 1),
+    }
+    assert ncu_logs.missing_of(logs, "case 0") == {}
+    log = ncu_logs.read_log(logs, "case 0")
+    assert [kernel.name for kernel in executed_flops(log.calls[0], log.plan).kernels] == [
+        CONVOLUTION
+    ]
+
+
+def test_a_unit_that_is_not_trusted_is_left_out_with_the_figure() -> None:
+    logs = ncu_logs.logs_of(whole(bf16=1.002), (CASE, NEXT))
+    missing = ncu_logs.missing_of(logs, "case 0")
+    assert missing.keys() == {"ncu_tensor_core_flops"}
+    assert "not trusted" in missing["ncu_tensor_core_flops"]
+    assert samples(logs).keys() == set(ncu_logs.QUANTITIES) - missing.keys()
+
+
+def test_a_number_that_ncu_does_not_give_is_missing_with_a_reason() -> None:
+    gap = {**values(), FADD: "n/a"}
+    logs = ncu_logs.logs_of(whole((ADD, CASE, gap)), (CASE, NEXT))
+    missing = ncu_logs.missing_of(logs, "case 0")
+    assert missing.keys() == {"ncu_cuda_core_flops", "ncu_fp32_additions"}
+    assert set(missing.values()) == {"ncu gave no number for it in at least one launch"}
+    assert samples(logs)["ncu_kernel_launches"] == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("logs", "said"),
+    [
+        ({}, "there is no table of ncu"),
+        ({"table": ""}, "printed no table"),
+        ({"table": whole()[:-9]}, "cut off"),
+        (ncu_logs.logs_of(whole(), (OTHER,)), "no launch of this case"),
+        ({"table": table([(ADD, CASE, {"dram__bytes.sum": 1})])}, "op_fadd_pred_on"),
+    ],
+)
+def test_a_damaged_table_is_refused_with_its_place(logs: Mapping[str, str], said: str) -> None:
+    with pytest.raises(RecordError, match=f"^case 3: .*{said}"):
+        ncu_logs.series_of(logs, "case 3")
 
 
 @given(

@@ -15,9 +15,10 @@ from typing import Protocol as Interface
 import msgspec
 
 from experiments import registry
-from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
+from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran, Ready
 from experiments.harness.counters.tools import TOOLS, Tool
 from experiments.harness.journal import Count, Journal, Story
+from experiments.harness.measure import release
 from experiments.harness.study import Counting, Study
 from experiments.harness.summary import factors_text, period_text
 from report.counters.logs import CaseLogs, attachment_name, pack
@@ -88,19 +89,26 @@ def _count_with(
         return None
     reason = tool.unavailable()
     if reason is None:
-        plan = Plan(
-            module=registry.STUDIES[story.header.study],
-            warm_up=counting.warm_up,
-            at_once=tool.at_once(),
-            jobs=jobs,
-        )
+        release(tool.device)  # what the sweep still holds of a GPU, the counted cases need
         try:
-            _follow(tool, plan, story, journal, watcher)
+            _follow(tool, _plan(tool, counting, jobs, story), story, journal, watcher)
         except (MeasurementError, RecordError, OSError) as error:
             reason = str(error)
     if reason is not None:
         watcher.note(f"{tool.name} counts nothing here: {reason}.")
     return reason
+
+
+def _plan(tool: Tool, counting: Counting, jobs: tuple[Job, ...], story: Story) -> Plan:
+    environment = story.header.environment
+    return Plan(
+        module=registry.STUDIES[story.header.study],
+        warm_up=counting.warm_up,
+        at_once=tool.at_once(),
+        jobs=jobs,
+        threads=environment.threads,
+        compute_capability=environment.gpu.compute_capability if environment.gpu else None,
+    )
 
 
 def _jobs(tool: Tool, counting: Counting, story: Story) -> tuple[Job, ...]:
@@ -212,7 +220,7 @@ class Pace:
         """Take note of what has ended."""
         if isinstance(event, Ready):
             self._behind += self._start
-        elif isinstance(event, Counted):
+        elif isinstance(event, Ran | Counted):
             self._behind += self._shares.pop(event.case, 0.0)
         if event is not None:
             self._last = self._now()

@@ -119,7 +119,8 @@ class Counting:
     ``workload`` makes a case on a device.  ``multiply_adds`` are those expected of one call, for
     the time left.  ``calls`` says how often a case is called under a program that makes it a
     thousand times slower: 0 leaves it out, 2 takes apart what the first call does besides; the
-    second argument asks for all that can be counted, however long it lasts.  ``warm_up`` is a small
+    second argument asks for all that can be counted, however long it lasts.  ``calls_on_gpu`` says
+    the same for a GPU, whose counters only replay each kernel some times.  ``warm_up`` is a small
     case that uses what most cases use.
     """
 
@@ -127,6 +128,7 @@ class Counting:
     multiply_adds: Callable[[Factors], int]
     calls: Callable[[Factors, bool], int]
     warm_up: Factors
+    calls_on_gpu: Callable[[Factors, bool], int] = lambda factors, thorough: 2
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,14 @@ give back 2 · M · N · K, or they are not trusted.
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.counters.ncu_metrics import MetricPlan, Operation, Term, Unit, metrics_for
-from report.counters.ncu_output import CountersUnavailable, KernelRow, read_table
+from report.counters.ncu_metrics import MetricPlan, Operation, Term, Unit
+from report.counters.ncu_output import CountersUnavailable, KernelRow
 
 #: A ratio of counted to true work may be off by this much; the epilogue of a product with depth
 #: 4096 adds at most 3 / (2 · 4096) of it.
@@ -30,11 +27,16 @@ Flops = Mapping[tuple[Unit, str], int]
 # ------------------------------------------------------------------------------ names of the ranges
 
 
+#: How the ranges of cases and of products begin.
+CASE: Final = "ridgepoint case "
+PRODUCT: Final = "ridgepoint product "
+
+
 def case_range(factors: Mapping[str, object], call: int) -> str:
     """The NVTX range of one profiled call of a case, with nothing in it that NVTX gives meaning."""
     words = (f"{name}={factors[name]}" for name in sorted(factors))
     plain = (re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in (f"call={call}", *words))
-    return f"ridgepoint case {' '.join(plain)}"
+    return f"{CASE}{' '.join(plain)}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Product:
     def range(self) -> str:
         """The NVTX range around it."""
         size = f"{self.rows}x{self.columns}x{self.depth}"
-        return f"ridgepoint product precision={self.precision} size={size}"
+        return f"{PRODUCT}precision={self.precision} size={size}"
 
 
 def products(compute_capability: str) -> tuple[Product, ...]:
@@ -232,31 +234,3 @@ def _distrust(calibration: Calibration) -> str:
         f"{product.precision} matrix product of {size}, where 1 ± {TOLERANCE:g} is expected; "
         "compare the kernels in the raw table, or measure with another version of ncu."
     )
-
-
-# ------------------------------------------------------------------------------ what a record keeps
-
-
-def packed(table: str) -> bytes:
-    """``table`` compressed; neither time nor name nor system are in the bytes."""
-    buffer = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as stream:
-        stream.write(table.encode())
-    return buffer.getvalue()
-
-
-def read_attachment(
-    content: bytes,
-) -> tuple[tuple[KernelRow, ...], MetricPlan] | CountersUnavailable:
-    """The rows that a record keeps, and the plan that their own columns tell."""
-    try:
-        rows = read_table(gzip.decompress(content).decode())
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error):
-        return CountersUnavailable(
-            "truncated", "The kept table of ncu cannot be unpacked; restore the file with git."
-        )
-    if isinstance(rows, CountersUnavailable):
-        return rows
-    names = frozenset(name.partition(".")[0] for row in rows for name in row.values)
-    plan = metrics_for(rows[0].compute_capability, names)
-    return plan if isinstance(plan, CountersUnavailable) else (rows, plan)

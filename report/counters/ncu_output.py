@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -144,9 +144,11 @@ _SCALED: Final = re.compile(r"[KMGT](?:byte|inst|op)s?\b")
 _GROUPING: Final = re.compile(r"['’\s\u00a0\u202f]")
 
 
-def csv_lines(text: str) -> str:
-    """The table alone, from all that ncu and the program printed; this is what is kept."""
-    return "".join(f"{record}\n" for record in _records(text))
+def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
+    """The table of only the launches that are ``wanted``, from a text that can be read."""
+    header, units, *records = _records(text)
+    kept = (record for record, row in zip(records, _rows(text), strict=True) if wanted(row))
+    return "".join(f"{record}\n" for record in (header, units, *kept))
 
 
 def read_table(text: str) -> tuple[KernelRow, ...] | CountersUnavailable:

@@ -10,24 +10,35 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
+import tiny_study
+from conftest import Notes, make_environment, make_header
 
+from experiments import registry
+from experiments.harness import counting
 from experiments.harness.counters import ncu
-from experiments.harness.counters.ncu_child import CALLS, Note
-from experiments.harness.counters.ncu_result import (
-    ATTACHMENT,
-    CounterOutcome,
-    Output,
-    evaluate,
-    without,
-)
-from report.counters.ncu import case_range, executed_flops, products, quantities, read_attachment
+from experiments.harness.counters.ncu_child import Note, ranges
+from experiments.harness.counters.ncu_result import Output, settled
+from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
+from experiments.harness.counters.tools import TOOLS
+from experiments.harness.journal import Finish, Journal, read_story
+from experiments.harness.study import CounterChoice, Counting, Study
+from report.counters import ncu_logs
+from report.counters.logs import unpack
+from report.counters.ncu import executed_flops, products
 from report.counters.ncu_metrics import MetricPlan, metrics_for
 from report.counters.ncu_output import CountersUnavailable
+from report.errors import MeasurementError
 from report.quantities import QUANTITIES
+from report.records import Case, Gpu, Series
+from report.store import digest
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
 NAMES = [
@@ -36,15 +47,22 @@ NAMES = [
     *("dram__bytes", "lts__t_bytes", "l1tex__t_bytes", "sm__cycles_active"),
     *(f"{level}__throughput" for level in ("dram", "lts", "l1tex", "sm")),
 ]
-CASES = [{"size": 1}, {"size": 2}, {"size": 3}]
+PLAN = Plan(
+    module="tiny_gpu",
+    warm_up={"size": 1},
+    at_once=1,
+    jobs=tuple(
+        Job(case=case, factors={"size": case + 1}, calls=2, multiply_adds=1) for case in range(3)
+    ),
+    threads=1,
+    compute_capability="9.0",
+)
 
 #: Enough of torch for the child; what it launches is written down, with the range around it.
 TORCH = """
 import os, types
 from pathlib import Path
-from experiments import registry
 
-registry.STUDIES["tiny"] = "tiny_gpu"
 float32, bfloat16, float16 = "float32", "bfloat16", "float16"
 state = {"on": False, "range": None}
 
@@ -92,8 +110,9 @@ def build(factors, device):
         raise SystemExit(3)
     return Workload(lambda: torch.launch(factors["size"]), lambda: None)
 
-COUNTING = Counting(build, lambda factors: 1, lambda factors, all_: 1, {"size": 1})
-STUDY = dataclasses.replace(tiny_study.STUDY, counting=COUNTING)
+COUNTING = Counting(build, lambda factors: 1, lambda factors, all_: 0, {"size": 1},
+                    lambda factors, all_: 2 if all_ or factors["size"] < 4 else 0)
+STUDY = dataclasses.replace(tiny_study.STUDY, name="tiny", counting=COUNTING)
 """
 
 #: Checks what it is asked, runs the program, and prints a table as ncu does.
@@ -113,8 +132,12 @@ time.sleep(float(os.environ.get("SLOW", "0")))
 if said := os.environ.get("SAYS"):
     log.write_text(said)
     sys.exit(1)
-print("==PROF== Connected to process 4242 (/somewhere/python)")
+Path(os.environ["LAUNCHES"]).write_text("")
+print("==PROF== Connected to process 4242 (/somewhere/python)", flush=True)
+if pid := os.environ.get("PID"):
+    Path(pid).write_text(str(os.getpid()))
 code = subprocess.run(words[program:]).returncode
+time.sleep(float(os.environ.get("LINGER", "0")))
 metrics = options["--metrics"].split(",")
 fields = ["ID", "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
           "Kernel Name", "CC", *metrics]
@@ -153,10 +176,8 @@ def asked(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def counted(
-    tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., CounterOutcome]:
-    """Count with the stand-ins; keyword arguments in capitals are environment variables."""
+def stand_ins(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ncu and a torch that are played."""
     modules, programs = tmp_path / "modules", tmp_path / "bin"
     (modules / "torch").mkdir(parents=True)
     (modules / "torch" / "__init__.py").write_text(TORCH)
@@ -164,7 +185,6 @@ def counted(
     programs.mkdir()
     (programs / "ncu").write_text(NCU.format(python=sys.executable))
     (programs / "ncu").chmod(0o755)
-    (tmp_path / "launches").touch()
     here = Path(__file__).parent
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (modules, here))))
@@ -172,65 +192,65 @@ def counted(
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(asked))
 
-    def go(limit_s: float = 60, **environment: str) -> CounterOutcome:
+
+@pytest.fixture
+def events(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Event]]:
+    """Count with the stand-ins; keyword arguments in capitals are environment variables."""
+
+    def go(limit_s: float = 60, **environment: str) -> list[Event]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        return ncu.count("tiny", CASES, compute_capability="9.0", threads=1, limit_s=limit_s)
+        return list(ncu.count(PLAN, limit_s))
 
     return go
 
 
-def samples(outcome: CounterOutcome, case: int) -> dict[str, tuple[int | float, ...]]:
-    found = outcome.cases[case]
-    assert found.reason is None
-    for series in found.series:
+@pytest.fixture
+def counted(events: Callable[..., list[Event]]) -> Callable[..., dict[int, Counted]]:
+    def go(limit_s: float = 60, **environment: str) -> dict[int, Counted]:
+        found = events(limit_s, **environment)
+        return {event.case: event for event in found if isinstance(event, Counted)}
+
+    return go
+
+
+def samples(event: Counted) -> dict[str, tuple[int | float, ...]]:
+    assert event.reason is None
+    found = ncu_logs.series_of(event.logs, "a case")
+    for series in found:
         quantity = QUANTITIES[series.quantity]
         assert series.unit == quantity.unit and quantity.admits(series.samples)
-    return {series.quantity: series.samples for series in found.series}
+    return {series.quantity: series.samples for series in found}
 
 
-def reasons(outcome: CounterOutcome) -> set[str | None]:
-    assert not any(case.series for case in outcome.cases)
-    return {case.reason for case in outcome.cases}
+# ------------------------------------------------------------------------------ the program
 
 
-def test_every_case_is_counted(counted: Callable[..., CounterOutcome]) -> None:
-    outcome = counted()
-    assert outcome.missing == {}
-    for number, factors in enumerate(CASES):
-        each = 1000 * factors["size"]
-        assert samples(outcome, number) == {
-            "ncu_cuda_core_flops": (4 * each,) * CALLS,
-            "ncu_tensor_core_flops": (0,) * CALLS,
-            "ncu_fp32_additions": (each,) * CALLS,
-            "ncu_fp32_multiplications": (each,) * CALLS,
-            "ncu_fp32_multiply_adds": (each,) * CALLS,
-            "ncu_dram_bytes": (64,) * CALLS,
-            "ncu_l2_bytes": (64,) * CALLS,
-            "ncu_l1_bytes": (64,) * CALLS,
-            "ncu_kernel_launches": (1,) * CALLS,
+def test_every_case_is_counted(counted: Callable[..., dict[int, Counted]]) -> None:
+    found = counted()
+    assert sorted(found) == [0, 1, 2]
+    for case, event in found.items():
+        each = 1000 * (case + 1)
+        assert samples(event) == {
+            "ncu_cuda_core_flops": (4 * each,) * 2,
+            "ncu_tensor_core_flops": (0,) * 2,
+            "ncu_fp32_additions": (each,) * 2,
+            "ncu_fp32_multiplications": (each,) * 2,
+            "ncu_fp32_multiply_adds": (each,) * 2,
+            "ncu_dram_bytes": (64,) * 2,
+            "ncu_l2_bytes": (64,) * 2,
+            "ncu_l1_bytes": (64,) * 2,
+            "ncu_kernel_launches": (1,) * 2,
         }
-
-
-def test_the_kept_table_holds_the_kernels_of_every_case(
-    counted: Callable[..., CounterOutcome],
-) -> None:
-    outcome = counted()
-    assert outcome.attachments.keys() == {ATTACHMENT}
-    found = read_attachment(outcome.attachments[ATTACHMENT])
-    assert not isinstance(found, CountersUnavailable)
-    rows, plan = found
-    own = [row for row in rows if row.range == case_range(CASES[1], 0)]
-    work = executed_flops(own, plan)
-    assert work.total("cuda_core") == 8000
-    again = quantities(own, plan)
-    assert {name: (count,) * CALLS for name, count in again.items()} == samples(outcome, 1)
+        assert ncu_logs.missing_of(event.logs, "a case") == {}
+    log = ncu_logs.read_log(found[1].logs, "a case")
+    work = executed_flops(log.calls[0], log.plan)
     assert [(kernel.name, kernel.launches) for kernel in work.kernels] == [
         ("void gemm<(int)128, float>(T1, T2)", 1)
     ]
 
 
-def test_the_command_line(counted: Callable[..., CounterOutcome], asked: Path) -> None:
+def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Path) -> None:
     counted()
     (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
     assert query == ["--query-metrics"]
@@ -251,54 +271,97 @@ def test_the_command_line(counted: Callable[..., CounterOutcome], asked: Path) -
     plan = metrics_for("9.0", frozenset(NAMES))
     assert isinstance(plan, MetricPlan)
     assert options[options.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert child[1:4] == ["-m", "experiments.harness.counters.ncu_child", "tiny"]
-    assert not Path(child[child.index("--cases") + 1]).exists()
+    assert child[1:3] == ["-m", "experiments.harness.counters.ncu_child"]
+    assert not Path(child[3]).exists()
 
 
-def test_counters_a_little_off_are_used(counted: Callable[..., CounterOutcome]) -> None:
-    outcome = counted(OFF='{"fp32": 1.0005, "tf32": 0.9995, "bf16": 1.0005}')
-    assert outcome.missing == {}
+def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
+    counted: Callable[..., dict[int, Counted]], asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ncu, "CASES", 2)
+    found = counted()
+    assert sorted(found) == [0, 1, 2]
+    assert len(asked.read_text().splitlines()) == 1 + 2
+    for case, event in found.items():
+        assert samples(event)["ncu_fp32_additions"] == (1000 * (case + 1),) * 2
+        assert all(product.range in event.logs["table"] for product in products("9.0"))
+
+
+def test_a_case_is_told_as_it_runs(events: Callable[..., list[Event]]) -> None:
+    told = events(LINGER="3")
+    ran = [index for index, event in enumerate(told) if isinstance(event, Ran)]
+    assert [told[index] for index in ran] == [Ran(case=case) for case in range(3)]
+    first = next(index for index, event in enumerate(told) if isinstance(event, Counted))
+    assert ran[-1] < first
+    assert None in told
 
 
 def test_counters_that_fail_their_calibration_are_left_out_with_the_figure(
-    counted: Callable[..., CounterOutcome],
+    counted: Callable[..., dict[int, Counted]],
 ) -> None:
-    outcome = counted(OFF='{"bf16": 1.002}')
-    assert outcome.missing.keys() == {"ncu_tensor_core_flops"}
-    assert "not trusted" in outcome.missing["ncu_tensor_core_flops"]
-    assert "1.00200" in outcome.missing["ncu_tensor_core_flops"]
-    assert "ncu_tensor_core_flops" not in samples(outcome, 0)
-    assert samples(outcome, 0)["ncu_cuda_core_flops"] == (4000, 4000)
-    core = counted(OFF='{"fp32": 0.998}')
-    assert {"ncu_cuda_core_flops", "ncu_fp32_multiply_adds"} <= core.missing.keys()
-    assert samples(core, 0).keys().isdisjoint(core.missing)
-    assert core.attachments
+    event = counted(OFF='{"bf16": 1.002}')[0]
+    missing = ncu_logs.missing_of(event.logs, "a case")
+    assert missing.keys() == {"ncu_tensor_core_flops"}
+    assert "not trusted" in missing["ncu_tensor_core_flops"]
+    assert "1.00200" in missing["ncu_tensor_core_flops"]
+    assert "ncu_tensor_core_flops" not in samples(event)
+    assert samples(event)["ncu_cuda_core_flops"] == (4000, 4000)
+    core = counted(OFF='{"fp32": 0.998}')[0]
+    missing = ncu_logs.missing_of(core.logs, "a case")
+    assert {"ncu_cuda_core_flops", "ncu_fp32_multiply_adds"} <= missing.keys()
+    assert samples(core).keys().isdisjoint(missing)
+    near = counted(OFF='{"fp32": 1.0005, "tf32": 0.9995, "bf16": 1.0005}')[0]
+    assert ncu_logs.missing_of(near.logs, "a case") == {}
 
 
 def test_a_case_without_memory_is_its_own_outcome(
-    counted: Callable[..., CounterOutcome],
+    counted: Callable[..., dict[int, Counted]],
 ) -> None:
-    outcome = counted(NO_MEMORY="2")
-    assert [case.reason for case in outcome.cases] == [
+    found = counted(NO_MEMORY="2")
+    assert [found[case].reason for case in range(3)] == [
         None,
         "Memory ran out when 2.00 GiB more were asked for.",
         None,
     ]
+    assert found[1].logs == {}
 
 
-def test_cases_after_the_end_of_the_program_have_a_reason(
-    counted: Callable[..., CounterOutcome],
+def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
+    counted: Callable[..., dict[int, Counted]], asked: Path
 ) -> None:
-    outcome = counted(DEADLY="2")
-    assert outcome.cases[0].reason is None
-    for case in outcome.cases[1:]:
-        assert case.reason is not None and "failed under ncu" in case.reason
-    assert outcome.attachments
+    found = counted(DEADLY="2")
+    assert found[0].reason is None and found[2].reason is None
+    assert found[1].reason is not None and "failed under ncu" in found[1].reason
+    assert len(asked.read_text().splitlines()) == 1 + 2
 
 
-def test_ncu_is_stopped_when_it_takes_too_long(counted: Callable[..., CounterOutcome]) -> None:
-    (reason,) = reasons(counted(limit_s=0.5, SLOW="60"))
-    assert reason is not None and "within 0.5 s" in reason
+def test_ncu_is_stopped_when_it_takes_too_long(
+    counted: Callable[..., dict[int, Counted]],
+) -> None:
+    with pytest.raises(MeasurementError, match=r"within 0\.5 s"):
+        counted(limit_s=0.5, SLOW="60")
+
+
+def test_leaving_early_ends_all_processes(
+    stand_ins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINGER", "60")
+    monkeypatch.setenv("PID", str(tmp_path / "pid"))
+    with closing(ncu.count(PLAN)) as told:  # type: ignore[type-var]
+        next(event for event in told if isinstance(event, Ran))
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not _alive(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail("ncu is still there")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -317,33 +380,33 @@ def test_ncu_is_stopped_when_it_takes_too_long(counted: Callable[..., CounterOut
     ],
 )
 def test_what_ncu_complains_of_is_the_reason(
-    counted: Callable[..., CounterOutcome], says: str, expected: str
+    counted: Callable[..., dict[int, Counted]], says: str, expected: str
 ) -> None:
-    outcome = counted(SAYS=says)
-    (reason,) = reasons(outcome)
-    assert reason is not None and expected in reason
-    assert set(outcome.missing.values()) == {reason}
-    assert outcome.attachments == {}
+    with pytest.raises(MeasurementError, match=expected):
+        counted(SAYS=says)
 
 
-def test_rows_without_ranges_belong_to_no_case(counted: Callable[..., CounterOutcome]) -> None:
-    (reason,) = reasons(counted(NO_NVTX="1"))
-    assert reason is not None and "NVTX" in reason
+def test_rows_without_ranges_belong_to_no_case(
+    counted: Callable[..., dict[int, Counted]],
+) -> None:
+    with pytest.raises(MeasurementError, match="NVTX"):
+        counted(NO_NVTX="1")
 
 
-def test_an_ncu_that_lists_nothing(counted: Callable[..., CounterOutcome]) -> None:
-    (reason,) = reasons(counted(LISTING="==ERROR== No supported GPUs found."))
-    assert reason is not None and "does not support this GPU" in reason
-    (reason,) = reasons(counted(LISTING=""))
-    assert reason is not None and "lists no metric" in reason
+def test_an_ncu_that_lists_nothing(counted: Callable[..., dict[int, Counted]]) -> None:
+    with pytest.raises(MeasurementError, match="does not support this GPU"):
+        counted(LISTING="==ERROR== No supported GPUs found.")
+    with pytest.raises(MeasurementError, match="lists no metric"):
+        counted(LISTING="")
 
 
 def test_no_ncu_is_an_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "*" / "ncu"),))
-    outcome = ncu.count("tiny", CASES, compute_capability="9.0", threads=1)
-    assert outcome == without(CASES, ncu.NOT_INSTALLED)
-    assert len(outcome.cases) == 3 and outcome.missing.keys() <= QUANTITIES.keys()
+    reason = ncu.unavailable()
+    assert reason is not None and "conda install" in reason
+    with pytest.raises(MeasurementError, match="not installed"):
+        list(ncu.count(PLAN))
 
 
 def test_an_ncu_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -351,8 +414,8 @@ def test_an_ncu_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path
     broken.write_text("#!/no/such/interpreter\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    (reason,) = reasons(ncu.count("tiny", CASES, compute_capability="9.0", threads=1))
-    assert reason is not None and "cannot be started" in reason
+    with pytest.raises(MeasurementError, match="cannot be started"):
+        list(ncu.count(PLAN))
 
 
 def test_the_newest_ncu_of_the_usual_places(
@@ -366,10 +429,9 @@ def test_the_newest_ncu_of_the_usual_places(
     assert ncu.find_ncu() == str(tmp_path / "2025.10.0" / "ncu")
 
 
-def test_an_old_gpu_is_an_outcome(counted: Callable[..., CounterOutcome], asked: Path) -> None:
-    outcome = ncu.count("tiny", CASES, compute_capability="6.1", threads=1)
-    (reason,) = reasons(outcome)
-    assert reason is not None and "7.0 (Volta)" in reason
+def test_an_old_gpu_is_an_outcome(stand_ins: None, asked: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"7\.0 \(Volta\)"):
+        list(ncu.count(msgspec.structs.replace(PLAN, compute_capability="6.1")))
     assert len(asked.read_text().splitlines()) == 1
 
 
@@ -380,8 +442,163 @@ def test_a_case_without_kernels_is_missing_not_zero() -> None:
     cells = [products("9.0")[0].range, "gemm", "9.0", *["0"] * len(plan.metrics)]
     table = [columns, [""] * len(columns), cells]
     log = "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in table)
-    notes = tuple(Note(case_range(CASES[0], call), "ok", None) for call in range(CALLS))
-    outcome = evaluate(Output(log, "", notes), plan, "9.0", CASES[:1])
-    assert outcome.cases[0].series == ()
-    assert outcome.cases[0].reason == "No kernel ran on the GPU during this case."
-    assert "0.00000 of 2MNK" in outcome.missing["ncu_cuda_core_flops"]
+    job = PLAN.jobs[0]
+    notes = tuple(Note(name, "ok", None) for name in ranges(job))
+    found = settled(Output(log, "", notes), (job,))
+    assert not isinstance(found, CountersUnavailable)
+    assert found == (Counted(case=0, logs={}, reason="No kernel ran on the GPU during this case."),)
+
+
+# ---------------------------------------------------------------------------------- the step
+
+GPU = Gpu(
+    model="NVIDIA H200",
+    memory_bytes=2**37,
+    compute_capability="9.0",
+    driver="570.1",
+    cuda="12.8",
+    cudnn="90100",
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path, stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run on a GPU of sizes 1 to 6 that has only to be counted; size 2 ran out of memory."""
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_gpu")
+    monkeypatch.setattr(counting, "release", lambda device: None)
+    path = tmp_path / ".run.journal.jsonl"
+    header = make_header(_study(), environment=make_environment(device="cuda", gpu=GPU))
+    with Journal(path) as writing:
+        writing.append(msgspec.structs.replace(header, counters="auto"))
+        for index in range(6):
+            status = "out_of_memory" if index == 1 else "ok"
+            outcome = Case(
+                factors={"size": index + 1},
+                status=status,
+                reason="Memory ran out." if index == 1 else None,
+                layers=(),
+                series=() if index == 1 else (Series(quantity="time", unit="s", samples=(0.5,)),),
+            )
+            writing.append(Finish(case=index, outcome=outcome))
+    yield path
+
+
+def _study() -> Study:
+    """The study of the stand-ins, whose workloads only the profiled program makes."""
+    return replace(
+        tiny_study.STUDY,
+        counting=Counting(
+            workload=lambda factors, device: pytest.fail("made outside ncu"),
+            multiply_adds=lambda factors: 1,
+            calls=lambda factors, thorough: 0,
+            warm_up={"size": 1},
+            calls_on_gpu=lambda factors, thorough: 2 if thorough or factors["size"] < 4 else 0,
+        ),
+    )
+
+
+def run(path: Path, notes: Notes, counters: CounterChoice = "auto") -> counting.Outcome:
+    story = read_story(path)
+    story.header = msgspec.structs.replace(story.header, counters=counters)
+    with Journal(path, story.valid_bytes) as writing:
+        return counting.count(_study(), story, writing, notes)
+
+
+def figures(outcome: counting.Outcome, quantity: str) -> dict[int, tuple[float, ...]]:
+    return {
+        case: item.samples
+        for case, found in outcome.series.items()
+        for item in found
+        if item.quantity == quantity
+    }
+
+
+def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
+    outcome = run(journal, notes)
+    assert figures(outcome, "ncu_cuda_core_flops") == {0: (4000, 4000), 2: (12000, 12000)}
+    assert outcome.missing == {}
+    (attachment,) = outcome.attachments
+    assert attachment.name == "ncu.json.gz"
+    assert attachment.sha256 == digest(outcome.files["ncu.json.gz"])
+    kept = unpack(outcome.files["ncu.json.gz"], "ncu", "a file")
+    again = {item.case: ncu_logs.series_of(item.logs, "a case") for item in kept}
+    assert again == outcome.series
+    assert "Counting the executed work of 2 cases with ncu, about " in notes.notes[0]
+    assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
+    assert notes.counted[-1][1] == 1
+
+
+def test_all_cases_are_counted_on_demand(journal: Path, notes: Notes) -> None:
+    assert sorted(run(journal, notes, "all").series) == [0, 2, 3, 4, 5]
+
+
+def test_what_a_process_counted_survives_an_interruption(
+    journal: Path, notes: Notes, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ncu, "CASES", 1)
+    first = notes.counting
+
+    def stop(text: str | None, done: float, left: str) -> None:
+        first(text, done, left)
+        if text is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(notes, "counting", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(journal, notes)
+    monkeypatch.setattr(notes, "counting", first)
+    outcome = run(journal, notes)
+    assert sorted(outcome.series) == [0, 2]
+    assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
+    assert run(journal, notes).files == outcome.files
+    assert len(asked.read_text().splitlines()) == 4, "no case was counted twice"
+
+
+def test_why_nothing_is_counted_is_told_for_every_quantity(
+    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(journal, notes, "none").missing == dict.fromkeys(
+        ncu_logs.QUANTITIES, "the run was not asked to count executed work (--counters none)"
+    )
+    monkeypatch.setenv("SAYS", "==ERROR== ERR_NVGPUCTRPERM")
+    outcome = run(journal, notes)
+    assert outcome.series == {} and outcome.files == {} and outcome.attachments == ()
+    assert outcome.missing.keys() == set(ncu_logs.QUANTITIES)
+    (reason,) = set(outcome.missing.values())
+    assert "ERR_NVGPUCTRPERM" in reason and "run as root" in reason
+
+
+def test_counters_that_are_not_trusted_are_told_once(
+    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFF", '{"fp32": 1.02}')
+    outcome = run(journal, notes)
+    assert outcome.missing.keys() == {
+        "ncu_cuda_core_flops",
+        "ncu_fp32_additions",
+        "ncu_fp32_multiplications",
+        "ncu_fp32_multiply_adds",
+    }
+    assert all(
+        why.startswith("counters not trusted: in the same run") and "1.02000" in why
+        for why in outcome.missing.values()
+    )
+    assert figures(outcome, "ncu_cuda_core_flops") == {}
+    assert figures(outcome, "ncu_dram_bytes") == {0: (64, 64), 2: (64, 64)}
+
+
+def test_a_case_that_fails_only_under_ncu_lacks_every_quantity(
+    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_MEMORY", "3")
+    outcome = run(journal, notes)
+    assert sorted(outcome.series) == [0]
+    assert outcome.missing == {
+        f"cases[2].{name}": "Memory ran out when 2.00 GiB more were asked for."
+        for name in ncu_logs.QUANTITIES
+    }
+
+
+def test_every_quantity_of_every_tool_is_known() -> None:
+    assert {name for tool in TOOLS for name in tool.quantities} <= QUANTITIES.keys()
+    assert [tool.name for tool in TOOLS if tool.device == "cuda"] == ["ncu"]

@@ -1,9 +1,10 @@
-"""Counters of NVIDIA GPUs: Nsight Compute over all cases of a run, in one process of its own.
+"""Counters of NVIDIA GPUs: Nsight Compute over the cases of a run, in few processes of its own.
 
 Times are never taken from it.  Kernel replay is used, since it keeps every kernel with its name
 (range replay gives one result a range): each kernel runs once for every group of counters, with
 its memory restored and the caches flushed in between, so that bytes from DRAM are those of a cold
-cache.  The clocks are left alone.
+cache.  The clocks are left alone.  ncu prints its table only at its end, so that a process takes a
+limited number of cases: an interruption loses no more than those.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from experiments.harness.counters.ncu_child import Note
-from experiments.harness.counters.ncu_result import CounterOutcome, Output, evaluate, without
-from experiments.harness.study import Factors
+from experiments.harness.counters.ncu_result import Output, has_run, settled
+from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
 from report.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.counters.ncu_output import CountersUnavailable, complaint
+from report.errors import MeasurementError
 
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (
@@ -37,33 +41,55 @@ NOT_INSTALLED: Final = CountersUnavailable(
     "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda install "
     "-c nvidia nsight-compute, and put ncu on the PATH.",
 )
+#: Cases of one process, and how long it may last (s).
+CASES: Final = 16
+LIMIT_S: Final = 3600.0
+
+#: Guesses for the time left until a run has shown its own pace (s): a process until it has profiled
+#: its matrix products, a case with its replays.
+_START_S: Final = 40.0
+_CASE_S: Final = 5.0
+
 _QUERY_LIMIT_S: Final = 120
+_TICK_S: Final = 1.0
 _ROOT: Final = Path(__file__).parents[3]
 
 
-def count(
-    study: str,
-    cases: Sequence[Factors],
-    *,
-    compute_capability: str,
-    threads: int,
-    limit_s: float = 3600,
-) -> CounterOutcome:
-    """What the counters say of each of ``cases``, in order; never raises for want of counters.
+def unavailable() -> str | None:
+    """Why nothing can be counted here, with the remedy; ncu itself may still refuse later."""
+    return NOT_INSTALLED.reason.rstrip(".") if find_ncu() is None else None
 
-    ``compute_capability`` is the GPU's (``"9.0"``); after ``limit_s`` ncu is stopped.
+
+def seconds(job: Job) -> float:
+    """How long a job lasts, about, with its part of the start."""
+    return _START_S / CASES + _CASE_S
+
+
+def count(plan: Plan, limit_s: float = LIMIT_S) -> Iterator[Event]:
+    """Count every job of ``plan`` and tell of each as soon as its process has ended.
+
+    Raises ``MeasurementError`` with the remedy where there are no counters; a process is stopped
+    after ``limit_s``.  Closing the generator ends all processes.
     """
     program = find_ncu()
     if program is None:
-        return without(cases, NOT_INSTALLED)
-    plan = plan_for(program, compute_capability)
-    if isinstance(plan, CountersUnavailable):
-        return without(cases, plan)
-    with tempfile.TemporaryDirectory(prefix="ridgepoint-ncu-") as folder:
-        output = _profile(program, plan, study, cases, Path(folder), threads, limit_s)
-    if isinstance(output, CountersUnavailable):
-        return without(cases, output)
-    return evaluate(output, plan, compute_capability, cases)
+        raise _refused(NOT_INSTALLED)
+    assert plan.compute_capability is not None
+    metrics = plan_for(program, plan.compute_capability)
+    if isinstance(metrics, CountersUnavailable):
+        raise _refused(metrics)
+    waiting = plan.jobs
+    while waiting:
+        part = msgspec.structs.replace(plan, jobs=waiting[:CASES])
+        done = set()
+        for event in _profiled(program, metrics, part, limit_s):
+            done |= {event.case} if isinstance(event, Counted) else set()
+            yield event
+        waiting = tuple(job for job in waiting if job.case not in done)
+
+
+def _refused(why: CountersUnavailable) -> MeasurementError:
+    return MeasurementError(why.reason.rstrip("."))
 
 
 def find_ncu() -> str | None:
@@ -108,9 +134,7 @@ def plan_for(program: str, compute_capability: str) -> MetricPlan | CountersUnav
     return metrics_for(compute_capability, names)
 
 
-def command(
-    program: str, plan: MetricPlan, study: str, folder: Path, threads: int
-) -> tuple[str, ...]:
+def command(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
     """The command line; all files of it lie in ``folder``."""
     return (
         program,
@@ -120,53 +144,72 @@ def command(
         *("--clock-control", "none"),
         *("--cache-control", "all"),
         "--nvtx",
-        *("--metrics", ",".join(plan.metrics)),
+        *("--metrics", ",".join(metrics.metrics)),
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--log-file", os.fspath(folder / "ncu.csv")),
-        *(sys.executable, "-m", "experiments.harness.counters.ncu_child", study),
-        *("--cases", os.fspath(folder / "cases.json")),
-        *("--notes", os.fspath(folder / "notes.jsonl")),
-        *("--threads", str(threads)),
+        *(sys.executable, "-m", "experiments.harness.counters.ncu_child"),
+        *(os.fspath(folder / "plan.json"), os.fspath(folder / "notes.jsonl")),
     )
 
 
-def _profile(
-    program: str,
-    plan: MetricPlan,
-    study: str,
-    cases: Sequence[Factors],
-    folder: Path,
-    threads: int,
-    limit_s: float,
-) -> Output | CountersUnavailable:
-    (folder / "cases.json").write_bytes(msgspec.json.encode(list(cases)))
-    try:
-        said = _run(command(program, plan, study, folder, threads), limit_s)
-    except subprocess.TimeoutExpired:
-        return _too_long("profile all cases", limit_s)
-    except OSError as error:
-        return _not_startable(error)
-    return Output(_read(folder / "ncu.csv"), said, _notes(_read(folder / "notes.jsonl")))
+def _profiled(program: str, metrics: MetricPlan, plan: Plan, limit_s: float) -> Iterator[Event]:
+    """One process over all jobs of ``plan``; it counts at least the first of them, or fails."""
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-ncu-") as name:
+        folder = Path(name)
+        (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
+        with _started(command(program, metrics, folder), folder) as process:
+            yield from _running(process, plan.jobs, folder, limit_s)
+        found = settled(_output(folder), plan.jobs)
+    if isinstance(found, CountersUnavailable):
+        raise _refused(found)
+    yield from found
 
 
-def _run(words: Sequence[str], limit_s: float) -> str:
-    """What the command prints; it and all it started end with this call."""
-    with subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        cwd=_ROOT,
-        env=_environment(),
-        start_new_session=True,
-    ) as process:
+@contextmanager
+def _started(words: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """ncu in a session of its own, which is ended whole with this block."""
+    with (folder / "said").open("wb") as said:
         try:
-            return process.communicate(timeout=limit_s)[0]
-        except BaseException:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                cwd=_ROOT,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise _refused(_not_startable(error)) from error
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            raise
+        process.wait()
+
+
+def _running(
+    process: subprocess.Popen[bytes], jobs: Sequence[Job], folder: Path, limit_s: float
+) -> Iterator[Event]:
+    """Tell of each case as it has run, until the process ends; raises if it does not in time."""
+    deadline = time.monotonic() + limit_s
+    waiting = list(jobs)
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise _refused(_too_long(f"profile {len(jobs)} cases", limit_s))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(min(_TICK_S, limit_s))
+        notes = _notes(_read(folder / "notes.jsonl"))
+        while waiting and has_run(waiting[0], notes):
+            yield Ran(case=waiting.pop(0).case)
+        yield None
+
+
+def _output(folder: Path) -> Output:
+    return Output(
+        _read(folder / "ncu.csv"), _read(folder / "said"), _notes(_read(folder / "notes.jsonl"))
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The program that ncu profiles: every case once more, each call in a range of its own.
 
-``python -m experiments.harness.counters.ncu_child STUDY --cases FILE --notes FILE --threads N``
+``python -m experiments.harness.counters.ncu_child PLAN NOTES``, both files
 
 ncu is started with ``--profile-from-start off``: it profiles kernels between ``cudaProfilerStart``
 and ``cudaProfilerStop``, which hold for the whole process.  Around each such stretch stands an NVTX
@@ -10,30 +10,21 @@ whose kernels autograd launches from a thread of its own.  The notes say which r
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
 
 import msgspec
 
-from experiments import registry
 from experiments.harness import runtime
+from experiments.harness.counters.plan import Job, Plan, counting_of
 from experiments.harness.measure import release
 from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import Device, Factors
-from experiments.harness.workload import Workload
+from experiments.harness.study import Counting
 from report.counters.ncu import Product, case_range, products
-from report.errors import MeasurementError
 from report.records import Status
-
-#: Profiled calls of a case; what is deterministic must come out the same.
-CALLS: Final = 2
-
-#: Makes the workload of a case.
-CaseBuild: TypeAlias = Callable[[Factors, Device], Workload]
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,14 +33,6 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     range: str
     status: Status
     reason: str | None
-
-
-def builder(study: str) -> CaseBuild:
-    """What makes the workloads of a study; raises ``MeasurementError`` if it is not counted."""
-    counting = registry.load(study).counting
-    if counting is None:
-        raise MeasurementError(f"The study {study} does not say how its cases are counted.")
-    return counting.workload
 
 
 @contextmanager
@@ -67,14 +50,18 @@ def profiled(name: str) -> Iterator[None]:
         torch.cuda.nvtx.range_end(handle)
 
 
-def run_case(factors: Factors, build: CaseBuild, note: Callable[[Note], None]) -> None:
-    """A warm-up call, then ``CALLS`` profiled ones; what it raises becomes a note."""
-    name = case_range(factors, 0)
+def ranges(job: Job) -> tuple[str, ...]:
+    """The ranges of the profiled calls of a case; what is deterministic must be alike in all."""
+    return tuple(case_range(job.factors, call) for call in range(job.calls))
+
+
+def run_case(job: Job, counting: Counting, note: Callable[[Note], None]) -> None:
+    """A warm-up call, then the profiled ones; what it raises becomes a note."""
+    name = case_range(job.factors, 0)
     try:
-        workload = build(factors, "cuda")
+        workload = counting.workload(job.factors, "cuda")
         call_once(workload)
-        for call in range(CALLS):
-            name = case_range(factors, call)
+        for name in ranges(job):
             workload.reset()
             with profiled(name):
                 result = workload.call()
@@ -116,28 +103,22 @@ def _product(product: Product) -> Callable[[], object]:
     return multiply
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Profile the products, then the cases, one after the other."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.harness.counters.ncu_child")
-    parser.add_argument("study")
-    parser.add_argument("--cases", type=Path, required=True, help="JSON list of factors")
-    parser.add_argument("--notes", type=Path, required=True, help="outcomes, a line a range")
-    parser.add_argument("--threads", type=int, required=True)
-    options = parser.parse_args(arguments)
-    cases = msgspec.json.decode(options.cases.read_bytes(), type=list[Factors])
-    torch = runtime.start_torch("cuda", options.threads)
-    build = builder(options.study)
+def main(plan: Plan, notes: Path) -> None:
+    """Profile the products, then the cases, one after the other; a line of ``notes`` a range."""
+    torch = runtime.start_torch("cuda", plan.threads)
+    counting = counting_of(plan)
     major, minor = torch.cuda.get_device_capability()
-    with options.notes.open("ab", buffering=0) as stream:
+    with notes.open("ab", buffering=0) as stream:
 
         def note(entry: Note) -> None:
             stream.write(msgspec.json.encode(entry) + b"\n")
 
         for product in products(f"{major}.{minor}"):
             run_product(product, note)
-        for factors in cases:
-            run_case(factors, build, note)
+        for job in plan.jobs:
+            run_case(job, counting, note)
 
 
 if __name__ == "__main__":
-    main()
+    file, told = map(Path, sys.argv[1:])
+    main(msgspec.json.decode(file.read_bytes(), type=Plan), told)

@@ -11,7 +11,7 @@ from experiments.harness.study import Counting, Factors
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A case to count: its place in the run, and one call or two (see ``report.counters.lackey``).
+    """A case to count: its place in the run, and one call or two (see ``Counting.calls``).
 
     ``multiply_adds`` are expected of one call; they only tell the time left.
     """
@@ -25,13 +25,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All cases of one process, at most ``at_once`` of them at the same time.
 
-    ``module`` is the Python module of the study.
+    ``module`` is the Python module of the study.  ``threads`` are those of torch on the host while
+    a GPU, whose compute capability is given, does the work; on a CPU one thread is counted.
     """
 
     module: str
     warm_up: Factors
     at_once: int
     jobs: tuple[Job, ...]
+    threads: int = 1
+    compute_capability: str | None = None
 
 
 def counting_of(plan: Plan) -> Counting:
@@ -70,6 +73,12 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
 Message: TypeAlias = Ready | Ended | Failed | Done
 
 
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """A case has run; what was counted of it is told when the program ends."""
+
+    case: int
+
+
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """A case is counted: what was printed, by what ran, or the reason why there is nothing."""
 
@@ -79,4 +88,4 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: What a counter tells while it runs; None is a second in which nothing happened.
-Event: TypeAlias = Ready | Counted | None
+Event: TypeAlias = Ready | Ran | Counted | None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from experiments.harness import runtime
-from experiments.harness.counters import lackey, perf
+from experiments.harness.counters import lackey, ncu, perf
 from experiments.harness.counters.plan import Event, Job, Plan
 from experiments.harness.study import Counting, Device, Factors
 from report.counters import lackey as lackey_logs
+from report.counters import ncu_logs
 from report.counters import perf as perf_logs
 from report.records import Series
 
@@ -48,6 +49,11 @@ def calls_on_cpu(counting: Counting, factors: Factors, thorough: bool) -> int:
     return counting.calls(factors, thorough)
 
 
+def calls_on_gpu(counting: Counting, factors: Factors, thorough: bool) -> int:
+    """As the study says for counters that only replay each kernel."""
+    return counting.calls_on_gpu(factors, thorough)
+
+
 TOOLS: Final = (
     Tool(
         name=lackey_logs.TOOL,
@@ -74,5 +80,19 @@ TOOLS: Final = (
         seconds=perf.seconds,
         at_once=lambda: 1,
         series=perf_logs.series_of,
+    ),
+    Tool(
+        name=ncu_logs.TOOL,
+        device="cuda",
+        quantities=ncu_logs.QUANTITIES,
+        meaning="the table that Nsight Compute printed, cut to each case that it counted",
+        unavailable=ncu.unavailable,
+        count=ncu.count,
+        calls=calls_on_gpu,
+        start_s=0.0,
+        seconds=ncu.seconds,
+        at_once=lambda: 1,
+        series=ncu_logs.series_of,
+        missing=ncu_logs.missing_of,
     ),
 )
