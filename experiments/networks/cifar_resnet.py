@@ -32,11 +32,17 @@ class BasicBlock(nn.Module):
         self.relu2 = nn.ReLU(in_place)
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``."""
-        main = self.relu1(self.bn1(self.conv1(source)))
-        main = self.bn2(self.conv2(main))
-        result: torch.Tensor = self.relu2(self.add(main, self.shortcut(source)))
-        return result
+        """``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``.
+
+        One name, step by step: a nested call would keep its argument alive a step longer.
+        """
+        result: torch.Tensor = self.conv1(source)
+        result = self.bn1(result)
+        result = self.relu1(result)
+        result = self.conv2(result)
+        result = self.bn2(result)
+        result = self.add(result, self.shortcut(source))
+        return self.relu2(result)  # type: ignore[no-any-return]
 
 
 def convolution(before: int, channels: int, stride: int = 1) -> nn.Conv2d:
