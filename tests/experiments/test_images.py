@@ -1,0 +1,209 @@
+"""The value that every data set gives, its split, its identity, and the digits without a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("sklearn")
+from image_files import some_images, some_labels
+from sklearn.datasets import load_digits
+
+from experiments.datasets import (
+    Images,
+    Split,
+    digits,
+    handwritten,
+    held_out,
+    identity,
+    resplit,
+    sample,
+)
+from experiments.datasets.scaling import bilinear
+from report.errors import MeasurementError
+
+
+def made(train: int = 20, test: int = 10) -> Images:
+    return Images(
+        name="some",
+        train=Split(some_images(train, 1)[:, np.newaxis], some_labels(train)),
+        test=Split(some_images(test, 2)[:, np.newaxis], some_labels(test)),
+        classes=tuple("0123456789"),
+        source="a test",
+        split="as it comes",
+    )
+
+
+def test_the_digits_are_all_there_and_split_four_to_one() -> None:
+    images = digits()
+    assert (images.name, images.shape) == ("digits", (1, 28, 28))
+    assert (len(images.train), len(images.test)) == (1438, 359)
+    counts = np.bincount(images.train.labels) + np.bincount(images.test.labels)
+    assert counts.tolist() == np.bincount(load_digits().target).tolist()
+    assert images.train.pixels.dtype == np.uint8
+    assert images.train.pixels.max() == 255
+    assert "scaled to 28×28 by bilinear interpolation" in images.source
+    assert "359 of 1,797 images, drawn at random (seed 0)" in images.split
+
+
+def test_the_digits_are_the_same_bytes_everywhere() -> None:
+    """Nothing in them depends on how a machine rounds or on the version of NumPy."""
+    assert digits().digest == digits().digest
+    assert digits().digest == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
+
+
+def test_a_scaled_digit_keeps_its_label() -> None:
+    """Each scaled image, seen through its blocks again, is nearest to its own small one."""
+    images, small = digits(32), load_digits()
+    order = np.random.RandomState(0).permutation(1797)
+    assert images.test.labels.tolist() == small.target[order[:359]].tolist()
+    blocks = images.test.pixels.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)) * 16 / 255
+    own = small.images[order[:359]].reshape(359, 64)
+    distances = ((blocks.reshape(359, 1, 64) - own) ** 2).sum(axis=2)
+    assert np.array_equal(distances.argmin(axis=1), np.arange(359))
+
+
+def test_three_channels_repeat_the_grey_values() -> None:
+    grey, colour = digits(32), digits(32, channels=3)
+    assert colour.shape == (3, 32, 32)
+    for channel in range(3):
+        assert np.array_equal(colour.train.pixels[:, channel], grey.train.pixels[:, 0])
+    assert "3 channels" in colour.source
+
+
+def test_without_a_folder_the_digits_are_taken() -> None:
+    assert handwritten(None).digest == digits().digest
+
+
+@pytest.mark.parametrize("size", [8, 13, 28, 32, 64])
+def test_scaling_is_what_torch_calls_bilinear(size: int) -> None:
+    torch: Any = pytest.importorskip("torch")
+    small = load_digits().images
+    expected = torch.nn.functional.interpolate(
+        torch.tensor(small)[:, None], size=(size, size), mode="bilinear", align_corners=False
+    )[:, 0].numpy()
+    got = bilinear(small.astype(np.int64), size, 16)
+    assert np.abs(got - expected * 255 / 16).max() <= 0.5 + 1e-9
+
+
+@settings(deadline=None, max_examples=30)
+@given(old=st.integers(1, 9), new=st.integers(1, 40), data=st.data())
+def test_scaling_rounds_the_exact_value_once(old: int, new: int, data: st.DataObject) -> None:
+    """Against the interpolation written with fractions, one pixel at a time."""
+    image = np.array(
+        data.draw(st.lists(st.integers(0, 16), min_size=old * old, max_size=old * old))
+    ).reshape(1, old, old)
+
+    def at(values: Any, index: int) -> Any:
+        place = min(
+            max((Fraction(2 * index + 1, 2) * old / new) - Fraction(1, 2), Fraction(0)), old - 1
+        )
+        left = floor(place)
+        share = place - left
+        return values(left) * (1 - share) + values(min(left + 1, old - 1)) * share
+
+    got = bilinear(image, new, 16)
+    for row in range(new):
+        for column in range(new):
+            exact = at(lambda y, c=column: at(lambda x, y=y: Fraction(int(image[0, y, x])), c), row)
+            assert got[0, row, column] == floor(exact * 255 / 16 + Fraction(1, 2))
+
+
+@settings(deadline=None)
+@given(total=st.integers(2, 50), data=st.data())
+def test_nothing_is_lost_or_doubled_by_holding_out(total: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, total - 1))
+    pixels = np.arange(total, dtype=np.uint8).reshape(-1, 1, 1, 1)
+    train, test, said = held_out(pixels, pixels.reshape(-1), count, seed=3)
+    assert len(test) == count
+    for part in (train, test):
+        assert np.array_equal(part.pixels.reshape(-1), part.labels)
+    assert sorted([*train.labels.tolist(), *test.labels.tolist()]) == list(range(total))
+    assert said.startswith(f"{count} of {total} images")
+
+
+@pytest.mark.parametrize("count", [0, 20, -1])
+def test_no_part_may_be_empty(count: int) -> None:
+    with pytest.raises(MeasurementError, match=f"{count} of 20 images cannot be held out"):
+        held_out(some_images(20)[:, np.newaxis], some_labels(20), count)
+
+
+def test_a_set_can_be_split_anew() -> None:
+    images = resplit(made(20, 10), 4)
+    assert (len(images.train), len(images.test)) == (26, 4)
+    assert images.split.startswith("4 of 30 images")
+    before = made(20, 10)
+    together = {p.tobytes() for part in (before.train, before.test) for p in part.pixels}
+    assert {p.tobytes() for part in (images.train, images.test) for p in part.pixels} == together
+
+
+def test_pixels_and_labels_cannot_be_written_to() -> None:
+    split = made().train
+    with pytest.raises(ValueError, match="read-only"):
+        split.pixels[0] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        split.labels[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("pixels", "labels"),
+    [
+        (some_images(3), some_labels(3)),
+        (some_images(3)[:, np.newaxis], some_labels(4)),
+        (some_images(3)[:, np.newaxis].astype(float), some_labels(3)),
+        (some_images(3)[:, np.newaxis], some_labels(3).astype(int)),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(pixels: Any, labels: Any) -> None:
+    with pytest.raises(ValueError, match=r"shapes|uint8"):
+        Split(pixels, labels)
+
+
+def test_the_identity_names_counts_shapes_and_bytes() -> None:
+    images = made()
+    text = identity(images)
+    assert text == identity(made())
+    assert text.endswith(b"}\n") and text.count(b"\n") == 1
+    content = json.loads(text)
+    assert json.dumps(content, sort_keys=True, separators=(",", ":")).encode() + b"\n" == text
+    assert content["name"] == "some"
+    assert content["digest"] == images.digest
+    assert content["train"]["images"] == 20
+    assert content["train"]["shape"] == [1, 28, 28]
+    assert content["test"]["images_per_class"] == [1] * 10
+    expected = hashlib.sha256(some_images(20, 1).tobytes()).hexdigest()
+    assert content["train"]["pixels_sha256"] == expected
+
+
+def test_one_changed_pixel_is_another_identity() -> None:
+    images = made()
+    pixels = images.test.pixels.copy()
+    pixels[3, 0, 5, 5] ^= 1
+    changed = Images(
+        images.name,
+        images.train,
+        Split(pixels, images.test.labels),
+        images.classes,
+        images.source,
+        images.split,
+    )
+    assert changed.digest != images.digest
+    assert identity(changed) != identity(images)
+
+
+def test_a_sample_has_some_of_each_class_for_a_figure() -> None:
+    images = digits()
+    content = json.loads(sample(images, 3))
+    assert [entry["label"] for entry in content["images"]] == [n for n in range(10) for _ in "abc"]
+    assert content["shape"] == [1, 28, 28]
+    first = np.frombuffer(bytes.fromhex(content["images"][0]["pixels"]), np.uint8)
+    where = np.flatnonzero(images.test.labels == 0)[0]
+    assert np.array_equal(first.reshape(1, 28, 28), images.test.pixels[where])
