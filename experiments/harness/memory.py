@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from experiments.harness.study import Device
 from experiments.harness.workload import Build, Workload
 from report.errors import MeasurementError
 from report.records import Series
@@ -29,8 +30,9 @@ from report.records import Series
 #: What is deterministic is measured again, so that a paper can check that it is.
 REPEATS: Final = 3
 
-_BUILD: Final = "ridgepoint.build"
-_CALL: Final = "ridgepoint.call"
+#: The marks in a profile.
+BUILD: Final = "ridgepoint.build"
+CALL: Final = "ridgepoint.call"
 _STATUS: Final = Path("/proc/self/status")
 _CLEAR_REFS: Final = Path("/proc/self/clear_refs")
 
@@ -92,12 +94,12 @@ def profiled(build: Build) -> Allocations:
     from torch.profiler import ProfilerActivity, profile, record_function
 
     with (
-        _native_messages_off(),
+        native_messages_off(),
         profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run,
     ):
-        with record_function(_BUILD):
+        with record_function(BUILD):
             workload = build()
-        with record_function(_CALL):
+        with record_function(CALL):
             result = workload.call()
     del result
     assert run.profiler is not None
@@ -111,30 +113,39 @@ def cut(events: Sequence[Any]) -> Allocations:
     ``events`` are the profiler's raw ones (``name()``, ``start_ns()``, ``duration_ns()``,
     ``nbytes()``).  Raises ``MeasurementError`` if something is missing.
     """
-    windows = {
-        event.name(): (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in events
-        if event.name() in (_BUILD, _CALL)
-    }
+    return Allocations(within(events, BUILD), within(events, CALL))
+
+
+def within(events: Sequence[Any], mark: str, device: Device | None = None) -> tuple[int, ...]:
+    """The ``[memory]`` events inside ``mark`` in the order of time (B), of one device if named.
+
+    Raises ``MeasurementError`` if the mark, or every memory event, is missing.
+    """
+    # On CUDA the mark stands there a second time, around the kernels, which begin later.
+    found = min((e for e in events if e.name() == mark), key=lambda e: e.start_ns(), default=None)
     memory = sorted(
-        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
+        (
+            (event.start_ns(), event.nbytes())
+            for event in events
+            if event.name() == "[memory]" and (device is None or _device_of(event) == device)
+        ),
         key=lambda pair: pair[0],  # a stable sort keeps events of the same nanosecond in order
     )
-    if len(windows) < 2 or not memory:
+    if found is None or not memory:
         raise MeasurementError(
             "The profiler of this PyTorch shows no memory events, so memory cannot be measured; "
             "use a version that ridgepoint was tested with (2.13)."
         )
+    start, end = found.start_ns(), found.start_ns() + found.duration_ns()
+    return tuple(size for moment, size in memory if start <= moment <= end)
 
-    def within(mark: str) -> tuple[int, ...]:
-        start, end = windows[mark]
-        return tuple(size for moment, size in memory if start <= moment <= end)
 
-    return Allocations(within(_BUILD), within(_CALL))
+def _device_of(event: Any) -> str:
+    return str(event.device_type().name).lower()
 
 
 @contextmanager
-def _native_messages_off() -> Iterator[None]:
+def native_messages_off() -> Iterator[None]:
     """Keep lines that torch's C++ profiler prints on standard error away from the user."""
     sys.stderr.flush()
     kept = os.dup(2)

@@ -44,7 +44,13 @@ def attachment_name(tool: str) -> str:
 def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     """The file's content, the cases in the order of the record."""
     content = _File(tool=tool, cases=tuple(sorted(cases, key=lambda item: item.case)))
-    text = msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
+    return gzipped(
+        msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
+    )
+
+
+def gzipped(text: bytes) -> bytes:
+    """``text`` compressed, the same bytes for the same text at any time and on any Python."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as stream:
         stream.write(text)
