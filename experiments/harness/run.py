@@ -112,10 +112,13 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     )
     threads = runtime.checked_threads(request.threads)
     header = _header(request, selection, threads)
+    session = Session(request.device, header.protocol, request.images)
+    if study.prepare is not None:
+        study.prepare(session)
     story, journal = _opened(request, header, observer)
     with journal:
         try:
-            record, files = _measured(study, selection, request.images, story, journal, observer)
+            record, files = _measured(study, selection, session, story, journal, observer)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, story, journal) from interrupt
         path = write_record(record, request.records, files)
@@ -211,7 +214,7 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
 def _measured(
     study: Study,
     selection: Selection,
-    images: Path | None,
+    session: Session,
     story: Story,
     journal: Journal,
     observer: Observer,
@@ -223,7 +226,7 @@ def _measured(
     if story.ceilings is None:
         story.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
         journal.append(story.ceilings)
-    cases = sweep(study, Session(device, header.protocol, images), story, journal, observer)
+    cases = sweep(study, session, story, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
     reasons = {"ceilings.before": story.ceilings.reason, "ceilings.after": after["reason"]}
     counted = counting.count(study, story, journal, observer)

@@ -141,6 +141,8 @@ class Study:
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
     ``files`` are called after ``measure``, for what belongs beside the record, such as a trace.
     ``counting`` is None where the executed work is not counted.
+    ``prepare`` is called once before anything is measured; what it raises ends the run, since it
+    holds for every case: a data set that cannot be read.
     ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
     factor ``dataset``; it is None where a study reads no images.
     """
@@ -155,6 +157,7 @@ class Study:
     effort: Callable[[Factors], float]
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     counting: Counting | None = None
+    prepare: Callable[[Session], None] | None = None
     images: str | None = None
     full: Plan = FULL
     quick: Plan = QUICK
