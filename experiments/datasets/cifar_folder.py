@@ -95,12 +95,20 @@ def _entry(held: Mapping[object, object], name: str, path: Path) -> object:
     for key in (name.encode(), name):
         if key in held:
             return held[key]
-    keys = ", ".join(sorted(ascii(_text(key)) for key in held)) or "no entry"
-    raise refusal(path, "", f"entries {keys}" if held else keys, "entries 'data' and 'labels'")
+    keys = [_shown(key) for key in held][:6]
+    found = f"entries {', '.join(sorted(keys))}" if keys else "no entry"
+    raise refusal(path, "", found, "entries 'data' and 'labels'")
 
 
-def _text(key: object) -> str:
-    return key.decode("latin-1") if isinstance(key, bytes) else str(key)
+def _shown(value: object) -> str:
+    """A key or a label, as far as it can be shown; a pickle may hold anything."""
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if isinstance(value, str):
+        return ascii(value[:24])
+    if isinstance(value, int) and abs(value) < 10**9:
+        return str(value)
+    return f"an object of type {type(value).__name__}"
 
 
 def _pixels(value: object, path: Path) -> Bytes:
@@ -120,5 +128,5 @@ def _labels(value: object, path: Path) -> Bytes:
     for index, label in enumerate(value):
         if type(label) is not int or not 0 <= label <= 9:
             place = f"entry 'labels', item {index:,}"
-            raise refusal(path, place, ascii(label)[:24], "a whole number from 0 to 9")
+            raise refusal(path, place, _shown(label), "a whole number from 0 to 9")
     return np.array(value, np.uint8)

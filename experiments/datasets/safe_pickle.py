@@ -101,9 +101,15 @@ def loads(content: bytes, path: Path) -> object:
     except DataSetError:
         raise
     except Exception as error:  # an unpickler raises nearly anything on damaged bytes
-        place, what = f"byte {stream.tell():,}", str(error).rstrip(".") or type(error).__name__
-        found = f"a damaged or truncated pickle ({what})"
+        found = f"a damaged or truncated pickle ({_said_by(error)})"
+        place = f"byte {stream.tell():,}"
         raise refusal(path, place, found, "a whole Python pickle") from error
+
+
+def _said_by(error: Exception) -> str:
+    """What the unpickler says, on one line and without characters that came out of the file."""
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return said if said.isascii() and said.isprintable() else ascii(said)
 
 
 def array_of(value: object) -> Bytes | None:

@@ -27,11 +27,12 @@ def some_labels(count: int) -> Any:
 
 
 def idx_images(images: Any) -> bytes:
-    return struct.pack(">4I", 2051, *images.shape) + images.tobytes()
+    header = struct.pack(">4I", 2051, *images.shape)
+    return header + bytes(images.tobytes())
 
 
 def idx_labels(labels: Any) -> bytes:
-    return struct.pack(">2I", 2049, len(labels)) + labels.tobytes()
+    return struct.pack(">2I", 2049, len(labels)) + bytes(labels.tobytes())
 
 
 def table(images: Any, labels: Any, header: bool = False) -> bytes:

@@ -132,6 +132,7 @@ def test_no_cut_or_changed_pickle_gives_another_error(data: st.DataObject) -> No
     try:
         held = loads(bytes(whole), Path("f"))
     except DataSetError as error:
+        assert str(error).isprintable()
         assert re.match(r"f: byte [\d,]+: found .+, expected .+\.$", str(error))
     else:
         if isinstance(held, dict):
@@ -183,6 +184,10 @@ def test_nothing_there(tmp_path: Path) -> None:
         (
             pickle.dumps(cifar_batch(3, labels=[0, 1, "cat"])),
             "entry 'labels', item 2: found 'cat', expected a whole number from 0 to 9.",
+        ),
+        (
+            pickle.dumps(cifar_batch(3, labels=[0, 10**5000, 2])),
+            "entry 'labels', item 1: found an object of type int, expected a whole number",
         ),
         (
             pickle.dumps(cifar_batch(3, labels="012")),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("sklearn")
 from image_files import some_images, some_labels
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 from experiments.datasets import (
     Images,
@@ -103,7 +103,7 @@ def test_scaling_rounds_the_exact_value_once(old: int, new: int, data: st.DataOb
     ).reshape(1, old, old)
 
     def at(values: Any, index: int) -> Any:
-        place = min(
+        place: Any = min(
             max((Fraction(2 * index + 1, 2) * old / new) - Fraction(1, 2), Fraction(0)), old - 1
         )
         left = floor(place)
