@@ -30,8 +30,9 @@ class PageLinks:
 
 def render_html(source: Path, study: str, links: PageLinks) -> str:
     """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
+    paper = read_source(source, study)
     return convert(
-        read_source(source, study),
+        paper,
         "html5",
         TEMPLATES / "html" / "page.html",
         options=(
@@ -43,9 +44,10 @@ def render_html(source: Path, study: str, links: PageLinks) -> str:
             "--shift-heading-level-by=1",
             "--syntax-highlighting=none",
             "--table-of-contents",
-            "--toc-depth=3",
+            # The title is the page's first heading, so that the paper's own begin one lower.
+            f"--toc-depth={paper.contents_depth(page=True) + 1}",
         ),
-        variables=_variables(links),
+        variables={**_variables(links), "contents": paper.contents_in(page=True)},
     )
 
 

@@ -23,12 +23,20 @@ _NEEDED: Final = {
     "booktabs.sty": "texlive-latex-recommended",
     "microtype.sty": "texlive-latex-recommended",
     "xcolor.sty": "texlive-latex-recommended",
+    "caption.sty": "texlive-latex-recommended",
     "amssymb.sty": "texlive-latex-base",
+    "fancyhdr.sty": "texlive-latex-base",
+    "geometry.sty": "texlive-latex-base",
+    "longtable.sty": "texlive-latex-base",
     "ptmr8t.tfm": "texlive-fonts-recommended",
     "pcrr8t.tfm": "texlive-fonts-recommended",
 }
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
 _TIME_LIMIT_S: Final = 120.0
+
+#: What every paper's folder holds, and what it holds in a one-column style.
+_STYLE_FILES: Final = ("ridgepoint.sty", "latexmkrc", "README")
+_ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
@@ -53,10 +61,11 @@ def write_latex(source: Path, study: str, target: Path) -> Path:
         "latex",
         TEMPLATES / "latex" / f"{paper.style}.tex",
         options=("--top-level-division=section", "--syntax-highlighting=none"),
+        variables=paper.print_variables(),
     )
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, source, target)
-    for name in ("ridgepoint.sty", "latexmkrc", "README"):
+    for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     main = target / f"{study}.tex"
     main.write_text(text, "utf-8", newline="\n")

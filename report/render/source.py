@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +12,17 @@ import yaml
 
 from report.errors import RenderError
 
-#: The styles that a paper may ask for in ``print-style``.
+#: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
 STYLES: Final = ("ieee", "report", "article")
+DEFAULT_STYLE: Final = "article"
+#: The styles with one column of text as wide as the page.
+ONE_COLUMN: Final = ("report", "article")
+
+_SWITCHES: Final = ("toc", "lof", "lot")
+#: Levels of headings that contents may name, and how many they do where ``toc-depth`` is not given.
+_DEEPEST: Final = 3
+_PAGE_DEPTH: Final = 2
+_PRINT_DEPTH: Final = 3
 
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
@@ -24,11 +34,40 @@ class Source:
     folder: Path
     study: str
     style: str
+    front: Mapping[str, Any]
 
     @property
     def document(self) -> Path:
         """The Quarto markdown document."""
         return self.folder / f"{self.study}.qmd"
+
+    def contents_in(self, *, page: bool) -> bool:
+        """Whether the paper has contents, on the page or in print: ``toc`` of its front matter.
+
+        Left to itself a page has them, and in print a report, which has a title page, has too.
+        """
+        return bool(self.front.get("toc", page or self.style == "report"))
+
+    def contents_depth(self, *, page: bool) -> int:
+        """How many levels of headings the contents name, on the page or in print."""
+        return int(self.front.get("toc-depth", _PAGE_DEPTH if page else _PRINT_DEPTH))
+
+    @property
+    def one_column(self) -> bool:
+        """Whether the style has one column of text as wide as the page."""
+        return self.style in ONE_COLUMN
+
+    def print_variables(self) -> dict[str, object]:
+        """What the shells of the one-column styles ask for; nothing for another style."""
+        if not self.one_column:
+            return {}
+        return {
+            "one-column": True,
+            "contents": self.contents_in(page=False),
+            "contents-depth": self.contents_depth(page=False),
+            "figure-list": bool(self.front.get("lof")),
+            "table-list": bool(self.front.get("lot")),
+        }
 
 
 def read_source(folder: Path, study: str) -> Source:
@@ -39,7 +78,7 @@ def read_source(folder: Path, study: str) -> Source:
     """
     document = folder / f"{study}.qmd"
     meta = front_matter(document)
-    style = meta.get("print-style", "article")
+    style = style_of(meta)
     if style not in STYLES:
         raise RenderError(
             f"{document}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
@@ -51,7 +90,31 @@ def read_source(folder: Path, study: str) -> Source:
         raise RenderError(
             f"{document}: author: each author is a mapping with a name; write '- name: ...'."
         )
-    return Source(folder, study, style)
+    _check_contents(document, meta, style)
+    return Source(folder, study, style, meta)
+
+
+def style_of(meta: Mapping[str, Any]) -> Any:
+    """What a front matter asks for as ``print-style``."""
+    return meta.get("print-style", DEFAULT_STYLE)
+
+
+def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None:
+    """The keys of contents and lists, which are Quarto's: ``toc``, ``toc-depth``, ``lof``, ``lot``."""
+    for key in _SWITCHES:
+        if not isinstance(meta.get(key, False), bool):
+            raise RenderError(f"{document}: {key}: found {meta[key]!r}; write true or false.")
+    depth = meta.get("toc-depth", _PRINT_DEPTH)
+    if isinstance(depth, bool) or depth not in range(1, _DEEPEST + 1):
+        raise RenderError(
+            f"{document}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
+        )
+    for key in ("lof", "lot"):
+        if meta.get(key) and style not in ONE_COLUMN:
+            raise RenderError(
+                f"{document}: {key}: the style {style} has no such list; leave it out or use "
+                f"{' or '.join(ONE_COLUMN)}."
+            )
 
 
 def front_matter(document: Path) -> dict[str, Any]:

@@ -25,13 +25,14 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
         "typst",
         TEMPLATES / "typst" / "paper.typ",
         options=("--citeproc", f"--csl={TEMPLATES / 'numeric.csl'}", "--metadata=link-citations"),
-        variables={"style": paper.style},
+        variables={"style": paper.style, **paper.print_variables()},
     )
     target.mkdir(parents=True, exist_ok=True)
     for name in sorted(set(_IMAGE.findall(text))):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
-    for name in ("common.typ", f"{paper.style}.typ"):
+    shared = ("onecolumn.typ",) if paper.one_column else ()
+    for name in ("common.typ", *shared, f"{paper.style}.typ"):
         shutil.copyfile(TEMPLATES / "typst" / name, target / name)
     main = target / f"{study}.typ"
     main.write_text(text, "utf-8", newline="\n")

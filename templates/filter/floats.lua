@@ -1,7 +1,9 @@
 --- Finds sections, figures, tables and equations in the order of the text, gives them their
 --- numbers and hands each to the writer of the format.
 
+local lists = require("filter.lists")
 local problems = require("filter.problems")
+local tabular = require("filter.tabular")
 local floats = {}
 
 local Collector = {}
@@ -61,6 +63,13 @@ local function split_caption(div)
   return pandoc.Inlines({}), body
 end
 
+--- Adds what depends on the style: `spans` says that a float takes both columns of text.
+function Collector:styled(float)
+  float.spans = float.wide and not self.one_column
+  float.long = float.table and self.one_column and tabular.is_long(float.table)
+  return float
+end
+
 local function part_of(image, id, caption)
   local alt = image.attributes["fig-alt"]
   if not alt or alt == "" then
@@ -115,14 +124,15 @@ function Collector:figure_div(div)
     problems.add("#" .. div.identifier, div.identifier .. " holds no image; add one")
   end
   self:subfigures(parts, number)
-  return self.writer.figure({
+  return self.writer.figure(self:styled({
     id = div.identifier,
     number = number,
     caption = caption,
+    short = self.lists.fig and lists.short(caption),
     wide = div.classes:includes("wide"),
     columns = tonumber(div.attributes["layout-ncol"] or "1") or 1,
     parts = parts,
-  })
+  }))
 end
 
 function Collector:figure(figure)
@@ -138,14 +148,15 @@ function Collector:figure(figure)
   self:define("fig", figure.identifier, number)
   local part = part_of(image, figure.identifier, {})
   part.id = ""
-  return self.writer.figure({
+  return self.writer.figure(self:styled({
     id = figure.identifier,
     number = number,
     caption = image.caption,
+    short = self.lists.fig and lists.short(image.caption),
     wide = image.classes:includes("wide") or figure.classes:includes("wide"),
     columns = 1,
     parts = { part },
-  })
+  }))
 end
 
 function Collector:table_div(div)
@@ -156,6 +167,7 @@ function Collector:table_div(div)
     id = div.identifier,
     number = number,
     caption = caption,
+    short = self.lists.tbl and lists.short(caption),
     wide = div.classes:includes("wide"),
     notes = pandoc.Blocks({}),
   }
@@ -173,21 +185,23 @@ function Collector:table_div(div)
     problems.add("#" .. div.identifier, div.identifier .. " holds no table; add one")
     return {}
   end
-  return self.writer.table(float)
+  return self.writer.table(self:styled(float))
 end
 
 --- A table whose id stands in its caption line, `: Caption {#tbl-x}`.
 function Collector:captioned_table(tbl)
   local number = self:next("tbl")
   self:define("tbl", tbl.identifier, number)
-  return self.writer.table({
+  local caption = pandoc.utils.blocks_to_inlines(tbl.caption.long)
+  return self.writer.table(self:styled({
     id = tbl.identifier,
     number = number,
-    caption = pandoc.utils.blocks_to_inlines(tbl.caption.long),
+    caption = caption,
+    short = self.lists.tbl and lists.short(caption),
     wide = tbl.classes:includes("wide"),
     notes = pandoc.Blocks({}),
     table = tbl,
-  })
+  }))
 end
 
 local function equation_id(inlines, i)
@@ -230,6 +244,10 @@ function Collector:paragraph(para)
   end
 end
 
+local function has_two_columns(meta)
+  return meta["print-style"] and pandoc.utils.stringify(meta["print-style"]) == "ieee"
+end
+
 --- Returns the document with its floats written, and `targets`: id -> {kind, id, number}.
 function floats.collect(doc, writer)
   local collector = setmetatable({
@@ -238,6 +256,8 @@ function floats.collect(doc, writer)
     counts = {},
     levels = {},
     numbered = doc.meta["number-sections"] ~= false,
+    one_column = not has_two_columns(doc.meta),
+    lists = { fig = doc.meta.lof == true, tbl = doc.meta.lot == true },
   }, Collector)
   local function once(result)
     if result ~= nil then
@@ -254,7 +274,7 @@ function floats.collect(doc, writer)
       if tbl.identifier:match("^tbl%-") then
         return once(collector:captioned_table(tbl))
       end
-      return once(writer.bare_table(tbl))
+      return once(writer.bare_table(tbl, collector.one_column and tabular.is_long(tbl)))
     end,
     Div = function(div)
       if div.identifier:match("^fig%-") then

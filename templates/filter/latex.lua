@@ -2,6 +2,7 @@
 
 local bibliography = require("filter.bibliography")
 local files = require("filter.files")
+local problems = require("filter.problems")
 local tabular = require("filter.tabular")
 local latex = {}
 
@@ -25,15 +26,24 @@ local function graphic(part)
   return "\\ridgepointgraphic{" .. files.image(part.src, "pdf") .. "}{" .. escape(part.alt) .. "}"
 end
 
+--- The short form in brackets is what a list of figures or tables prints; its own braces keep a
+--- bracket in it from ending it.
 local function caption(float)
-  local inlines = pandoc.Inlines({ tex("\\caption{") })
+  local inlines = pandoc.Inlines({})
+  if float.short then
+    inlines:insert(tex("\\caption[{"))
+    inlines:extend(float.short)
+    inlines:insert(tex("}]{"))
+  else
+    inlines:insert(tex("\\caption{"))
+  end
   inlines:extend(float.caption)
   inlines:insert(tex("}\\label{" .. float.id .. "}\n"))
   return inlines
 end
 
 local function environment(name, float, inlines)
-  name = name .. (float.wide and "*" or "")
+  name = name .. (float.spans and "*" or "")
   inlines:insert(1, tex("\\begin{" .. name .. "}\n\\centering\n"))
   inlines:insert(tex("\n\\end{" .. name .. "}"))
   return pandoc.Plain(inlines)
@@ -71,7 +81,66 @@ function latex.figure(float)
   return environment("figure", float, inlines)
 end
 
+local function notes_of(float)
+  local inlines = pandoc.Inlines({ tex("\\begin{ridgepointnotes}\n") })
+  inlines:extend(pandoc.utils.blocks_to_inlines(float.notes, { tex("\\par\n") }))
+  inlines:insert(tex("\n\\end{ridgepointnotes}"))
+  return inlines
+end
+
+local function text_of(path)
+  local stream = assert(io.open(path, "r"))
+  local text = stream:read("a")
+  stream:close()
+  return text
+end
+
+--- The parts of a table for `longtable`, and what to measure its width by.
+local function long_parts(float)
+  local path = float.id and tabular.file(float.id)
+  if not path then
+    return tabular.parts(float.table), tabular.build(float.table)
+  end
+  local parts = tabular.parts_of(text_of(path))
+  if not parts then
+    problems.add("#" .. float.id, path .. " cannot be broken over pages; make it one tabular with "
+      .. "\\toprule, \\midrule and \\bottomrule")
+    parts = tabular.parts(float.table)
+  end
+  return parts, pandoc.Inlines({ tex("\\input{" .. path .. "}") })
+end
+
+--- A table that goes over pages, with its head on each.
+local function long_table(float)
+  local parts, whole = long_parts(float)
+  local inlines = pandoc.Inlines({ tex("\\begin{ridgepointlong}{%\n") })
+  inlines:extend(whole)
+  inlines:insert(tex("}\n\\begin{longtable}{" .. parts.columns .. "}\n"))
+  if float.id then
+    inlines:extend(caption(float))
+    inlines:insert(tex("\\\\\n"))
+  end
+  for _, place in ipairs({ "\\endfirsthead\n", "\\endhead\n" }) do
+    inlines:insert(tex("\\toprule\n"))
+    inlines:extend(parts.head)
+    inlines:insert(tex(place))
+  end
+  inlines:insert(tex("\\bottomrule\n\\endfoot\n"))
+  inlines:extend(parts.rows)
+  inlines:insert(tex("\n\\end{longtable}\n"))
+  if float.notes and #float.notes > 0 then
+    inlines:insert(tex("\\nobreak\n"))
+    inlines:extend(notes_of(float))
+    inlines:insert(tex("\n"))
+  end
+  inlines:insert(tex("\\end{ridgepointlong}"))
+  return pandoc.Plain(inlines)
+end
+
 function latex.table(float)
+  if float.long then
+    return long_table(float)
+  end
   local inlines = caption(float)
   inlines:insert(tex("\\begin{ridgepointtable}\n"))
   local file = tabular.file(float.id)
@@ -82,14 +151,15 @@ function latex.table(float)
   end
   inlines:insert(tex("\n\\end{ridgepointtable}\n"))
   if #float.notes > 0 then
-    inlines:insert(tex("\\begin{ridgepointnotes}\n"))
-    inlines:extend(pandoc.utils.blocks_to_inlines(float.notes, { tex("\\par\n") }))
-    inlines:insert(tex("\n\\end{ridgepointnotes}"))
+    inlines:extend(notes_of(float))
   end
   return environment("table", float, inlines)
 end
 
-function latex.bare_table(tbl)
+function latex.bare_table(tbl, long)
+  if long then
+    return long_table({ table = tbl })
+  end
   local inlines = pandoc.Inlines({ tex("\\begin{center}\n\\begin{ridgepointtable}\n") })
   inlines:extend(tabular.build(tbl))
   inlines:insert(tex("\n\\end{ridgepointtable}\n\\end{center}"))

@@ -15,6 +15,29 @@ local function tex(text)
   return pandoc.RawInline("latex", text)
 end
 
+--- Lines of a page that a table may fill as a float; one with more is broken over pages. Characters
+--- of the table's type that fit into a line.
+local most_lines, line_width = 30, 90
+
+local function lines_of(row)
+  local width = 0
+  for _, cell in ipairs(row.cells) do
+    width = width + utf8.len(pandoc.utils.stringify(cell.contents))
+  end
+  return math.max(1, math.ceil(width / line_width))
+end
+
+--- Is the table too long to be kept on one page of text in one column?
+function tabular.is_long(tbl)
+  local lines = 0
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      lines = lines + lines_of(row)
+    end
+  end
+  return lines > most_lines
+end
+
 local function extend_row(inlines, row)
   for i, cell in ipairs(row.cells) do
     if i > 1 then
@@ -25,27 +48,50 @@ local function extend_row(inlines, row)
   inlines:insert(tex(" \\\\\n"))
 end
 
---- The `tabular` of a pandoc table as inlines.
-function tabular.build(tbl)
+--- The column types of a pandoc table, its head with a rule below, and its rows as inlines.
+function tabular.parts(tbl)
   local columns = tbl.colspecs:map(function(spec)
     return letters[spec[1]] or "l"
   end)
-  local inlines = pandoc.Inlines({
-    tex("\\begin{tabular}{" .. table.concat(columns) .. "}\n\\toprule\n"),
-  })
+  local head, rows = pandoc.Inlines({}), pandoc.Inlines({})
   for _, row in ipairs(tbl.head.rows) do
-    extend_row(inlines, row)
+    extend_row(head, row)
   end
   if #tbl.head.rows > 0 then
-    inlines:insert(tex("\\midrule\n"))
+    head:insert(tex("\\midrule\n"))
   end
   for _, body in ipairs(tbl.bodies) do
     for _, row in ipairs(body.body) do
-      extend_row(inlines, row)
+      extend_row(rows, row)
     end
   end
+  return { columns = table.concat(columns), head = head, rows = rows }
+end
+
+--- The `tabular` of a pandoc table as inlines.
+function tabular.build(tbl)
+  local parts = tabular.parts(tbl)
+  local inlines = pandoc.Inlines({
+    tex("\\begin{tabular}{" .. parts.columns .. "}\n\\toprule\n"),
+  })
+  inlines:extend(parts.head)
+  inlines:extend(parts.rows)
   inlines:insert(tex("\\bottomrule\n\\end{tabular}"))
   return inlines
+end
+
+--- The parts of a finished tabular as `tabular.parts` gives them, or nil if it has others.
+function tabular.parts_of(text)
+  local columns, inner = text:match("^%s*\\begin{tabular}(%b{})(.*)\\end{tabular}%s*$")
+  local head, rows = (inner or ""):match("^%%?%s*\\toprule(.-\\midrule)(.*)\\bottomrule%%?%s*$")
+  if not rows then
+    return nil
+  end
+  return {
+    columns = columns:sub(2, -2),
+    head = pandoc.Inlines({ tex(head) }),
+    rows = pandoc.Inlines({ tex(rows) }),
+  }
 end
 
 --- The finished tabular's path relative to the document, or nil.

@@ -27,11 +27,24 @@ local function bracketed(open, inlines, close)
   return result
 end
 
+--- The caption; with a short form for a list of figures or tables, both.
+local function caption(float)
+  if not float.short then
+    return bracketed("", float.caption, "")
+  end
+  local inlines = bracketed("listed(" .. quote(float.id) .. ", ", float.short, ", ")
+  inlines:extend(bracketed("", float.caption, ")"))
+  return inlines
+end
+
 --- `#figure(...)` with the arguments that figures and tables share, around `body` (inlines).
 local function figure(float, kind, body)
-  local scope = float.wide and ', scope: "parent"' or ""
-  local inlines = bracketed("#figure(placement: auto" .. scope .. ", kind: " .. kind
-    .. ", caption: ", float.caption, ",\n")
+  local placement = float.long and "none" or "auto"
+  local scope = float.spans and ', scope: "parent"' or ""
+  local inlines = pandoc.Inlines({ raw("#figure(placement: " .. placement .. scope .. ", kind: "
+    .. kind .. ", caption: ") })
+  inlines:extend(caption(float))
+  inlines:insert(raw(",\n"))
   inlines:extend(body)
   inlines:insert(raw(") <" .. float.id .. ">"))
   return pandoc.Para(inlines)
@@ -69,8 +82,14 @@ local function extend_cells(inlines, row)
   inlines:insert(raw("\n"))
 end
 
+--- A rule in the foot is repeated where a table breaks; a foot must have a cell.
+local function foot(columns)
+  return "table.footer(table.hline(stroke: 0.8pt), table.cell(colspan: " .. columns
+    .. ", inset: 0pt)[])"
+end
+
 --- A table with a rule above, below and under the head.
-local function table_call(tbl)
+local function table_call(tbl, long)
   local align = tbl.colspecs:map(function(spec)
     return alignments[spec[1]] or "left"
   end)
@@ -90,13 +109,13 @@ local function table_call(tbl)
       extend_cells(inlines, row)
     end
   end
-  inlines:insert(raw("table.hline(stroke: 0.8pt))"))
+  inlines:insert(raw((long and foot(#align) or "table.hline(stroke: 0.8pt)") .. ")"))
   return inlines
 end
 
 function typst.table(float)
-  local inlines = pandoc.Inlines({ raw("noted-table(") })
-  inlines:extend(table_call(float.table))
+  local inlines = pandoc.Inlines({ raw((float.long and "long-table" or "noted-table") .. "(") })
+  inlines:extend(table_call(float.table, float.long))
   if #float.notes > 0 then
     local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
     inlines:extend(bracketed(", notes: ", notes, ""))

@@ -96,7 +96,7 @@ def test_typst_styles(write: Write, style: str) -> None:
     )
     text = text_of(render_typst(folder, "p"))
     assert "Text of Section 1." in text
-    assert ("Contents" if style == "report" else "Executive summary") in text
+    assert ("Contents" if style == "report" else "Abstract") in text
 
 
 @needs_latex
@@ -144,7 +144,7 @@ def test_latex_styles(write: Write, tmp_path: Path, style: str) -> None:
     write_latex(folder, "p", tmp_path / "tex")
     text = text_of(compile_latex(tmp_path / "tex", "p"))
     assert "Text of Section 1." in text
-    assert ("Contents" if style == "report" else "Executive summary") in text
+    assert ("Contents" if style == "report" else "Abstract") in text
 
 
 @needs_latex
