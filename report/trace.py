@@ -1,0 +1,278 @@
+"""A Chrome trace of torch.profiler read back: its operators, its memory events, its kernels.
+
+``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
+(complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
+with the bytes that an allocator gave or took back) and, on a GPU, kernels.  Reading is strict and
+pure; what is broken is told in one sentence.
+
+An operator's children are those that lie inside it in time on the same thread, and a memory event
+belongs to the innermost operator that is running on its thread; ``report.operators`` adds them up.
+These are the rules of torch's own tables (``torch/autograd/profiler_util.py``,
+``_populate_cpu_children``, ``self_cpu_memory_usage``; they look for memory events on all threads,
+which is the same where operators run on one).
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+import msgspec
+
+from report import strict
+
+#: A process or a thread of the trace: a number, or a word for what is neither.
+Place: TypeAlias = int | str
+
+_REMEDY: Final = "restore the file with git, or run the experiment again"
+_MEMORY: Final = "[memory]"
+_OPERATOR: Final = "cpu_op"
+#: Marks that a program sets around its own steps, as ``record_function`` does.
+_MARK: Final = "user_annotation"
+_DEVICE_WORK: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: Helpers that torch's own tables leave out (``profiler_util.py``, ``_filter_name``).
+_HIDDEN: Final = frozenset(
+    {
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    }
+)
+_BACKWARD: Final = "autograd::engine::evaluate_function: "
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One call of an operator on the host; times are ns since the beginning of the trace.
+
+    ``parent`` is the place of the enclosing operator in ``Trace.operators``, ``external`` the
+    number by which kernels name the operator that launched them.
+    """
+
+    name: str
+    thread: Place
+    start: int
+    end: int
+    external: int | None
+    parent: int | None
+    depth: int
+    mark: bool
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class MemoryEvent:
+    """Bytes given (positive) or taken back at a moment (ns), on the host or on a device.
+
+    ``operator`` is the place of the innermost operator that was running, if any was.
+    """
+
+    moment: int
+    change: int
+    on_host: bool
+    operator: int | None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Work of a device, with the number of the operator that launched it; times in ns."""
+
+    name: str
+    start: int
+    end: int
+    external: int | None
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that a trace holds of operators, memory and kernels, each in the order of time."""
+
+    operators: tuple[Operator, ...]
+    memory: tuple[MemoryEvent, ...]
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def top(self) -> tuple[int, ...]:
+        """The places of the operators that no other operator encloses; marks do not count."""
+        return tuple(
+            place
+            for place, operator in enumerate(self.operators)
+            if not operator.mark and self._only_marks_above(operator)
+        )
+
+    def _only_marks_above(self, operator: Operator) -> bool:
+        return all(self.operators[place].mark for place in self.ancestors(operator))
+
+    def ancestors(self, operator: Operator) -> Iterator[int]:
+        """The places of the operators around ``operator``, from the inside to the outside."""
+        place = operator.parent
+        while place is not None:
+            yield place
+            place = self.operators[place].parent
+
+    def backward(self, operator: Operator) -> bool:
+        """Whether the operator is a step of automatic differentiation, or runs inside one."""
+        around = (self.operators[place] for place in self.ancestors(operator))
+        return any(o.name.startswith(_BACKWARD) for o in (operator, *around))
+
+    def live(self, *, on_host: bool = True) -> tuple[tuple[int, int], ...]:
+        """(moment in ns, bytes live since the beginning) after every memory event."""
+        found, level = [], 0
+        for event in self.memory:
+            if event.on_host == on_host:
+                level += event.change
+                found.append((event.moment, level))
+        return tuple(found)
+
+
+# ----------------------------------------------------------------------------------- reading
+
+
+class _Arguments(msgspec.Struct, frozen=True):
+    """What an event says beside its name and its time; only what is used here."""
+
+    bytes: int | None = msgspec.field(default=None, name="Bytes")
+    device_type: int | None = msgspec.field(default=None, name="Device Type")
+    external: int | None = msgspec.field(default=None, name="External id")
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """An event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
+
+    ph: str
+    name: str = ""
+    cat: str = ""
+    tid: Place = 0
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+    args: _Arguments = _Arguments()
+
+    @property
+    def moment(self) -> int:
+        """The beginning in ns; only for events that were checked."""
+        assert self.ts is not None
+        return _nanoseconds(self.ts)
+
+    @property
+    def end(self) -> int:
+        """The end in ns; only for complete events that were checked."""
+        assert self.dur is not None
+        return self.moment + _nanoseconds(self.dur)
+
+
+class _File(msgspec.Struct, frozen=True):
+    events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
+
+
+_decoder = msgspec.json.Decoder(_File)
+
+
+def read_trace(content: bytes, place: str) -> Trace:
+    """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
+
+    Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
+    """
+    text = _unpacked(content, place)
+    events = strict.parse_json(text, _decoder.decode, place, _REMEDY).events
+    strict.refuse_first(_faults(events), place, _REMEDY)
+    return _trace(events)
+
+
+def _unpacked(content: bytes, place: str) -> bytes:
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        what = str(error).rstrip(".")
+        strict.refuse_first([f"not a whole gzip file: {what}"], place, _REMEDY)
+        raise AssertionError("a fault is always refused") from error
+
+
+def _faults(events: Sequence[_Event]) -> Iterator[str]:
+    if not any(_is_operator(event) for event in events):
+        yield "traceEvents: expected operators of torch.profiler, found none"
+    for index, event in enumerate(events):
+        where = f"traceEvents[{index}]"
+        timed = _is_operator(event) or _is_kernel(event)
+        if (timed or event.name == _MEMORY) and event.ts is None:
+            yield f"{where}.ts: this field is missing"
+        elif timed and (event.dur is None or event.dur < 0):
+            yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
+        elif event.name == _MEMORY and event.args.bytes is None:
+            yield f"{where}.args.Bytes: this field is missing"
+
+
+def _is_operator(event: _Event) -> bool:
+    return event.ph == "X" and event.cat in (_OPERATOR, _MARK) and event.name not in _HIDDEN
+
+
+def _is_kernel(event: _Event) -> bool:
+    return event.ph == "X" and event.cat in _DEVICE_WORK
+
+
+def _nanoseconds(microseconds: Decimal) -> int:
+    return int((microseconds * 1000).to_integral_value())
+
+
+def _trace(events: Sequence[_Event]) -> Trace:
+    timed = [e for e in events if _is_operator(e) or _is_kernel(e) or e.name == _MEMORY]
+    begin = min(event.moment for event in timed)
+    operators = tuple(_nested([e for e in events if _is_operator(e)], begin))
+    threads: dict[Place, list[int]] = {}
+    for place, operator in enumerate(operators):
+        threads.setdefault(operator.thread, []).append(place)
+    memory = sorted((e for e in events if e.name == _MEMORY), key=lambda e: e.moment)
+    kernels = sorted((e for e in events if _is_kernel(e)), key=lambda e: e.moment)
+    return Trace(
+        operators,
+        tuple(_memory_event(e, begin, operators, threads.get(e.tid, ())) for e in memory),
+        tuple(Kernel(e.name, e.moment - begin, e.end - begin, e.args.external) for e in kernels),
+    )
+
+
+def _nested(events: Iterable[_Event], begin: int) -> Iterator[Operator]:
+    """The operators by their beginning, each with its parent: the last one that holds it whole."""
+    ordered = sorted(events, key=lambda event: (event.moment, -event.end))
+    open_: dict[Place, list[tuple[int, int]]] = {}
+    for place, event in enumerate(ordered):
+        stack = open_.setdefault(event.tid, [])
+        while stack and not (event.moment < stack[-1][1] and event.end <= stack[-1][1]):
+            stack.pop()
+        yield Operator(
+            event.name,
+            event.tid,
+            event.moment - begin,
+            event.end - begin,
+            event.args.external,
+            stack[-1][0] if stack else None,
+            len(stack),
+            event.cat == _MARK,
+        )
+        stack.append((place, event.end))
+
+
+def _memory_event(
+    event: _Event, begin: int, operators: Sequence[Operator], places: Sequence[int]
+) -> MemoryEvent:
+    moment, change = event.moment - begin, event.args.bytes
+    assert change is not None
+    running = [p for p in places if operators[p].start <= moment <= operators[p].end]
+    innermost = max(running, key=lambda place: operators[place].depth, default=None)
+    return MemoryEvent(moment, change, event.args.device_type in (None, 0), innermost)

@@ -1,0 +1,268 @@
+"""Traces: torch's own tables as the oracle, a trace made by hand, and every kind of broken file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from report.errors import RecordError
+from report.operators import OperatorRow, Sums, as_table, operator_rows
+from report.tables import to_csv
+from report.trace import Trace, read_trace
+
+PLACE = "data/conv_profiling/run/trace.layer-64.json.gz"
+MICRO = 1000
+
+
+def operator(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
+    """A complete event between two moments in µs."""
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
+    return {**event, "ts": start, "dur": round(end - start, 3), **more}
+
+
+def memory(moment: float, size: int, device: int = 0, tid: int = 1) -> dict[str, Any]:
+    arguments = {"Bytes": size, "Device Type": device, "Device Id": -1, "Addr": 7}
+    return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": tid,
+            "ts": moment, "args": arguments}  # fmt: skip
+
+
+def kernel(name: str, start: float, end: float, external: int) -> dict[str, Any]:
+    return operator(name, start, end, cat="kernel", tid=7, args={"External id": external})
+
+
+#: A convolution with a workspace on a GPU, as the source's table shows one, and its backward step.
+EVENTS = [
+    {"ph": "M", "name": "process_name", "ts": 0.001, "pid": 1, "tid": 0, "args": {"name": "x"}},
+    operator("step", 100.0, 200.0, cat="user_annotation"),
+    operator("aten::conv2d", 101.0, 150.0, args={"External id": 1}),
+    operator("aten::cudnn_convolution", 102.0, 149.0, args={"External id": 2}),
+    operator("aten::empty", 103.0, 104.0, args={"External id": 3}),
+    memory(103.5, 9216, device=1),
+    operator("aten::empty", 105.0, 106.0),
+    memory(105.5, 31392, device=1),
+    memory(140.0, -31392, device=1),
+    memory(141.0, 64),
+    kernel("implicit_gemm", 120.0, 170.25, 2),
+    kernel("elementwise", 170.5, 171.0, 1),
+    operator("autograd::engine::evaluate_function: ConvolutionBackward0", 160.0, 190.0, tid=2),
+    operator("aten::convolution_backward", 161.0, 189.0, tid=2),
+    memory(170.0, 512, tid=2),
+    memory(195.0, -512, tid=1),
+    operator("aten::is_leaf", 191.0, 192.0),
+    {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "P",
+     "ts": 1.0, "dur": 500.0},
+]  # fmt: skip
+
+
+def written(events: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
+
+
+def made(events: list[dict[str, Any]] | None = None) -> Trace:
+    return read_trace(written(EVENTS if events is None else events), PLACE)
+
+
+def rows(trace: Trace, **how: bool) -> dict[str, OperatorRow]:
+    return {row.name: row for row in operator_rows(trace, **how)}
+
+
+# ------------------------------------------------------------------------------------ oracle
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, bytes]:
+    """A real profile of a small training step, and the trace that torch writes of it."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5), nn.Flatten(),
+        nn.Linear(288, 10), nn.LogSoftmax(1),
+    )  # fmt: skip
+    images, labels = torch.randn(4, 1, 14, 14), torch.arange(4)
+    nn.functional.nll_loss(network(images), labels).backward()
+    # Inside a mark, because what is freed outside of every operator has no row of ours.
+    with (
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run,
+        record_function("step"),
+    ):
+        nn.functional.nll_loss(network(images), labels).backward()
+    path = tmp_path_factory.mktemp("trace") / "trace.json.gz"
+    run.export_chrome_trace(str(path))
+    return run.key_averages(), path.read_bytes()
+
+
+def test_rows_are_those_of_torch(real: tuple[Any, bytes]) -> None:
+    averages, content = real
+    ours = rows(read_trace(content, PLACE))
+    theirs = {event.key: event for event in averages if event.key != "[memory]"}
+    assert ours.keys() == theirs.keys()
+    for name, event in theirs.items():
+        row = ours[name]
+        assert (row.calls, row.total.size, row.own.size) == (
+            event.count, event.cpu_memory_usage, event.self_cpu_memory_usage,
+        ), name  # fmt: skip
+        assert row.time / MICRO == pytest.approx(event.cpu_time_total, abs=0.01), name
+        assert row.self_time / MICRO == pytest.approx(event.self_cpu_time_total, abs=0.01), name
+
+
+def test_a_real_trace_has_the_convolution_with_its_bytes(real: tuple[Any, bytes]) -> None:
+    trace = read_trace(real[1], PLACE)
+    convolution = rows(trace)["aten::conv2d"]
+    assert convolution.calls == 1
+    assert convolution.total.size == 4 * 8 * 12 * 12 * 4, "the output stays"
+    assert convolution.total.allocated >= convolution.total.size
+    names = [trace.operators[place].name for place in trace.top]
+    assert names[0] == "aten::conv2d"
+    assert any("ConvolutionBackward0" in name for name in names)
+
+
+def test_sums_are_consistent_in_a_real_trace(real: tuple[Any, bytes]) -> None:
+    trace = read_trace(real[1], PLACE)
+    found = operator_rows(trace)
+    inside = [event for event in trace.memory if event.operator is not None]
+    assert sum(row.own.size for row in found) == sum(event.change for event in inside)
+    assert sum(row.own.allocations for row in found) == sum(e.change > 0 for e in inside)
+    assert all(row.self_time >= 0 and row.total.allocations >= 0 for row in found)
+    assert trace.live()[-1][1] == sum(event.change for event in trace.memory)
+
+
+# ----------------------------------------------------------------------------------- by hand
+
+
+def test_operators_are_nested_by_time_on_their_thread() -> None:
+    trace = made()
+    parents = {
+        o.name: o.parent if o.parent is None else trace.operators[o.parent].name
+        for o in trace.operators
+    }
+    backward = "autograd::engine::evaluate_function: ConvolutionBackward0"
+    assert parents == {
+        "step": None,
+        "aten::conv2d": "step",
+        "aten::cudnn_convolution": "aten::conv2d",
+        "aten::empty": "aten::cudnn_convolution",
+        backward: None,
+        "aten::convolution_backward": backward,
+    }
+    assert [trace.operators[place].name for place in trace.top] == ["aten::conv2d", backward]
+    assert [trace.backward(o) for o in trace.operators if o.name.startswith("aten::conv")] == [
+        False, True,
+    ]  # fmt: skip
+
+
+def test_times_begin_at_zero_and_are_exact_to_the_nanosecond() -> None:
+    late = [operator("a", 4395974972378.25, 4395974972378.251), operator("b", 4395974972379, 1e13)]
+    first, _ = made(late).operators
+    assert (first.start, first.end) == (0, 1)
+
+
+def test_sizes_on_the_device_are_those_of_the_source() -> None:
+    """The shape of the source's table: output by ``empty``, workspace freed by the convolution."""
+    found = rows(made(), on_host=False)
+    assert found["aten::empty"].own == Sums(0, 40608, 40608, 2)
+    assert found["aten::cudnn_convolution"].own == Sums(50250, -31392, 0, 0)
+    assert found["aten::cudnn_convolution"].total == Sums(50250, 9216, 40608, 2)
+    assert found["aten::conv2d"].total == Sums(50750, 9216, 40608, 2)
+    assert found["step"].own == Sums()
+
+
+def test_sizes_on_the_host_are_apart() -> None:
+    found = rows(made())
+    assert found["aten::cudnn_convolution"].own == Sums(50250, 64, 64, 1)
+    assert found["aten::convolution_backward"].own == Sums(0, 512, 512, 1)
+    assert found["step"].own == Sums(0, -512, 0, 0), "freed on the main thread"
+
+
+def test_an_operator_that_only_calls_its_like_is_one_call() -> None:
+    events = [operator("aten::to", 0, 10), operator("aten::to", 1, 9), memory(5, 32),
+              operator("aten::copy_", 2, 4)]  # fmt: skip
+    found = rows(made(events))
+    assert found["aten::to"].calls == 1
+    assert (found["aten::to"].time, found["aten::to"].self_time) == (10_000, 8_000)
+    assert found["aten::to"].own == Sums(0, 32, 32, 1)
+
+
+def test_the_table_has_device_time_only_with_a_device() -> None:
+    with_device = to_csv(as_table(operator_rows(made(), on_host=False), "tbl-x", "x"))
+    assert "Device time [s]" in with_device
+    assert "5.025e-05" in with_device
+    without = [event for event in EVENTS if event.get("cat") != "kernel"]
+    assert "Device time" not in to_csv(as_table(operator_rows(made(without)), "tbl-x", "x"))
+
+
+def test_live_bytes_follow_the_events() -> None:
+    assert [level for _, level in made().live(on_host=False)] == [9216, 40608, 9216]
+    assert [level for _, level in made().live()] == [64, 576, 64]
+
+
+# -------------------------------------------------------------------------------- broken files
+
+
+def without(index: int, field: str) -> list[dict[str, Any]]:
+    return [
+        {k: v for k, v in event.items() if i != index or k != field}
+        for i, event in enumerate(EVENTS)
+    ]
+
+
+def refused(content: bytes) -> str:
+    with pytest.raises(RecordError) as caught:
+        read_trace(content, PLACE)
+    message = str(caught.value)
+    assert message.startswith(f"{PLACE}: ")
+    assert message.endswith("restore the file with git, or run the experiment again.")
+    assert "\n" not in message
+    return message
+
+
+PACKED = gzip.compress(written(EVENTS))
+
+
+def test_packed_and_plain_are_the_same() -> None:
+    assert read_trace(PACKED, PLACE) == made()
+
+
+@pytest.mark.parametrize(
+    "content", [PACKED[:-20], PACKED[:12], PACKED[:30] + b"\0" * 40, b"\x1f\x8b", PACKED + b"rest"]
+)
+def test_a_damaged_archive_is_told(content: bytes) -> None:
+    assert "not a whole gzip file" in refused(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not valid JSON: found the end of the file"),
+        (written(EVENTS)[:-30], "not valid JSON"),
+        (b"[]", "expected object"),
+        (b"{}", "traceEvents: this field is missing"),
+        (b'{"traceEvents": {}}', "traceEvents: expected array"),
+        (b'{"traceEvents": []}', "expected operators of torch.profiler, found none"),
+        (written([kernel("k", 1, 2, 1)]), "expected operators of torch.profiler, found none"),
+        (written(without(2, "ph")), "traceEvents[2].ph: this field is missing"),
+        (written(without(2, "ts")), "traceEvents[2].ts: this field is missing"),
+        (written(without(2, "dur")), "expected a duration of at least 0, found None"),
+        (written(without(5, "args")), "traceEvents[5].args.Bytes: this field is missing"),
+        (written([operator("a", 2, 1)]), "expected a duration of at least 0, found -1"),
+        (written([operator("a", 2, 1, ts="soon")]), "traceEvents[0].ts"),
+        (written([operator("a", 2, 3, args={"External id": "x"})]), "args.External id"),
+    ],
+)
+def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
+    assert words in refused(content)
+
+
+def test_unknown_events_and_fields_are_left_alone() -> None:
+    more = [*EVENTS, {"ph": "s", "id": 1, "cat": "fwdbwd", "name": "x"}, {"ph": "C", "new": []}]
+    assert made(more) == made()
+
+
+def test_neither_moment_nor_process_matters() -> None:
+    moved = [{**e, "ts": e["ts"] + 1000, "pid": 9} if "ts" in e else e for e in EVENTS]
+    assert made(moved) == made()
