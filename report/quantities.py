@@ -52,6 +52,18 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         signed=True,
         whole=True,
     ),
+    "memory_events_before": Quantity(
+        "B",
+        "the same before that call, from an allocator that holds nothing (CUDA, as asked for)",
+        signed=True,
+        whole=True,
+    ),
+    "memory_owners": Quantity(
+        "1",
+        "for each event before and during the call, the number of the allocation that it begins "
+        "or ends, from 0 on",
+        whole=True,
+    ),
     "allocated_before": Quantity("B", "bytes in live blocks before the call", whole=True),
     "allocated_after": Quantity(
         "B", "bytes in live blocks after the call, its results still held", whole=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from experiments.harness import memory, timing
+from experiments.harness import cuda_memory, memory, timing
 from experiments.harness.study import Session
 from experiments.harness.workload import Build
 from report.records import Series
@@ -21,7 +21,7 @@ def measure(build: Build, session: Session) -> tuple[Series, ...]:
 
 def measure_memory(build: Build, session: Session) -> tuple[Series, ...]:
     """Bytes alone, with their raw samples."""
-    return memory.measure_cpu(build) if session.device == "cpu" else memory.measure_cuda(build)
+    return memory.measure_cpu(build) if session.device == "cpu" else cuda_memory.measure(build)
 
 
 def release(device: str) -> None:

@@ -1,4 +1,4 @@
-"""Bytes that a call needs: from the allocator's own events, and from the system.
+"""Bytes that a call needs on a CPU: from the allocator's own events, and from the system.
 
 On a CPU torch keeps no statistics, but its profiler reports every allocation and every free.  One
 profile covers the building of the workload and one call, each inside a mark, so that the bytes
@@ -7,8 +7,8 @@ Blocks that oneDNN or MKL take from the C library directly are not among them; t
 of the process, read from ``/proc``, holds those as well.  It also holds pages that the C library
 keeps after a free inside the call: glibc gives a block back at once only if it is larger than a
 threshold that grows with what was freed before, up to 32 MiB, so that below it the resident peak
-may exceed the allocator's by the blocks that are freed.  On CUDA the caching allocator's statistics
-are read around a call after a warm-up call.
+may exceed the allocator's by the blocks that are freed.  A GPU has an allocator of its own, see
+``experiments.harness.cuda_memory``.
 """
 
 from __future__ import annotations
@@ -216,47 +216,3 @@ def _status_bytes(field: str) -> int | None:
         if name == field:
             return int(value.split()[0]) * 1024
     return None
-
-
-#: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.
-_CUDA: Final = {
-    "allocated": "allocated_bytes.all",
-    "requested": "requested_bytes.all",
-    "reserved": "reserved_bytes.all",
-}
-
-
-def measure_cuda(build: Build) -> tuple[Series, ...]:
-    """``allocated_*``, ``requested_*`` and ``reserved_*`` of three calls after a warm-up (B)."""
-    workload = build()
-    call_once(workload)  # library workspaces are taken now, and kept
-    rounds = [_cuda_once(workload) for _ in range(REPEATS)]
-    return tuple(_bytes(name, [r[name] for r in rounds]) for name in rounds[0])
-
-
-def _cuda_once(workload: Workload) -> dict[str, int]:
-    import torch
-
-    workload.reset()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_stats()
-    result = workload.call()
-    torch.cuda.synchronize()
-    after = torch.cuda.memory_stats()
-    del result
-    return cuda_bytes(before, after)
-
-
-def cuda_bytes(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """The quantities of a record from the allocator's statistics before and after a call (B).
-
-    A statistic that this torch does not keep is left out, never 0.
-    """
-    found: dict[str, int] = {}
-    for ours, theirs in _CUDA.items():
-        if f"{theirs}.current" in before and f"{theirs}.peak" in after:
-            found[f"{ours}_before"] = before[f"{theirs}.current"]
-            found[f"{ours}_after"] = after[f"{theirs}.current"]
-            found[f"{ours}_peak"] = after[f"{theirs}.peak"]
-    return found

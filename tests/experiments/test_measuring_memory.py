@@ -1,4 +1,4 @@
-"""Bytes of a call: from the profiler's events, from /proc, from a fake of CUDA's statistics."""
+"""Bytes of a call on a CPU: from the profiler's events, and from /proc."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import accumulate
-from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -62,48 +61,6 @@ def test_a_profile_without_marks_or_events_is_refused(events: tuple[Event, ...])
 @given(st.lists(st.integers(-1000, 1000)))
 def test_highest_is_the_top_of_the_running_sum(events: list[int]) -> None:
     assert memory.highest(events) == max([0, *accumulate(events)])
-
-
-def test_cuda_statistics_are_renamed_and_never_invented() -> None:
-    before = {"allocated_bytes.all.current": 512, "reserved_bytes.all.current": 2**21}
-    after = {
-        "allocated_bytes.all.current": 1024,
-        "allocated_bytes.all.peak": 4096,
-        "reserved_bytes.all.current": 2**21,
-        "reserved_bytes.all.peak": 2**22,
-    }
-    assert memory.cuda_bytes(before, after) == {
-        "allocated_before": 512,
-        "allocated_after": 1024,
-        "allocated_peak": 4096,
-        "reserved_before": 2**21,
-        "reserved_after": 2**21,
-        "reserved_peak": 2**22,
-    }
-
-
-def test_cuda_peaks_are_reset_after_a_warm_up_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-
-    def statistics() -> dict[str, int]:
-        order.append("read")
-        return {"requested_bytes.all.current": 4, "requested_bytes.all.peak": 8}
-
-    cuda = SimpleNamespace(
-        synchronize=lambda: None,
-        reset_peak_memory_stats=lambda: order.append("reset peak"),
-        memory_stats=statistics,
-    )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    series = memory.measure_cuda(
-        lambda: Workload(call=lambda: order.append("call"), reset=lambda: None)
-    )
-    assert order == ["call", *["reset peak", "read", "call", "read"] * memory.REPEATS]
-    assert {s.quantity: s.samples for s in series} == {
-        "requested_before": (4, 4, 4),
-        "requested_after": (4, 4, 4),
-        "requested_peak": (8, 8, 8),
-    }
 
 
 PROGRAM = """
