@@ -1,0 +1,122 @@
+"""Which layer reads which tensor, and which modules hold one meanwhile, from a record's layers.
+
+A record gives the layers in the order of running, by the names of their modules, and no more.  That
+is enough by two rules of names, which the networks here keep (``experiments.networks.blocks``): in
+a residual block ``b`` the sum is the layer ``b.add``, and the layers on the other way are
+``b.shortcut`` or below it.  Both ways start at the block's input; every other layer reads what the
+layer before it wrote.  So a record needs no list of edges that could contradict its shapes, and the
+shapes, which it has anyway, are used to check what the names say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from report.errors import StudyError
+from report.layers import Addition, Layer
+
+#: Stands for the network's input where the number of a layer is expected.
+NETWORK_INPUT: Final = -1
+
+_SHORTCUT: Final = "shortcut"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A module with layers inside, which holds its argument until the last of them has run.
+
+    ``argument`` is the number of the layer that wrote it, or ``NETWORK_INPUT``; ``last`` is the
+    number of the last layer inside.
+    """
+
+    name: str
+    argument: int
+    last: int
+
+
+def sources(layers: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
+    """For each layer the numbers of the layers whose outputs it reads, two for an addition.
+
+    Raises ``StudyError`` where a source does not have the shape that the layer read: then the
+    names do not keep the rules above.
+    """
+    firsts = _blocks(layers)
+    found = tuple(_read(number, layers, firsts) for number in range(len(layers)))
+    for layer, read in zip(layers, found, strict=True):
+        for source in read:
+            _check(layer, source, layers)
+    return found
+
+
+def callers(layers: Sequence[Layer]) -> tuple[Caller, ...]:
+    """The modules around the layers, outermost first, with what each was called with.
+
+    An interpreter keeps the arguments of a call until it returns.  Of the whole network, whose
+    input its own caller holds, nothing is said.
+    """
+    spans: dict[str, tuple[int, int]] = {}
+    for number, layer in enumerate(layers):
+        path = layer.name.split(".")
+        for depth in range(1, len(path)):
+            module = ".".join(path[:depth])
+            first, _ = spans.get(module, (number, number))
+            spans[module] = (first, number)
+    return tuple(Caller(name, first - 1, last) for name, (first, last) in spans.items())
+
+
+def _blocks(layers: Sequence[Layer]) -> dict[str, int]:
+    """The residual blocks by name, each with the number of its first layer."""
+    names = {_parent(layer.name) for layer in layers if isinstance(layer, Addition)}
+    return {
+        name: next(i for i, layer in enumerate(layers) if _inside(layer.name, name))
+        for name in names
+    }
+
+
+def _parent(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _inside(name: str, module: str) -> bool:
+    return not module or name.startswith(f"{module}.")
+
+
+def _read(number: int, layers: Sequence[Layer], firsts: dict[str, int]) -> tuple[int, ...]:
+    layer = layers[number]
+    around = [block for block in firsts if _inside(layer.name, block)]
+    if not around:
+        return (number - 1,)
+    block = max(around, key=len)
+    if isinstance(layer, Addition):
+        ways = (False, True)
+        return tuple(_previous(number, layers, block, firsts[block], way) for way in ways)
+    shortcut = _on_shortcut(layer.name, block)
+    return (_previous(number, layers, block, firsts[block], shortcut),)
+
+
+def _previous(
+    number: int, layers: Sequence[Layer], block: str, first: int, on_shortcut: bool
+) -> int:
+    """The layer before on one way through a block, or what wrote the block's input."""
+    before = range(number - 1, first - 1, -1)
+    same = (i for i in before if _on_shortcut(layers[i].name, block) == on_shortcut)
+    return next(same, first - 1)
+
+
+def _on_shortcut(name: str, block: str) -> bool:
+    inner = name[len(block) + 1 :] if block else name
+    return inner.split(".")[0] == _SHORTCUT
+
+
+def _check(layer: Layer, source: int, layers: Sequence[Layer]) -> None:
+    if source == NETWORK_INPUT:
+        return
+    written = layers[source]
+    if written.output_shape != layer.input_shape:
+        raise StudyError(
+            f"layer {layer.name}: by its name it reads the output of {written.name}, but that is "
+            f"{written.output_shape} and it read {layer.input_shape}; name a block's sum add and "
+            "the layers of its other way shortcut."
+        )
