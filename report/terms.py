@@ -11,6 +11,7 @@ Terms of work are multiply-adds (``MAC``) or, where the name says so, single ope
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -101,6 +102,44 @@ def _vector_channels(layer: Layer) -> int:
             return channels if layer.groups == channels else channels // layer.groups
         case _:
             raise _not_for(layer, "has no output channels to pad")
+
+
+def padded_inputs(layer: Layer, width: int, evidence: str) -> Term:
+    """Multiply-adds of a linear layer's inputs that only fill up vectors of ``width`` (MAC)."""
+    inputs = layer.input_shape[-1]
+    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
+    return Term(
+        "Inputs padded to the vector width",
+        outputs * (_up(inputs, width) - inputs),
+        f"rows · features out · ({_up_text('features in', width)} − features in)",
+        evidence,
+    )
+
+
+def added_sums(layer: Layer, evidence: str) -> Term:
+    """One multiply-add an output of a linear layer: y + α · sum, with α = 1 too (MAC)."""
+    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
+    return Term("Sums added", outputs, "rows · features out", evidence)
+
+
+def unfused_rows(
+    layer: Layer, at_once: int, unfused: Collection[int], width: int, evidence: str
+) -> Term:
+    """Multiply-adds of a linear layer that a counter of fused ones cannot see (MAC, at most 0).
+
+    A kernel that takes ``at_once`` rows may multiply and add what is left over in separate
+    instructions, where that is one of the numbers ``unfused`` of rows; outputs fill up vectors of
+    ``width``.
+    """
+    left = elements(layer.output_shape[:-1]) % at_once if isinstance(layer, Linear) else 0
+    lanes = layer.input_shape[-1] * _up(layer.output_shape[-1], width)
+    numbers = " or ".join(map(str, sorted(unfused)))
+    return Term(
+        "Not fused",
+        -left * lanes if left in unfused else 0,
+        f"−(rows mod {at_once}, if {numbers}) · features in · {_up_text('features out', width)}",
+        evidence,
+    )
 
 
 def winograd(layer: Layer, tile: int, evidence: str) -> Term:

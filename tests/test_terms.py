@@ -16,6 +16,7 @@ from report.layers import Convolution, Linear
 from report.missing import Missing
 from report.reconciliation import Reconciliation, Term
 from report.terms import (
+    added_sums,
     allocator_rounding,
     as_flops,
     bias_additions,
@@ -25,12 +26,14 @@ from report.terms import (
     input_reorder,
     output_scaling,
     padded_channels,
+    padded_inputs,
     parameters_resident,
     segment_granularity,
     skipped_padding,
     theory_macs,
     theory_output,
     theory_parameters_and_output,
+    unfused_rows,
     weight_reorder,
     winograd,
 )
@@ -178,6 +181,32 @@ def test_linear_features_fill_up_vectors() -> None:
     term = padded_channels(linear(784, 10, rows=3), 8, "")
     assert (term.amount, term.formula) == (3 * 784 * 6, "taps inside the input · (16 − 10) / 10")
     assert theory_macs(linear(784, 10)).formula == "rows · features in · features out"
+
+
+def test_inputs_fill_up_vectors_where_these_run_along_them() -> None:
+    term = padded_inputs(linear(783, 10, rows=3), 8, "kernel")
+    assert (term.amount, term.evidence) == (3 * 10 * 1, "kernel")
+    assert term.formula == "rows · features out · ((features in rounded up to 8) − features in)"
+    assert padded_inputs(linear(784, 10), 8, "").amount == 0
+
+
+def test_sums_are_added_once_an_output() -> None:
+    assert added_sums(linear(784, 10, rows=3), "").amount == 30
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"), [(1, 1), (2, 2), (3, 0), (5, 0), (6, 0), (8, 2), (64, 0)]
+)
+def test_left_over_rows_are_not_fused(rows: int, left: int) -> None:
+    term = unfused_rows(linear(784, 10, rows), 6, {1, 2}, 8, "")
+    assert term.amount == -left * 784 * 16
+    assert term.formula.startswith("−(rows mod 6, if 1 or 2) · features in · (features out")
+
+
+def test_terms_of_matrix_products_are_for_linear_layers() -> None:
+    layer = mnist_conv2(1)
+    assert padded_inputs(layer, 8, "").amount == added_sums(layer, "").amount == 0
+    assert unfused_rows(layer, 6, range(6), 8, "").amount == 0
 
 
 def test_winograd_saves_2_25_times_on_even_extents() -> None:
