@@ -6,13 +6,15 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figures import scaling, style, waterfall
+from figures import dots, image_grid, scaling, style, timeline, waterfall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What can stand in one panel of a figure.
-Panel: TypeAlias = scaling.Scaling | waterfall.Waterfall
+Panel: TypeAlias = (
+    dots.Dots | image_grid.ImageGrid | scaling.Scaling | timeline.Timeline | waterfall.Waterfall
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,14 @@ def render(drawing: Drawing, salt: str) -> Rendered:
 
 def _draw(panel: Panel, axes: Axes) -> None:
     match panel:
+        case dots.Dots():
+            dots.draw(panel, axes)
+        case image_grid.ImageGrid():
+            image_grid.draw(panel, axes)
         case scaling.Scaling():
             scaling.draw(panel, axes)
+        case timeline.Timeline():
+            timeline.draw(panel, axes)
         case waterfall.Waterfall():
             waterfall.draw(panel, axes)
 
