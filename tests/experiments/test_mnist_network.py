@@ -58,5 +58,5 @@ def test_what_is_left_of_an_image_fits_the_linear_layer(
 
 def test_the_smallest_image() -> None:
     assert mnist_cnn((2, 3), 5, 8)(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
-    with pytest.raises(MeasurementError, match="7×7 pixels is too small .* take one of 8×8"):
+    with pytest.raises(MeasurementError, match=r"7×7 pixels is too small .* take one of 8×8"):
         mnist_cnn((2, 3), 5, 7)
