@@ -1,0 +1,124 @@
+"""What one run measured: the layer in its dimensions, the traces, the trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from report import runs as any_study
+from report.layers import Layer
+from report.missing import Missing
+from report.records import Factor, Sample
+from report.runs import labels
+from report.statistics import Estimate
+from report.store import Stored
+from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
+from report.studies.conv_scaling.subject import Pass
+
+COUNTED: Final = "lackey_multiply_adds"
+FIRST: Final = "lackey_multiply_adds_first"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training: the images it learned from, the channels of the two convolutions."""
+
+    dataset: str
+    channels: str
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        """The case as a record names it."""
+        return {"subject": "training", "dataset": self.dataset, "channels": self.channels}
+
+    @property
+    def name(self) -> str:
+        """The channels as a reader writes them."""
+        return f"{self.channels.replace('-', ' and ')} channels"
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def dimensions(self) -> tuple[Dimensions, ...]:
+        """The layer's dimensions, those of the example first, then in the order of the record."""
+        cases = self.stored.record.cases
+        found = (dimensions_of(case) for case in cases if case.factors.get("subject") == "layer")
+        return tuple(sorted(dict.fromkeys(found), key=lambda dimensions: dimensions != BASE))
+
+    def batches(self, dimensions: Dimensions = BASE) -> tuple[int, ...]:
+        """The batch sizes of a layer in ascending order, also of cases that failed."""
+        where = {n: f for n, f in dimensions.factors(1, "forward").items() if n not in _CALL}
+        return tuple(map(int, self.levels("batch", **where)))
+
+    def count(
+        self, quantity: str, batch: int, pass_: Pass, dimensions: Dimensions
+    ) -> int | Missing:
+        """A quantity that is the same in every repetition."""
+        return self.fixed(quantity, dimensions.factors(batch, pass_))
+
+    def raw(
+        self, quantity: str, batch: int, pass_: Pass, dimensions: Dimensions = BASE
+    ) -> tuple[Sample, ...] | Missing:
+        """The raw samples of a quantity, or why there are none."""
+        return self.samples(quantity, dimensions.factors(batch, pass_))
+
+    def time(
+        self, batch: int, pass_: Pass = "forward", dimensions: Dimensions = BASE
+    ) -> Estimate | Missing:
+        """Median duration of one call in seconds, with its interval."""
+        return self.median("time", dimensions.factors(batch, pass_))
+
+    def held(self, batch: int, dimensions: Dimensions = BASE) -> int | Missing:
+        """Bytes that the forward call left allocated."""
+        factors = dimensions.factors(batch, "forward")
+        return self.grown("allocated_after", factors, since="allocated_before")
+
+    def peak(self, batch: int, dimensions: Dimensions = BASE) -> int | Missing:
+        """Most bytes allocated during the forward call beyond those allocated before it."""
+        factors = dimensions.factors(batch, "forward")
+        return self.grown("allocated_peak", factors, since="allocated_before")
+
+    @property
+    def trainings(self) -> tuple[Training, ...]:
+        """The trainings in the order of the record, also those that failed."""
+        return tuple(
+            Training(str(case.factors["dataset"]), str(case.factors["channels"]))
+            for case in self.stored.record.cases
+            if case.factors.get("subject") == "training"
+        )
+
+    def trained(self, training: Training) -> bool:
+        """Whether a training ended well and left its losses."""
+        return not isinstance(self.samples("test_loss", training.factors), Missing)
+
+    @property
+    def network(self) -> tuple[Layer, ...]:
+        """The layers of the example's network for one image; none without a training of it."""
+        for case in self.stored.record.cases:
+            factors = case.factors
+            if factors.get("subject") == "training" and factors.get("channels") == BASE.channels:
+                return case.layers
+        return ()
+
+
+_CALL: Final = frozenset({"batch", "pass"})
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first."""
+    return tuple(map(Run, records, labels(records)))
+
+
+def primary_run(all_runs: Sequence[Run]) -> Run | None:
+    """The run that the prose speaks of: the newest that counted executed work, else the newest."""
+    counted = (
+        run
+        for run in all_runs
+        if any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
+    )
+    return next(counted, all_runs[0] if all_runs else None)
