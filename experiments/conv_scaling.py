@@ -34,6 +34,7 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.workload import Workload
+from report.counters import ncu_logs
 from report.layers import Layer
 from report.records import Series
 
@@ -54,7 +55,8 @@ VARIANT_BATCHES: Final = {
 #: Multiply-adds of one image, about, by what is run; they only tell how long counting takes.
 _IMAGE: Final = {"layer": 10_616_832, "depthwise": 215_168, "linear 784-10": 12_544}
 #: Under lackey an image of the layer takes half a second.  What is counted of it, up to which batch
-#: it is called twice, and up to which at all, unless all is asked for.
+#: it is called twice, and up to which at all, unless all is asked for.  On a GPU every case is
+#: counted, since its counters only replay kernels.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
 _TWICE_UP_TO: Final = 16
 _ONCE_UP_TO: Final = {"contiguous": 256, "channels_last": 64}
@@ -258,10 +260,13 @@ STUDY = Study(
         "cpu_time",
         "page_faults",
         "memory_events",
+        "requested",
         "allocated",
+        "reserved",
         "resident",
         "lackey_multiply_adds",
         "perf_flops",
+        *ncu_logs.QUANTITIES,
     ),
     cases=cases,
     layers=layers,

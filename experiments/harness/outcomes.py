@@ -9,7 +9,7 @@ from report.records import Status
 
 _NO_MEMORY = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
-    r"could not create a memory|bad_alloc",
+    r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
 _ASKED = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
