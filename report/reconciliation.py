@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from figures.waterfall import Axis, Bar, Waterfall
 from report.errors import StudyError
@@ -21,6 +21,9 @@ from report.tables import Cell, Column, Table
 
 EXPLAINED: Final = "Residual"
 UNEXPLAINED: Final = "Residual, unexplained"
+
+#: Of a factor: a batch size, or the name of what was changed.
+Level = TypeVar("Level", int, str)
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,15 @@ def _share(amount: int, measured: int) -> float | Missing:
     return amount / measured
 
 
+def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
+    """Without the terms that are 0 at every level, which would be empty columns of a table."""
+    active = {term.name for r in found.values() for term in r.terms if term.amount}
+    return {
+        level: replace(r, terms=tuple(term for term in r.terms if term.name in active))
+        for level, r in found.items()
+    }
+
+
 def series_table(
     reconciliations: Mapping[int, Reconciliation] | Mapping[str, Reconciliation],
     id: str,
@@ -276,11 +288,14 @@ def _series_row(row: Reconciliation) -> tuple[Cell, ...]:
 
 
 def _term_notes(rows: Sequence[Reconciliation]) -> list[str]:
-    """A sentence a term: its formula, and its evidence where that is the same in all rows."""
+    """A sentence a term: its formula, and its evidence where that is the same in all rows.
+
+    Rows where a term is 0 need no evidence unless all are.
+    """
     notes = []
     for terms in zip(*((r.start, *r.terms) for r in rows), strict=True):
         formulas = " or ".join(dict.fromkeys(term.formula for term in terms))
-        evidence = {term.evidence for term in terms}
+        evidence = {term.evidence for term in [t for t in terms if t.amount] or terms}
         shown = f" ({evidence.pop()})" if len(evidence) == 1 and "" not in evidence else ""
         notes.append(f"{terms[0].name}: {formulas}{shown}.")
     return notes

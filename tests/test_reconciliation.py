@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.reconciliation import Reconciliation, Term, as_table, series_table
+from report.reconciliation import (
+    Reconciliation,
+    Term,
+    as_table,
+    series_table,
+    without_idle_terms,
+)
 from report.tables import Column, to_latex, to_markdown
 
 
@@ -184,6 +190,21 @@ def test_formulas_that_differ_between_rows_are_all_noted() -> None:
     other = replace(rows[32].terms[0], formula="0", evidence="event 2")
     rows[32] = replace(rows[32], terms=(other, rows[32].terms[1]))
     assert "Term 0: formula of Term 0 or 0." in series_table(rows, "tbl-s", "Caption.").notes
+
+
+def test_evidence_of_a_term_is_that_of_the_rows_that_have_it() -> None:
+    rows = series({16: 0, 32: 0})
+    first, *others = rows[32].terms
+    rows[32] = replace(rows[32], terms=(replace(first, amount=0, evidence=""), *others))
+    note = "Term 0: formula of Term 0 (evidence of Term 0)."
+    assert note in series_table(rows, "tbl-s", "Caption.").notes
+
+
+def test_terms_that_are_zero_in_every_row_can_be_left_out() -> None:
+    rows = {batch: reconciliation(8, [0, 5, amount], 13) for batch, amount in ((1, 0), (2, 7))}
+    shown = without_idle_terms(rows)
+    assert [[t.name for t in r.terms] for r in shown.values()] == [["Term 1", "Term 2"]] * 2
+    assert [r.residual for r in shown.values()] == [r.residual for r in rows.values()]
 
 
 def test_a_series_needs_rows_of_one_shape() -> None:

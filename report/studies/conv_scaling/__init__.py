@@ -10,7 +10,15 @@ from report.memory import arithmetic_intensity
 from report.missing import Missing
 from report.paper import Claim, Findings, Inputs
 from report.setup import setup
-from report.studies.conv_scaling import claims, explained, figures, run_values, tables, values
+from report.studies.conv_scaling import (
+    claims,
+    explained,
+    figures,
+    run_values,
+    tables,
+    values,
+    variants,
+)
 from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.network import network, network_values
 from report.studies.conv_scaling.subject import check_subject, subject
@@ -103,6 +111,7 @@ def _facts(
         "measured": primary is not None and bool(primary.measured_batches("forward")),
         "falls": primary is not None and run_values.falls_beyond_best(primary),
         "variants_explained": primary is not None and explained.all_variants_explained(primary),
+        "products_seen": primary is not None and variants.products_seen(primary),
         "faults": primary is not None and explained.sees_faults(primary),
         "side_of_ridge": _side_of_ridge(primary) if primary else "",
         "primary": markdown(primary.label) if primary else "",

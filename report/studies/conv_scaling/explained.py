@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
@@ -12,7 +11,7 @@ from report.events import Explanation
 from report.format import NO_BREAK, Number
 from report.missing import Missing
 from report.paper import Figure, Inputs
-from report.reconciliation import Reconciliation, series_table
+from report.reconciliation import Reconciliation, series_table, without_idle_terms
 from report.statistics import Estimate, ratio_of_medians
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import (
@@ -23,7 +22,6 @@ from report.studies.conv_scaling.reconciled import (
     reported_memory,
     reported_reserved,
     reported_work,
-    variants,
 )
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import (
@@ -34,6 +32,7 @@ from report.studies.conv_scaling.subject import (
     footprint,
 )
 from report.studies.conv_scaling.tables import NO_RECORD
+from report.studies.conv_scaling.variants import variant_tables, variants
 from report.tables import Cell, Column, Table
 from report.values import Value
 
@@ -92,7 +91,7 @@ def _reserved_table(inputs: Inputs) -> Iterator[Table]:
     reserved = reported_reserved(inputs)
     if reserved:
         yield series_table(
-            _without_idle_terms(reserved),
+            without_idle_terms(reserved),
             "tbl-explained-reserved",
             "From the output to the source's reserved bytes, by a model of the caching allocator.",
             sources=(inputs.reported_file, inputs.records[0].file),
@@ -103,15 +102,7 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
     counted = _executed_rows(run)
     if counted:
         yield _executed_table(run, counted)
-    changed = variants(run)
-    if changed:
-        yield series_table(
-            changed,
-            "tbl-variants",
-            f"The layer changed in one respect at a time: executed multiply-adds on {run.label}.",
-            Column("Variant"),
-            sources=(run.file,),
-        )
+    yield from variant_tables(run)
     told = events(run, SHOWN_BATCH)
     if isinstance(told, Explanation):
         yield told.as_table(
@@ -122,22 +113,13 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
         peak = _peaks(inputs, run, layout)
         if peak:
             yield series_table(
-                _without_idle_terms(peak),
+                without_idle_terms(peak),
                 f"tbl-peak-{layout.replace('_', '-')}",
                 f"From the output to the peak of the forward call on {run.label}, "
                 f"{LAYOUT_NAMES[layout]}.",
                 sources=(run.file,),
                 wide=layout != "contiguous",
             )
-
-
-def _without_idle_terms(found: Mapping[int, Reconciliation]) -> dict[int, Reconciliation]:
-    """Without the terms that are 0 at every batch size, which would be empty columns."""
-    active = {term.name for r in found.values() for term in r.terms if term.amount}
-    return {
-        batch: replace(r, terms=tuple(term for term in r.terms if term.name in active))
-        for batch, r in found.items()
-    }
 
 
 def _executed_rows(run: Run) -> tuple[tuple[Cell, ...], ...]:

@@ -17,12 +17,11 @@ from report.allocator import (
     replay,
 )
 from report.events import Explanation, explain_events
-from report.format import NO_BREAK
-from report.layers import Convolution, Layer, Linear
+from report.layers import Convolution, Layer
 from report.missing import Missing
 from report.paper import Inputs
 from report.reconciliation import Reconciliation, Term
-from report.records import Case, Record
+from report.records import Record
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import network_layers
 from report.studies.conv_scaling.source import numbers, reported_batches
@@ -32,18 +31,13 @@ from report.terms import (
     as_flops,
     bias_additions,
     output_scaling,
-    padded_channels,
     parameters_resident,
     segment_granularity,
-    skipped_padding,
     theory_macs,
     theory_output,
     theory_parameters_and_output,
 )
 
-#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
-#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
-COUNTED_WIDTH: Final = 8
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"
 
@@ -203,64 +197,6 @@ def _executed(run: Run, batch: int, pass_: Pass, count: int, making: int | None)
         ),
         Term("Executed", count, "counted lanes, call less base", COUNTED),
     )
-
-
-def variants(run: Run) -> dict[str, Reconciliation]:
-    """The layer changed in one respect at a time, by its name and batch size."""
-    return {
-        _unbroken(f"{case.factors['variant']}, batch {case.factors['batch']}"): _variant(run, case)
-        for case in _counted_variants(run.stored.record)
-    }
-
-
-def _unbroken(name: str) -> str:
-    """A name that stays on one line of a table."""
-    return name.replace(" ", NO_BREAK)
-
-
-def _counted_variants(record: Record) -> Iterable[Case]:
-    return (
-        case
-        for case in record.cases
-        if case.factors.get("subject") == "variant" and case.layers and case.samples(COUNTED)
-    )
-
-
-def _variant(run: Run, case: Case) -> Reconciliation:
-    layer: Layer = case.layers[0]
-    count = case.samples(COUNTED)[-1]
-    return Reconciliation(
-        f"variant-{run.key}-{case.factors['variant']}-{case.factors['batch']}",
-        f"Executed multiply-adds of {case.factors['variant']} on {run.label}",
-        "MAC",
-        theory_macs(layer),
-        (
-            skipped_padding(layer, _padding(layer)),
-            padded_channels(layer, COUNTED_WIDTH, _channels(layer)),
-            _factor_conversions(layer),
-        ),
-        Term("Executed", int(count), "counted lanes, case less base", COUNTED),
-    )
-
-
-def _factor_conversions(layer: Layer) -> Term:
-    """What the counter cannot tell from a multiply-add in a matrix product of PyTorch.
-
-    Its two factors, α and β, are converted to float32 (``c10::Scalar::toFloat``), one operation
-    each of the kind that is counted.
-    """
-    count = 2 if isinstance(layer, Linear) else 0
-    return Term("Factors converted", count, "2 for a matrix product, else 0", "instructions seen")
-
-
-def _padding(layer: Layer) -> str:
-    padding = layer.padding if isinstance(layer, Convolution) else (0, 0)
-    return f"padding {padding[0]} in the recorded shapes"
-
-
-def _channels(layer: Layer) -> str:
-    channels = layer.output_shape[-1] if isinstance(layer, Linear) else layer.output_shape[1]
-    return f"{channels} output channels in the recorded shapes, vectors of {COUNTED_WIDTH}"
 
 
 def events(run: Run, batch: int) -> Explanation | Missing:
