@@ -26,7 +26,7 @@ BATCH: Final = 64
 LEARNING_RATE: Final = 1.0
 GAMMA: Final = 0.7
 
-#: It changes no score, only the time: larger batches need larger maps, which a CPU fetches slower.
+#: It changes a score by rounding alone; larger maps take a CPU longer for each image.
 _EVALUATED_AT_ONCE: Final = 100
 
 #: Told after each step how many steps are done, how many there are, and the loss of the last.
