@@ -12,6 +12,7 @@ from typing import Final
 from experiments.harness.study import Study, UsageError
 
 STUDIES: Final[dict[str, str]] = {
+    "conv_profiling": "experiments.conv_profiling",
     "conv_scaling": "experiments.conv_scaling",
 }
 

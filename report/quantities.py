@@ -103,7 +103,7 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     # Training: one value a step, or one an epoch.
     "step_loss": Quantity("1", "mean loss of the images of one training step, in order of steps"),
     "epoch_time": Quantity("s", "duration of the training steps of one epoch"),
-    "train_loss": Quantity("1", "mean loss of the training images in one epoch"),
+    "train_loss": Quantity("1", "mean loss of the training images after one epoch"),
     "train_accuracy": Quantity("1", "share of the training images classified rightly, 0 to 1"),
     "test_loss": Quantity("1", "mean loss of the test images after one epoch"),
     "test_accuracy": Quantity("1", "share of the test images classified rightly, 0 to 1"),

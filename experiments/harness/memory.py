@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from experiments.harness.study import Device
 from experiments.harness.workload import Build, Workload
 from report.errors import MeasurementError
 from report.records import Series
@@ -113,35 +112,26 @@ def cut(events: Sequence[Any]) -> Allocations:
     ``events`` are the profiler's raw ones (``name()``, ``start_ns()``, ``duration_ns()``,
     ``nbytes()``).  Raises ``MeasurementError`` if something is missing.
     """
-    return Allocations(within(events, BUILD), within(events, CALL))
-
-
-def within(events: Sequence[Any], mark: str, device: Device | None = None) -> tuple[int, ...]:
-    """The ``[memory]`` events inside ``mark`` in the order of time (B), of one device if named.
-
-    Raises ``MeasurementError`` if the mark, or every memory event, is missing.
-    """
-    # On CUDA the mark stands there a second time, around the kernels, which begin later.
-    found = min((e for e in events if e.name() == mark), key=lambda e: e.start_ns(), default=None)
+    windows = {
+        event.name(): (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in events
+        if event.name() in (BUILD, CALL)
+    }
     memory = sorted(
-        (
-            (event.start_ns(), event.nbytes())
-            for event in events
-            if event.name() == "[memory]" and (device is None or _device_of(event) == device)
-        ),
+        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
         key=lambda pair: pair[0],  # a stable sort keeps events of the same nanosecond in order
     )
-    if found is None or not memory:
+    if len(windows) < 2 or not memory:
         raise MeasurementError(
             "The profiler of this PyTorch shows no memory events, so memory cannot be measured; "
             "use a version that ridgepoint was tested with (2.13)."
         )
-    start, end = found.start_ns(), found.start_ns() + found.duration_ns()
-    return tuple(size for moment, size in memory if start <= moment <= end)
 
+    def within(mark: str) -> tuple[int, ...]:
+        start, end = windows[mark]
+        return tuple(size for moment, size in memory if start <= moment <= end)
 
-def _device_of(event: Any) -> str:
-    return str(event.device_type().name).lower()
+    return Allocations(within(BUILD), within(CALL))
 
 
 @contextmanager

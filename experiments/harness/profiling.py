@@ -1,6 +1,6 @@
-"""One warm call as torch's profiler sees it: a timeline for people, and the memory events in it.
+"""One warm call as torch's profiler sees it, as a timeline that people can open.
 
-The timeline is a Chrome trace, which Perfetto (ui.perfetto.dev) and ``chrome://tracing`` open.  It
+It is a Chrome trace, which Perfetto (ui.perfetto.dev) and ``chrome://tracing`` open.  It
 holds every operator with its shapes, every event of the allocator and, on CUDA, every kernel; the
 call itself is the event named ``experiments.harness.memory.CALL``.  It keeps all events of the
 profiler unchanged, and of what else the profiler writes only what is not about the user's machine.
@@ -9,13 +9,12 @@ profiler unchanged, and of what else the profiler writes only what is not about 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from experiments.harness.memory import CALL, call_once, native_messages_off, within
+from experiments.harness.memory import CALL, call_once, native_messages_off
 from experiments.harness.study import Device
 from experiments.harness.workload import Build, Workload
 from report.counters.logs import gzipped
@@ -39,26 +38,19 @@ _KEPT: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Profile:
-    """One call: its Chrome trace, compressed, and the allocator's events on the device (B)."""
+def trace_of_call(build: Build, device: Device) -> bytes:
+    """The Chrome trace of one call, compressed, after a warm-up of the workload and the profiler.
 
-    trace: bytes
-    memory: tuple[int, ...]
-
-
-def profile_call(build: Build, device: Device) -> Profile:
-    """Profile one call after a warm-up of the workload and of the profiler.
-
-    Raises ``MeasurementError`` if the profiler shows no memory or its trace is too large.
+    Raises ``MeasurementError`` if the trace is empty or too large.
     """
     workload = build()
     call_once(workload)
     _profiled(workload, device)  # the first profile of a process is slow
-    return _profiled(workload, device)
+    return chrome_trace(_profiled(workload, device))
 
 
-def _profiled(workload: Workload, device: Device) -> Profile:
+def _profiled(workload: Workload, device: Device) -> bytes:
+    """The trace of one call as torch writes it."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
     activities = [ProfilerActivity.CPU]
@@ -72,10 +64,7 @@ def _profiled(workload: Workload, device: Device) -> Profile:
             result = workload.call()
         _synchronise(device)
     del result
-    assert run.profiler is not None
-    results = run.profiler.kineto_results
-    events: Any = results.events() if results is not None else ()
-    return Profile(chrome_trace(_exported(run)), within(events, CALL, device))
+    return _exported(run)
 
 
 def _synchronise(device: Device) -> None:
