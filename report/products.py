@@ -16,8 +16,9 @@ so that MKL chooses the same kernels wherever the counter runs:
 callgrind counted every instruction of these kernels (``--dump-instr=yes``, read with objdump) for
 66 shapes, among them 784 to 10 at batch 1, 2, 8 and 64: the lanes of both kinds are those of the
 rule, to the unit.  lackey's count is the rule's, plus two conversions, for all 130 shapes of one
-row that were tried and for all 463 of more rows inside the bounds below, most of them drawn at
-random.  Outside of these bounds it is not: other kernels take over, or rows are split otherwise.
+row that were tried and for all 463 of more rows inside the bounds below: 230 of them were drawn at
+random after the rule was written down, the others form a grid.  Beyond these bounds it is not
+always: other kernels take over, or rows are split otherwise.
 """
 
 from __future__ import annotations

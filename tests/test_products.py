@@ -39,7 +39,7 @@ def executed(layer: Linear, kernel: str | None) -> int:
 @pytest.mark.parametrize(
     ("rows", "inputs", "outputs", "counted"),
     # As lackey of valgrind 3.19 counted calls of torch.nn.Linear of PyTorch 2.13.0; the first four
-    # are the variants of the study, others were drawn at random.
+    # are the variants of the study, the others are of a grid or were drawn at random.
     [
         (1, 784, 10, 7852),
         (2, 784, 10, 2),
