@@ -8,13 +8,14 @@ so that MKL chooses the same kernels wherever the counter runs:
 - One row is a product of matrix and vector, ``mkl_blas_avx2_xsgemv_t``.  Its vectors run along the
   inputs, the last one filled up (``vfmadd231ps``); one more scalar multiply-add an output adds the
   sum, scaled, to the output (``vfmadd213ss``), with a bias and without.
-- From two rows on it is ``mkl_blas_avx2_sgemm_kernel_nocopy_TN_b1``.  Its vectors run along the
+- From two rows on it is ``mkl_blas_avx2_sgemm_kernel_nocopy_TN``: the form ``_b1``, which adds to
+  the output, and without a bias the form ``_b0`` for the first inputs.  Its vectors run along the
   outputs.  It takes rows by the six; three to five that are left over it multiplies and adds in
   fused instructions too (``vfmadd231ps``), one or two in separate ones (a ``vmulps`` and a
   ``vaddps`` of its result).
 
 callgrind counted every instruction of these kernels (``--dump-instr=yes``, read with objdump) for
-66 shapes, among them 784 to 10 at batch 1, 2, 8 and 64: the lanes of both kinds are those of the
+72 shapes, among them 784 to 10 at batch 1, 2, 8 and 64: the lanes of both kinds are those of the
 rule, to the unit.  lackey's count is the rule's, plus two conversions, for all 130 shapes of one
 row that were tried and for all 463 of more rows inside the bounds below: 230 of them were drawn at
 random after the rule was written down, the others form a grid.  Beyond these bounds it is not
@@ -33,7 +34,7 @@ from report.terms import added_sums, padded_inputs, unfused_rows
 #: How PyTorch's build names the library that was read.
 LIBRARY: Final = "Math Kernel Library Version 2024.2"
 MATRIX_VECTOR: Final = "mkl_blas_avx2_xsgemv_t"
-MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN_b1"
+MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
 
 #: Rows that the matrix kernel takes at once, and left-over rows that it does not fuse.
 ROWS_AT_ONCE: Final = 6
