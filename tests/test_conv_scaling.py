@@ -407,7 +407,9 @@ def test_a_gpu_has_reserved_bytes() -> None:
     table = result.tables["tbl-memory-example-100"]
     assert table.columns[-1].name == "Reserved"
     assert [row[-1] for row in table.rows] == [0, 0, 20_971_520, 20_971_520]
-    assert result.facts["primary"] == "NVIDIA Example 100"
+    assert result.facts["primary"] == "Example Processor, 2 threads"
+    assert result.facts["gpu"] == "NVIDIA Example 100"
+    assert found(gpu_record()).facts["primary"] == "NVIDIA Example 100"
     setup = {row[0]: row[1:] for row in result.tables["tbl-setup"].rows}
     assert setup["Driver, CUDA, cuDNN"][0] == "575.57.08, 12.9, 9.10"
     assert isinstance(setup["Driver, CUDA, cuDNN"][1], Missing)

@@ -15,7 +15,9 @@ STUDIES: Final[dict[str, str]] = {
 }
 
 #: Study → patterns of the names of attachments that its paper is computed from.
-ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {}
+ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "conv_scaling": ("ncu.json.gz",),
+}
 
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:

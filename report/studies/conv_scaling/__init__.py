@@ -12,6 +12,7 @@ from report.paper import Claim, Findings, Inputs
 from report.setup import setup
 from report.studies.conv_scaling import (
     claims,
+    device_findings,
     explained,
     figures,
     run_values,
@@ -19,6 +20,7 @@ from report.studies.conv_scaling import (
     values,
     variants,
 )
+from report.studies.conv_scaling.device import gpu_run
 from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.network import network, network_values
 from report.studies.conv_scaling.subject import check_subject, subject
@@ -30,13 +32,14 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     all_runs = runs(inputs.records)
-    primary = primary_run(all_runs)
+    primary, gpu = primary_run(all_runs), gpu_run(all_runs)
     found = (
         *values.theory_values(),
         *network_values(inputs),
         *values.reported_values(inputs),
         *run_values.run_values(primary),
         *explained.explained_values(inputs, primary),
+        *device_findings.device_values(gpu),
     )
     by_id = {value.id: value for value in found}
     judged = claims.all_claims(inputs, all_runs, by_id)
@@ -47,7 +50,10 @@ def findings(inputs: Inputs) -> Findings:
         tables={t.id: t for t in _tables(inputs, all_runs, alike, judged)},
         figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
-        reconciliations=explained.all_reconciliations(inputs, primary),
+        reconciliations={
+            **explained.all_reconciliations(inputs, primary),
+            **device_findings.device_reconciliations(gpu),
+        },
         facts=_facts(inputs, all_runs, alike),
     )
 
@@ -69,6 +75,7 @@ def _tables(
         tables.compared_work(inputs, primary_run(all_runs)),
         tables.compared_memory(inputs, primary_run(all_runs)),
         *explained.explained_tables(inputs, primary_run(all_runs)),
+        *device_findings.device_tables(inputs, gpu_run(all_runs)),
         tables.byte_fits(inputs, all_runs),
         tables.time_fits(all_runs),
         tables.verdicts(judged),
@@ -106,7 +113,7 @@ def _facts(
     inputs: Inputs, all_runs: Sequence[Run], alike: Sequence[Sequence[Run]]
 ) -> dict[str, Any]:
     """Texts and switches for the template; every number is in the values."""
-    primary = primary_run(all_runs)
+    primary, gpu = primary_run(all_runs), gpu_run(all_runs)
     return {
         "measured": primary is not None and bool(primary.measured_batches("forward")),
         "falls": primary is not None and run_values.falls_beyond_best(primary),
@@ -115,6 +122,7 @@ def _facts(
         "faults": primary is not None and explained.sees_faults(primary),
         "side_of_ridge": _side_of_ridge(primary) if primary else "",
         "primary": markdown(primary.label) if primary else "",
+        "gpu": markdown(gpu.label) if gpu else "",
         "devices": [markdown(run.label) for run in all_runs],
         "memory_tables": [f"tbl-memory-{group[0].key}" for group in alike],
         "time_tables": [f"tbl-time-{run.key}" for run in all_runs],

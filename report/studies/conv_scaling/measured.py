@@ -29,7 +29,8 @@ class Run(any_study.Run):
         """The same record seen in another layout of its tensors."""
         return replace(self, layout=layout)
 
-    def _factors(self, batch: int, pass_: Pass) -> dict[str, Factor]:
+    def factors(self, batch: int, pass_: Pass) -> dict[str, Factor]:
+        """The factors of a case of the layer."""
         return {"subject": "layer", "batch": batch, "pass": pass_, "layout": self.layout}
 
     @cached_property
@@ -39,11 +40,11 @@ class Run(any_study.Run):
 
     def raw(self, quantity: str, batch: int, pass_: Pass) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity, or why there are none."""
-        return self.samples(quantity, self._factors(batch, pass_))
+        return self.samples(quantity, self.factors(batch, pass_))
 
     def time(self, batch: int, pass_: Pass) -> Estimate | Missing:
         """Median duration of one call in seconds, with its interval."""
-        return self.median("time", self._factors(batch, pass_))
+        return self.median("time", self.factors(batch, pass_))
 
     def rate(self, batch: int, pass_: Pass) -> Estimate | Missing:
         """Achieved FLOP/s: the theoretical work of one call over its median duration."""
@@ -61,21 +62,21 @@ class Run(any_study.Run):
 
     def constant(self, quantity: str, batch: int, pass_: Pass) -> int | Missing:
         """A quantity that must be the same in every repetition, such as allocated bytes."""
-        return self.fixed(quantity, self._factors(batch, pass_))
+        return self.fixed(quantity, self.factors(batch, pass_))
 
     def held(self, batch: int, pass_: Pass = "forward") -> int | Missing:
         """Bytes that the call left allocated: after minus before."""
-        factors = self._factors(batch, pass_)
+        factors = self.factors(batch, pass_)
         return self.grown("allocated_after", factors, since="allocated_before")
 
     def peak(self, batch: int, pass_: Pass = "forward") -> int | Missing:
         """Most bytes allocated during the call beyond those allocated before it."""
-        factors = self._factors(batch, pass_)
+        factors = self.factors(batch, pass_)
         return self.grown("allocated_peak", factors, since="allocated_before")
 
     def reserved(self, batch: int, pass_: Pass = "forward") -> int | Missing:
         """Bytes that the allocator took from the device during the call (CUDA only)."""
-        factors = self._factors(batch, pass_)
+        factors = self.factors(batch, pass_)
         return self.grown("reserved_after", factors, since="reserved_before")
 
     def measured_batches(self, pass_: Pass) -> tuple[int, ...]:
@@ -117,6 +118,10 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest whose forward calls were timed, else newest."""
-    timed = (run for run in all_runs if run.measured_batches("forward"))
-    return next(timed, all_runs[0] if all_runs else None)
+    """The run that the prose speaks of: the newest on a CPU whose forward calls were timed.
+
+    Without one it is the newest timed run on a GPU, or else the newest of all.
+    """
+    timed = [run for run in all_runs if run.measured_batches("forward")]
+    on_cpu = [run for run in timed if not run.on_gpu]
+    return next(iter((*on_cpu, *timed, *all_runs)), None)

@@ -200,7 +200,9 @@ def _executed(run: Run, batch: int, pass_: Pass, count: int, making: int | None)
 
 
 def events(run: Run, batch: int) -> Explanation | Missing:
-    """What the allocator did during one forward call, event by event."""
+    """What a CPU's allocator did during one forward call, event by event."""
+    if run.on_gpu:
+        return Missing(f"{run.label} has another allocator")
     changes = run.raw("memory_events", batch, "forward")
     if isinstance(changes, Missing):
         return changes
