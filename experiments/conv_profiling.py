@@ -317,6 +317,7 @@ STUDY = Study(
         "time",
         "cpu_time",
         "page_faults",
+        "context_switches",
         "memory_events",
         "allocated",
         "resident",

@@ -259,6 +259,7 @@ STUDY = Study(
         "time",
         "cpu_time",
         "page_faults",
+        "context_switches",
         "memory_events",
         "requested",
         "allocated",

@@ -46,6 +46,15 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "first_call_time": Quantity("s", "a case's first call, kept apart from the samples"),
     "cpu_time": Quantity("s", "processor time of all threads during the same call"),
     "page_faults": Quantity("1", "pages mapped anew during the same call", whole=True),
+    "voluntary_switches": Quantity(
+        "1", "times that a thread gave up its core to wait, during the same call", whole=True
+    ),
+    "involuntary_switches": Quantity(
+        "1", "times that the system took a thread's core away during the same call", whole=True
+    ),
+    "wait_time": Quantity("s", "how long the host waited for the device after the same call"),
+    "to_device_time": Quantity("s", "duration of one copy of a call's input to the device"),
+    "from_device_time": Quantity("s", "duration of one copy of a call's result to the host"),
     "memory_events": Quantity(
         "B",
         "the allocator's events during one call in order: allocations positive, frees negative",
@@ -107,6 +116,9 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "train_accuracy": Quantity("1", "share of the training images classified rightly, 0 to 1"),
     "test_loss": Quantity("1", "mean loss of the test images after one epoch"),
     "test_accuracy": Quantity("1", "share of the test images classified rightly, 0 to 1"),
+    # A trained network on the test images: one value an image, in the same order every time.
+    "image_loss": Quantity("1", "cross-entropy of one test image, in nats"),
+    "image_correct": Quantity("1", "1 for a test image classified rightly, else 0", whole=True),
     # Hardware counters of NVIDIA GPUs, read by Nsight Compute around one call, never while timing.
     "ncu_cuda_core_flops": Quantity(
         "FLOP", "floating-point operations of the CUDA cores, a multiply-add as two", whole=True

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from experiments.harness.study import Device
 from experiments.harness.workload import Workload
+from report.quantities import QUANTITIES
 from report.records import Protocol, Series
 
 TIMERS: dict[Device, str] = {
@@ -26,42 +27,67 @@ TIMERS: dict[Device, str] = {
 
 
 @dataclass(frozen=True)
+class SystemEvents:
+    """What the system did for all threads of this process: pages mapped, and threads exchanged.
+
+    ``page_faults`` needed no disk: memory that an allocator gave back to the system faults again,
+    page by page, when the next call touches it, which is time that belongs to a call but to none of
+    its operations.  A switch is ``voluntary`` when a thread waits (for a lock, or for the other
+    threads of an operation), ``involuntary`` when the system gives its core to somebody else.
+    """
+
+    page_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+
+    def since(self, before: SystemEvents) -> SystemEvents:
+        """What happened after ``before``."""
+        return SystemEvents(
+            self.page_faults - before.page_faults,
+            self.voluntary_switches - before.voluntary_switches,
+            self.involuntary_switches - before.involuntary_switches,
+        )
+
+
+@dataclass(frozen=True)
 class Duration:
-    """One call: wall time in s; processor time of all threads in s and page faults on a CPU."""
+    """One call: wall time in s.
+
+    On a CPU also processor time of all threads (s) and what the system did meanwhile; on a GPU how
+    long the host then waited for the device (s).
+    """
 
     wall: float
     cpu: float | None = None
-    page_faults: int | None = None
+    system: SystemEvents | None = None
+    wait: float | None = None
 
 
 Clock: TypeAlias = Callable[[Workload], Duration]
 
 
-def page_faults() -> int | None:
-    """Page faults of this process so far that needed no disk; None where the system hides them.
-
-    Memory that an allocator gave back to the system faults again, page by page, when the next call
-    touches it: time that belongs to a call but to none of its operations.
-    """
+def system_events() -> SystemEvents | None:
+    """What the system has done for this process so far; None where it does not tell."""
     try:
         import resource
     except ImportError:  # not a Unix
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return SystemEvents(usage.ru_minflt, usage.ru_nvcsw, usage.ru_nivcsw)
 
 
 def cpu_clock(workload: Workload) -> Duration:
     """Time one call that ends when it returns."""
-    faults_start = page_faults()
+    before = system_events()
     cpu_start = time.process_time_ns()
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
     cpu_end = time.process_time_ns()
-    faults_end = page_faults()
+    after = system_events()
     del result  # only now, so that the window does not hold the freeing
-    faults = None if faults_start is None or faults_end is None else faults_end - faults_start
-    return Duration((end - start) / 1e9, (cpu_end - cpu_start) / 1e9, faults)
+    events = after.since(before) if before and after else None
+    return Duration((end - start) / 1e9, (cpu_end - cpu_start) / 1e9, events)
 
 
 def cuda_clock(workload: Workload) -> Duration:
@@ -78,9 +104,11 @@ def cuda_clock(workload: Workload) -> Duration:
     start.record()
     result = workload.call()
     end.record()
+    returned = time.perf_counter_ns()
     torch.cuda.synchronize()
+    waited = time.perf_counter_ns() - returned
     del result
-    return Duration(start.elapsed_time(end) / 1e3)
+    return Duration(start.elapsed_time(end) / 1e3, wait=waited / 1e9)
 
 
 def cuda_wall_clock(workload: Workload) -> Duration:
@@ -101,8 +129,8 @@ def first_and_repeated(
 ) -> tuple[Series, ...]:
     """The first call apart, warm-up calls, then the samples.
 
-    Returns the series ``first_call_time`` (1 sample), ``time`` and, on a CPU, ``cpu_time`` (s) and
-    ``page_faults``.
+    Returns the series ``first_call_time`` (1 sample) and ``time``; on a CPU also ``cpu_time`` (s),
+    ``page_faults``, ``voluntary_switches``, ``involuntary_switches``; on a GPU ``wait_time`` (s).
     """
     first = (cpu_clock if device == "cpu" else cuda_wall_clock)(workload)
     clock = cpu_clock if device == "cpu" else cuda_clock
@@ -111,15 +139,28 @@ def first_and_repeated(
         clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, clock)
-    series = [
+    return (
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
-        Series(quantity="time", unit="s", samples=tuple(d.wall for d in durations)),
-    ]
-    cpu = tuple(d.cpu for d in durations if d.cpu is not None)
-    faults = tuple(d.page_faults for d in durations if d.page_faults is not None)
-    series.append(Series(quantity="cpu_time", unit="s", samples=cpu))
-    series.append(Series(quantity="page_faults", unit="1", samples=faults))
-    return tuple(item for item in series if item.samples)
+        *_series_of(durations),
+    )
+
+
+def _series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
+    """One series a quantity that was read; a sample is a call."""
+    systems = [d.system for d in durations if d.system is not None]
+    samples: dict[str, tuple[float, ...]] = {
+        "time": tuple(d.wall for d in durations),
+        "cpu_time": tuple(d.cpu for d in durations if d.cpu is not None),
+        "wait_time": tuple(d.wait for d in durations if d.wait is not None),
+        "page_faults": tuple(s.page_faults for s in systems),
+        "voluntary_switches": tuple(s.voluntary_switches for s in systems),
+        "involuntary_switches": tuple(s.involuntary_switches for s in systems),
+    }
+    return tuple(
+        Series(quantity=name, unit=QUANTITIES[name].unit, samples=found)
+        for name, found in samples.items()
+        if found
+    )
 
 
 def repeated(

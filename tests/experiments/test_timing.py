@@ -55,8 +55,10 @@ def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
         "time": 3,
         "cpu_time": 3,
         "page_faults": 3,
+        "voluntary_switches": 3,
+        "involuntary_switches": 3,
     }
-    assert {s.unit for s in series if s.quantity != "page_faults"} == {"s"}
+    assert {s.unit for s in series if s.quantity.endswith("time")} == {"s"}
 
 
 def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
@@ -70,9 +72,22 @@ def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
             fresh[page * mmap.PAGESIZE] = 1
         return fresh
 
-    faults = timing.cpu_clock(Workload(call, reset=lambda: None)).page_faults
-    assert faults is not None
-    assert pages <= faults < pages + 100
+    events = timing.cpu_clock(Workload(call, reset=lambda: None)).system
+    assert events is not None
+    assert pages <= events.page_faults < pages + 100
+
+
+def test_a_call_that_waits_switches_voluntarily() -> None:
+    waits = 20
+
+    def call() -> object:
+        for _ in range(waits):
+            time.sleep(0.0005)
+        return None
+
+    events = timing.cpu_clock(Workload(call, reset=lambda: None)).system
+    assert events is not None
+    assert waits <= events.voluntary_switches < waits + 20
 
 
 def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
@@ -121,5 +136,7 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = SimpleNamespace(Event=Event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     workload = Workload(call=lambda: order.append("call"), reset=lambda: None)
-    assert timing.cuda_clock(workload) == Duration(0.0025, None)
+    duration = timing.cuda_clock(workload)
+    assert (duration.wall, duration.cpu, duration.system) == (0.0025, None, None)
+    assert duration.wait is not None and duration.wait >= 0
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
