@@ -39,6 +39,7 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.workload import Workload
+from report.counters import ncu_logs
 from report.layers import Layer
 from report.records import Factor as Level
 from report.records import Series
@@ -272,7 +273,9 @@ def effort(factors: Factors) -> float:
 
 
 def multiply_adds(factors: Factors) -> int:
-    """Those expected of one call of the layer, about; they only tell how long counting takes."""
+    """Those expected of one call of the layer, about, which tell how long counting takes; else 0."""
+    if factors["subject"] != "layer":
+        return 0
     taps = _channels(factors)[0] * int(factors["kernel"]) ** 2
     return _PASSES[str(factors["pass"])] * taps * math.prod(_output_shape(factors))
 
@@ -319,10 +322,13 @@ STUDY = Study(
         "page_faults",
         "context_switches",
         "memory_events",
+        "requested",
         "allocated",
+        "reserved",
         "resident",
         "lackey_multiply_adds",
         "perf_flops",
+        *ncu_logs.QUANTITIES,
         "step_loss",
         "epoch_time",
         "train_loss",
