@@ -34,8 +34,8 @@ Entry: TypeAlias = Mapping[str, Any]
 History: TypeAlias = Callable[[], tuple[Entry, ...] | None]
 
 
-def measure(build: Build) -> tuple[Series, ...]:
-    """``requested_*``, ``allocated_*`` and ``reserved_*`` of three calls after a warm-up (B).
+def measure(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+    """``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
     Before them stand the requests that led there: ``memory_events`` of the first of these calls,
     and, if the allocator could be emptied, ``memory_events_before`` (B) and ``memory_owners``.
@@ -45,7 +45,7 @@ def measure(build: Build) -> tuple[Series, ...]:
         workload = build()
         call_once(workload)  # library workspaces are taken now, and kept
         first = _called(workload, history)
-    calls = [first, *(_called(workload, _no_history) for _ in range(REPEATS - 1))]
+    calls = [first, *(_called(workload, _no_history) for _ in range(repeats - 1))]
     told = series_of(first.entries, first.start, emptied)
     statistics = {name: tuple(c.statistics[name] for c in calls) for name in first.statistics}
     return tuple(

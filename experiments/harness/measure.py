@@ -5,23 +5,30 @@ from __future__ import annotations
 import gc
 
 from experiments.harness import cuda_memory, memory, timing
+from experiments.harness.memory import REPEATS
 from experiments.harness.study import Session
 from experiments.harness.workload import Build
 from report.records import Series
 
 
-def measure(build: Build, session: Session) -> tuple[Series, ...]:
-    """Times and bytes of the workload that ``build`` makes, with their raw samples."""
+def measure(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:
+    """Times and bytes of the workload that ``build`` makes, with their raw samples.
+
+    ``repeats`` is how often the bytes are measured, which are the same every time: once is enough
+    for calls that last seconds.
+    """
     workload = build()
     times = timing.first_and_repeated(workload, session.protocol, session.device)
     del workload  # its tensors must not stand beside those that the memory is measured with
     gc.collect()
-    return (*times, *measure_memory(build, session))
+    return (*times, *measure_memory(build, session, repeats))
 
 
-def measure_memory(build: Build, session: Session) -> tuple[Series, ...]:
+def measure_memory(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:
     """Bytes alone, with their raw samples."""
-    return memory.measure_cpu(build) if session.device == "cpu" else cuda_memory.measure(build)
+    if session.device == "cpu":
+        return memory.measure_cpu(build, repeats)
+    return cuda_memory.measure(build, repeats)
 
 
 def release(device: str) -> None:

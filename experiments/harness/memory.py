@@ -68,15 +68,15 @@ def highest(events: Sequence[int]) -> int:
     return top
 
 
-def measure_cpu(build: Build) -> tuple[Series, ...]:
-    """``memory_events`` of one call; ``allocated_*`` and, on Linux, ``resident_*`` of three (B)."""
-    profiles = [profiled(build) for _ in range(REPEATS)]
+def measure_cpu(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+    """``memory_events`` of one call; ``allocated_*`` and, on Linux, ``resident_*`` of each (B)."""
+    profiles = [profiled(build) for _ in range(repeats)]
     return (
         _bytes("memory_events", profiles[0].call),
         _bytes("allocated_before", [p.before for p in profiles]),
         _bytes("allocated_after", [p.after for p in profiles]),
         _bytes("allocated_peak", [p.peak for p in profiles]),
-        *(() if resident_unavailable() else resident(build())),
+        *(() if resident_unavailable() else resident(build(), repeats)),
     )
 
 
@@ -161,14 +161,14 @@ def resident_unavailable() -> str | None:
     return None
 
 
-def resident(workload: Workload) -> tuple[Series, ...]:
+def resident(workload: Workload, repeats: int = REPEATS) -> tuple[Series, ...]:
     """Resident memory of the process before a call and its peak during it, after a warm-up (B).
 
     What the C library kept from earlier calls is given back first, so that a call cannot hide in
     pages that are there already.
     """
     call_once(workload)
-    pairs = [_resident_once(workload) for _ in range(REPEATS)]
+    pairs = [_resident_once(workload) for _ in range(repeats)]
     return (
         _bytes("resident_before", [before for before, _ in pairs]),
         _bytes("resident_peak", [peak for _, peak in pairs]),

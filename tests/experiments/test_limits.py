@@ -1,0 +1,87 @@
+"""Limits on memory: an allocation beyond them fails as an error, and nothing is left of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from experiments.harness import limits
+from experiments.harness.outcomes import NotStartedError, UnavailableError, outcome_of
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
+
+MIB = 2**20
+
+
+@linux
+def test_what_goes_beyond_the_limit_fails_and_the_limit_goes_away() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(MemoryError), limits.limited(64 * MIB):
+        bytearray(1024 * MIB)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    with limits.limited(64 * MIB):
+        assert len(bytearray(MIB)) == MIB
+
+
+@linux
+def test_a_limit_inside_a_limit_never_raises_it() -> None:
+    with (
+        limits.limited(64 * MIB),
+        limits.limited(4096 * MIB),
+        pytest.raises(MemoryError),
+    ):
+        bytearray(1024 * MIB)
+
+
+@linux
+def test_without_a_number_the_limit_is_what_is_available() -> None:
+    free = limits.available()
+    assert free is not None
+    with pytest.raises(MemoryError), limits.limited():
+        bytearray(4 * free)
+
+
+@linux
+def test_torch_under_a_limit_is_out_of_memory_with_what_it_asked_for() -> None:
+    """In a process of its own, where nothing that was freed before can be used again."""
+    pytest.importorskip("torch")
+    program = (
+        "import torch; from experiments.harness.limits import limited\n"
+        "from experiments.harness.outcomes import outcome_of\n"
+        "try:\n"
+        "    with limited(2**26): torch.zeros(2**28)\n"
+        "except RuntimeError as error: print(*outcome_of(error))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    said = "out_of_memory Memory ran out when 1073741824 B more were asked for.\n"
+    assert done.stdout == said
+
+
+def test_where_the_system_tells_nothing_there_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "address_space", lambda: None)
+    monkeypatch.setattr(limits, "available", lambda: None)
+    with limits.limited():
+        pass
+    limits.refuse_beyond(2**60)
+
+
+def test_a_case_that_cannot_fit_is_not_started_and_says_why() -> None:
+    limits.refuse_beyond(10, free=10)
+    with pytest.raises(NotStartedError) as refused:
+        limits.refuse_beyond(27 * 10**9, free=8 * 10**9)
+    status, reason = outcome_of(refused.value)
+    assert status == "out_of_memory"
+    assert reason == (
+        "Not started: its tensors need at least 27 GB at once, and 8 GB are available."
+    )
+
+
+def test_what_a_machine_cannot_do_is_unavailable() -> None:
+    assert outcome_of(UnavailableError("No float16 here.")) == ("unavailable", "No float16 here.")
