@@ -130,15 +130,16 @@ def reconciliations(case: Case, id: str, subject: str) -> tuple[Reconciliation, 
     if isinstance(found, Missing):
         return ()
     return tuple(
-        _reconciled(found, case, of, moment, f"{id}-{of}-{moment}", f"{subject}, {of} {moment}")
+        reconciled(found, case, of, moment, id, f"{subject}, {of} {moment}")
         for of in SUMS
         for moment in MOMENTS
     )
 
 
-def _reconciled(
+def reconciled(
     call: CallReplay, case: Case, of: Sum, moment: Moment, id: str, subject: str
 ) -> Reconciliation:
+    """One sum at one moment of ``call``; sum and moment are added to ``id``."""
     state = _state(call, of, moment)
     evidence = "replay of every request since the allocator held nothing"
     rounding = Term(
@@ -150,12 +151,14 @@ def _reconciled(
     terms = {"requested": (), "allocated": (rounding,), "reserved": (rounding, idle)}[of]
     said = statistic(case, of, moment)
     return Reconciliation(
-        id,
+        f"{id}-{of}-{moment}",
         subject,
         "B",
         Term("Requested", state.requested, "sum of the live requests", evidence),
         terms,
-        said if isinstance(said, Missing) else Term("Statistics", said, "", f"{of}_{moment}"),
+        said
+        if isinstance(said, Missing)
+        else Term(of.capitalize(), said, "the allocator's statistics", f"{of}_{moment}"),
     )
 
 

@@ -156,8 +156,11 @@ def test_a_block_that_is_not_split_is_rounding() -> None:
         (110, 110 * OUTPUT_BYTES, 557_056, 8 * 2**21, 8 * 2**21, 0),
     )
     (row,) = result.tables["tbl-device-reserved"].rows
-    assert row[1:4] == (110 * OUTPUT_BYTES, 557_056, -8 * 2**21)
-    assert row[-3:] == (0, 0, 0), "the warm-up call's segment is used again"
+    batch, requested, rounding, idle, total, reserved, residual = row
+    assert requested == PARAMETER_BYTES + 110 * (INPUT_BYTES + OUTPUT_BYTES)
+    assert reserved == total == requested + rounding + idle
+    assert reserved == 2**21 + 20 * 2**20 + 8 * 2**21, "parameters, input, output"
+    assert (batch, residual) == (110, 0)
 
 
 def test_statistics_that_the_model_does_not_foresee_are_printed() -> None:

@@ -12,7 +12,7 @@ from report.allocator import Allocate, Free
 from report.missing import Missing
 from report.reconciliation import Reconciliation, Term
 from report.records import Case
-from report.replayed import CallReplay, reconciliations, replayed
+from report.replayed import CallReplay, reconciled, reconciliations, replayed
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.subject import LAYOUTS, PASSES, Pass, multiply_adds, subject
 from report.terms import (
@@ -20,7 +20,6 @@ from report.terms import (
     as_flops,
     bias_additions,
     output_scaling,
-    segment_granularity,
     theory_macs,
     theory_output,
 )
@@ -93,17 +92,24 @@ def all_device_work(run: Run) -> dict[str, Reconciliation]:
 def device_memory(run: Run) -> dict[str, dict[int, Reconciliation]]:
     """``requested``, ``allocated`` and ``reserved`` bytes of the forward call by batch size.
 
-    Only of cases whose record tells every request.
+    The first two grow by the call; what is reserved is a sum, since the warm-up call has taken the
+    segments.  Only of cases whose record tells every request.
     """
     told: dict[str, dict[int, Reconciliation]] = {"requested": {}, "allocated": {}, "reserved": {}}
     for batch in run.batches:
         case = run.case(run.factors(batch, "forward"))
-        call = case if isinstance(case, Missing) else replayed(case)
-        if isinstance(call, Missing):
+        if isinstance(case, Missing) or isinstance(call := replayed(case), Missing):
             continue
         told["requested"][batch] = _requested(run, batch, call)
         told["allocated"][batch] = _allocated(run, batch, call)
-        told["reserved"][batch] = _reserved(run, batch, call)
+        told["reserved"][batch] = reconciled(
+            call,
+            case,
+            "reserved",
+            "after",
+            f"device-{run.key}-{batch}",
+            f"Bytes that the allocator holds on {run.label} after the call at batch {batch}",
+        )
     return told
 
 
@@ -140,15 +146,6 @@ def _requested(run: Run, batch: int, call: CallReplay) -> Reconciliation:
 def _allocated(run: Run, batch: int, call: CallReplay) -> Reconciliation:
     terms = (allocator_rounding(call.before, call.after, "replay of the requests"),)
     return _memory(run, batch, "allocated", terms, run.held(batch), "after − before")
-
-
-def _reserved(run: Run, batch: int, call: CallReplay) -> Reconciliation:
-    evidence = "replay of the requests"
-    terms = (
-        allocator_rounding(call.before, call.after, evidence),
-        *segment_granularity(call.before, call.after, evidence),
-    )
-    return _memory(run, batch, "reserved", terms, run.reserved(batch), "after − before")
 
 
 def _memory(

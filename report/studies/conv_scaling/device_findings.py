@@ -41,7 +41,7 @@ def device_tables(inputs: Inputs, run: Run | None) -> tuple[Table, ...]:
 _CAPTIONS: Final = {
     "requested": "From the output to the most bytes that the forward call asked for at a time",
     "allocated": "From the output to the bytes that the forward call left allocated",
-    "reserved": "From the output to the bytes that the allocator reserved during the forward call",
+    "reserved": "From the live requests to what the allocator holds after the forward call",
 }
 
 
