@@ -15,6 +15,7 @@ from typing import Final
 from report.layers import Convolution
 from report.missing import Missing
 from report.reconciliation import Reconciliation, Term
+from report.records import Environment
 from report.tables import Column, Table
 from report.terms import (
     bias_workspace,
@@ -26,6 +27,11 @@ from report.terms import (
 )
 
 UNEXPLAINED: Final = "Unexplained"
+
+
+def blocked_channels(environment: Environment) -> int:
+    """Channels in a block of oneDNN's layouts: 16 where PyTorch uses AVX-512, else 8."""
+    return 16 if "AVX512" in environment.torch.cpu_capability else 8
 
 
 @dataclass(frozen=True)

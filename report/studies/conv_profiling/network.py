@@ -1,0 +1,115 @@
+"""The network around the layer: its table beside the source's summary, and the layer's shares."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from report.layers import Convolution, Dropout, Layer, Linear
+from report.missing import Missing
+from report.paper import Inputs
+from report.setup import NOT_PUBLISHED
+from report.shapes import parameter_count
+from report.studies.conv_profiling.measured import Run
+from report.studies.conv_profiling.subject import BASE
+from report.tables import Cell, Column, Table
+from report.values import Value
+from report.work import forward_macs, macs
+
+NO_NETWORK: Final = Missing("no record holds the shapes of the network")
+#: The kinds of layers that the source's summary lists.
+_LISTED: Final = (Convolution, Linear, Dropout)
+
+
+def table(inputs: Inputs, run: Run | None) -> Table:
+    """Output shapes, parameters and multiply-adds of one image, and the source's parameters."""
+    layers = run.network if run else ()
+    printed = inputs.reported.table("summary")
+    names, counts = printed.column("layer"), printed.column("parameters")
+    rows: tuple[tuple[Cell, ...], ...]
+    if layers:
+        left = list(counts)
+        rows = tuple((*_described(layer), _reported(layer, left)) for layer in layers)
+        notes = ("The source's summary lists modules only, so functions have no printed count.",)
+    else:
+        rows = tuple(
+            (str(name), NO_NETWORK, NO_NETWORK, NO_NETWORK, _cell(count))
+            for name, count in zip(names, counts, strict=True)
+        )
+        notes = ()
+    return Table(
+        "tbl-network",
+        "The network around the layer for one image: output shapes, parameters and multiply-adds "
+        "of the layers that ran, and the parameters as the source's summary prints them.",
+        (
+            Column("Layer"),
+            Column("Output shape"),
+            Column("Parameters", "1"),
+            Column("Work", "MAC"),
+            Column("Reported", "1"),
+        ),
+        rows,
+        notes=notes,
+        sources=(inputs.reported_file, *((run.file,) if run and layers else ())),
+    )
+
+
+def _described(layer: Layer) -> tuple[Cell, ...]:
+    shape = " × ".join(str(extent) for extent in layer.output_shape[1:])
+    return layer.name, shape, parameter_count(layer), macs(layer)
+
+
+def _reported(layer: Layer, left: list[object]) -> Cell:
+    """The next printed count, for a layer of a kind that the summary lists."""
+    if not isinstance(layer, _LISTED) or not left:
+        return NOT_PUBLISHED
+    return _cell(left.pop(0))
+
+
+def _cell(value: object) -> Cell:
+    return value if isinstance(value, int | float | str) else NOT_PUBLISHED
+
+
+def values(run: Run | None) -> tuple[Value, ...]:
+    """The layer's share of the network, from the shapes that ran."""
+    layers = run.network if run else ()
+    origin = (run.file,) if run and layers else ()
+    parameters, work = sum(map(parameter_count, layers)), forward_macs(layers)
+    layer = BASE.layer(1)
+    return (
+        Value(
+            "network_parameters",
+            "Parameters of the network",
+            parameters or NO_NETWORK,
+            "1",
+            "sum over the recorded layers",
+            origin,
+            "exact",
+        ),
+        Value(
+            "network_macs",
+            "Multiply-adds of the network for an image",
+            work or NO_NETWORK,
+            "MAC",
+            "sum over the recorded layers",
+            origin,
+            "exact",
+        ),
+        Value(
+            "work_share",
+            "The layer's share of the network's multiply-adds",
+            macs(layer) / work if work else NO_NETWORK,
+            "1",
+            "multiply-adds of the layer / of all recorded layers",
+            origin,
+            "percent",
+        ),
+        Value(
+            "parameter_share",
+            "The layer's share of the network's parameters",
+            parameter_count(layer) / parameters if parameters else NO_NETWORK,
+            "1",
+            "parameters of the layer / of all recorded layers",
+            origin,
+            "percent",
+        ),
+    )

@@ -1,0 +1,294 @@
+"""What the traces tell: operators with memory and time, timelines, and files to take along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from figures.canvas import Drawing
+from figures.timeline import Lane, Level, Span, Timeline
+from report.missing import Missing
+from report.operators import OperatorRow, as_table, operator_rows
+from report.paper import Download, Figure, Inputs
+from report.studies.conv_profiling.measured import Run
+from report.tables import Column, Table, to_csv
+from report.trace import Operator, Trace, read_trace
+
+#: The batch size at which the layer's operators are told, that of the source's table.
+SHOWN_BATCH: Final = 64
+#: Rows of the table of times; what takes less is summed up in none.
+_LONGEST: Final = 12
+_MILLI, _MEGA = 1e6, 1e6  # ns in a ms, B in a MB
+
+_ENGINE: Final = "autograd::engine::evaluate_function: "
+#: Kinds of work: the word of the legend, and what the names of its operators contain.
+_KINDS: Final = (
+    ("Convolution", ("conv",)),
+    ("Pooling", ("pool",)),
+    ("Linear layer", ("linear", "addmm", "tbackward")),
+    ("Dropout", ("dropout", "mulbackward")),
+    ("Activation", ("relu",)),
+    ("Other", ("",)),
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace of a run: of the ``layer`` or of the ``network``, at a batch size."""
+
+    run: Run
+    scope: str
+    batch: int
+    name: str
+    content: bytes
+    trace: Trace
+
+    @property
+    def rows(self) -> tuple[OperatorRow, ...]:
+        """The operators without the marks that the measuring program set."""
+        marks = {o.name for o in self.trace.operators if o.mark}
+        rows = operator_rows(self.trace, on_host=not self.run.on_gpu)
+        return tuple(row for row in rows if row.name not in marks)
+
+    @property
+    def key(self) -> str:
+        """The trace as part of an id."""
+        return f"{self.scope}-{self.batch}"
+
+    def row(self, name: str) -> OperatorRow | Missing:
+        """The operator of this name, or why there is none."""
+        found = (row for row in self.rows if row.name == name)
+        return next(found, Missing(f"{name} is not in the trace of {self.run.label}"))
+
+    @property
+    def length(self) -> int:
+        """Nanoseconds from the beginning of the first operator to the end of the last one."""
+        inside = [self.trace.operators[place] for place in self.trace.top]
+        return max(o.end for o in inside) - min(o.start for o in inside)
+
+
+def traces(inputs: Inputs, run: Run) -> tuple[Traced, ...]:
+    """The traces beside a record, the layer's first; raises ``RecordError`` for a broken one."""
+    files = inputs.attachments.get(run.file, {})
+    found = []
+    for case in run.stored.record.cases:
+        if case.factors.get("subject") != "trace":
+            continue
+        scope, batch = str(case.factors["scope"]), int(case.factors["batch"])
+        name = f"trace.{scope}-{batch}.json.gz"
+        if name in files:
+            place = f"data/{run.file.removesuffix('.json')}/{name}"
+            trace = read_trace(files[name], place)
+            found.append(Traced(run, scope, batch, name, files[name], trace))
+    return tuple(sorted(found, key=lambda traced: (traced.scope, traced.batch)))
+
+
+def find(found: Iterable[Traced], scope: str, batch: int = SHOWN_BATCH) -> Traced | None:
+    """The trace of ``scope`` at ``batch``, or else at the largest batch there is."""
+    fitting = [traced for traced in found if traced.scope == scope]
+    return max(fitting, key=lambda t: (t.batch == batch, t.batch), default=None)
+
+
+def short(name: str) -> str:
+    """An operator's name as it fits into a cell; a step of the engine keeps what it evaluates."""
+    inside = name.removeprefix(_ENGINE)
+    shown = inside.removeprefix("torch::autograd::")
+    return f"engine: {shown}" if inside != name else shown
+
+
+# ------------------------------------------------------------------------------------ tables
+
+
+def memory_table(traced: Traced) -> Table:
+    """The operators that allocated or freed, with the columns of the source's table."""
+    rows = tuple(
+        (
+            short(row.name),
+            row.calls,
+            *(row.total.size, row.own.size),
+            *(row.total.allocations, row.own.allocations),
+            *(row.total.allocated, row.own.allocated),
+        )
+        for row in traced.rows
+        if row.total.allocations or row.total.size
+    )
+    return Table(
+        "tbl-operators",
+        f"Memory of each operator in one forward and backward of the {traced.scope} at batch "
+        f"{traced.batch} on {traced.run.label}, from the trace; operators without memory are left "
+        "out.",
+        (
+            Column("Operator"),
+            Column("Calls", "1"),
+            Column("Size increase", "B"),
+            Column("Self size increase", "B"),
+            Column("Allocations", "1"),
+            Column("Self allocations", "1"),
+            Column("Allocation size", "B"),
+            Column("Self allocation size", "B"),
+        ),
+        rows,
+        sources=(traced.run.file,),
+        wide=True,
+    )
+
+
+def time_table(traced: Traced) -> Table:
+    """The operators that took longest themselves, on host and device."""
+    device = any(row.total.device_time for row in traced.rows)
+    longest = sorted(traced.rows, key=lambda row: -row.self_time)[:_LONGEST]
+    rows = tuple(
+        (
+            short(row.name),
+            row.calls,
+            row.time / 1e9,
+            row.self_time / 1e9,
+            row.self_time / traced.length,
+            *((row.own.device_time / 1e9,) if device else ()),
+        )
+        for row in longest
+    )
+    return Table(
+        "tbl-operator-times",
+        f"The {len(rows)} operators with the longest self time in one forward and backward of the "
+        f"{traced.scope} at batch {traced.batch} on {traced.run.label}.",
+        (
+            Column("Operator"),
+            Column("Calls", "1"),
+            Column("Time", "s", "ms"),
+            Column("Self time", "s", "ms"),
+            Column("Of the call", "1", "%"),
+            *((Column("Self device time", "s", "ms"),) if device else ()),
+        ),
+        rows,
+        notes=(
+            "One call under the profiler, which takes time itself; no repetition, no interval.",
+        ),
+        sources=(traced.run.file,),
+    )
+
+
+def kernel_table(traced: Traced) -> Table | None:
+    """The kernels that ran on the device, by name; None where there is no device."""
+    if not traced.trace.kernels:
+        return None
+    times: dict[str, list[int]] = {}
+    for kernel in traced.trace.kernels:
+        times.setdefault(kernel.name, []).append(kernel.duration)
+    return Table(
+        "tbl-own-kernels",
+        f"Kernels in one forward and backward of the {traced.scope} at batch {traced.batch} on "
+        f"{traced.run.label}, in the order of their first launch.",
+        (Column("Kernel"), Column("Launches", "1"), Column("Time", "s", "µs")),
+        tuple((name, len(spent), sum(spent) / 1e9) for name, spent in times.items()),
+        sources=(traced.run.file,),
+        wide=True,
+    )
+
+
+# ---------------------------------------------------------------------------------- timelines
+
+
+def timeline(traced: Traced) -> Figure:
+    """What ran when, and the memory that was live."""
+    trace = traced.trace
+    lanes = _nested_lanes(trace) if traced.scope == "layer" else _pass_lanes(trace)
+    if trace.kernels:
+        lanes = (*lanes, _device_lane(trace))
+    live = trace.live(on_host=not traced.run.on_gpu)
+    level = Level(
+        "Live (MB)",
+        tuple(moment / _MILLI for moment, _ in live),
+        tuple(size / _MEGA for _, size in live),
+    )
+    drawn = Timeline(
+        lanes,
+        tuple(word for word, _ in _KINDS),
+        "Time since the call began (ms)",
+        level if live else None,
+    )
+    return Figure(
+        f"fig-timeline-{traced.scope}",
+        f"One forward and backward of the {traced.scope} at batch {traced.batch} on "
+        f"{traced.run.label}, drawn from the trace: operators over time, and the bytes that the "
+        "allocator gave since the call began.",
+        _timeline_alt(traced, live),
+        Drawing((drawn,), wide=True, height=drawn.height),
+        (traced.run.file,),
+    )
+
+
+def _pass_lanes(trace: Trace) -> tuple[Lane, ...]:
+    """Outermost operators, those of the forward pass above those of the backward pass."""
+    top = [trace.operators[place] for place in trace.top]
+    return (
+        Lane("Forward", tuple(_span(o) for o in top if not trace.backward(o))),
+        Lane("Backward", tuple(_span(o) for o in top if trace.backward(o))),
+    )
+
+
+def _nested_lanes(trace: Trace) -> tuple[Lane, ...]:
+    """A lane a level of nesting: what an operator calls stands below it."""
+    marks = sum(o.mark for o in trace.operators)
+    levels: dict[int, list[Operator]] = {}
+    for operator in trace.operators:
+        if not operator.mark:
+            above = sum(trace.operators[place].mark for place in trace.ancestors(operator))
+            levels.setdefault(operator.depth - min(above, marks), []).append(operator)
+    return tuple(
+        Lane(f"Level {level + 1}", tuple(map(_span, levels[level]))) for level in sorted(levels)
+    )
+
+
+def _device_lane(trace: Trace) -> Lane:
+    return Lane(
+        "Device",
+        tuple(
+            Span(k.start / _MILLI, k.end / _MILLI, _kind(_launcher(trace, k.external) or k.name))
+            for k in trace.kernels
+        ),
+    )
+
+
+def _launcher(trace: Trace, external: int | None) -> str | None:
+    """The name of the operator that launched a kernel."""
+    found = (o.name for o in trace.operators if external is not None and o.external == external)
+    return next(found, None)
+
+
+def _span(operator: Operator) -> Span:
+    label = short(operator.name).removeprefix("engine: ").removeprefix("aten::")
+    return Span(operator.start / _MILLI, operator.end / _MILLI, _kind(operator.name), label)
+
+
+def _kind(name: str) -> int:
+    lower = name.lower()
+    return next(i for i, (_, parts) in enumerate(_KINDS) if any(part in lower for part in parts))
+
+
+def _timeline_alt(traced: Traced, live: tuple[tuple[int, int], ...]) -> str:
+    top = [traced.trace.operators[place] for place in traced.trace.top]
+    longest = sorted(top, key=lambda o: -o.duration)[:3]
+    told = ", ".join(
+        f"{short(o.name)} {o.duration / _MILLI:.3g} ms from {o.start / _MILLI:.3g} ms"
+        for o in longest
+    )
+    memory = f" Live memory rises to {max(s for _, s in live) / _MEGA:.3g} MB." if live else ""
+    return f"Bars over time; the three longest operators are {told}.{memory}"
+
+
+# ---------------------------------------------------------------------------------- downloads
+
+
+def downloads(found: Iterable[Traced]) -> dict[str, Download]:
+    """Each trace as it was recorded, and its whole table of operators as CSV."""
+    return {item.name: item for traced in found for item in _downloads(traced)}
+
+
+def _downloads(traced: Traced) -> Iterator[Download]:
+    what = f"{traced.scope}, batch {traced.batch}, {traced.run.label}"
+    start = f"{traced.run.key}.{traced.key}"
+    yield Download(f"{start}.trace.json.gz", traced.content, f"Trace: {what}")
+    table = as_table(traced.rows, "tbl-all-operators", what)
+    yield Download(f"{start}.operators.csv", to_csv(table).encode(), f"Operators: {what}")

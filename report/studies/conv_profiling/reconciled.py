@@ -1,0 +1,241 @@
+"""Theory led to measurement, term by term: the source's numbers and those of our runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final, TypeVar
+
+from report.convolutions import executed_terms, method, unfolded_peak
+from report.events import Explanation, blocked_channels, explain_events
+from report.memory import layer_memory
+from report.missing import Missing
+from report.paper import Inputs
+from report.reconciliation import Reconciliation, Term
+from report.studies.conv_profiling.measured import COUNTED, FIRST, Run
+from report.studies.conv_profiling.source import (
+    CONVOLUTION,
+    MB,
+    WORKSPACE,
+    operator_bytes,
+    value,
+)
+from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.studies.conv_scaling.subject import Pass
+from report.studies.conv_scaling.variants import COUNTED_WIDTH
+from report.terms import SHAPES, theory_macs, theory_output
+
+Level = TypeVar("Level", int, str)
+
+#: lackey serialises all threads, so that the counted process has one.
+COUNTED_THREADS: Final = 1
+
+#: Names of the terms that the prose speaks of.
+ONCE: Final = "Parameters counted once"
+RESIDENT: Final = "Parameters not allocated by the call"
+WORKSPACE_TERM: Final = "Workspace"
+
+
+# -------------------------------------------------------------------------------- the source
+
+
+def reported_estimate(inputs: Inputs) -> Reconciliation:
+    """From the source's estimate for its batch to the bytes that its profiler saw allocated.
+
+    The workspace is what another row of the same table shows; the other terms follow from shapes.
+    """
+    reported = inputs.reported
+    batch = value(reported, "profiled_batch")
+    size = layer_memory(BASE.layer(1))
+    printed = Fraction(str(reported.value("estimated_memory").number)) * MB
+    place = reported.value("estimated_memory").place
+    workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
+    return Reconciliation(
+        "reported-estimate",
+        f"Memory of the source's call at batch {batch}",
+        "B",
+        Term("Estimate, printed", int(printed), "batch · 0.22 MB", place),
+        (
+            Term(
+                "Rounding of the factor",
+                batch * size.parameters_and_output - int(printed),
+                "batch · (bytes of an image − 0.22 MB)",
+                "the same product with the exact bytes",
+            ),
+            Term(ONCE, -(batch - 1) * size.parameters, "−(batch − 1) · parameters", SHAPES),
+            Term(RESIDENT, -size.parameters, "−parameters", "they are there before the call"),
+            Term(WORKSPACE_TERM, workspace, "allocated inside the call", f"row {WORKSPACE}"),
+        ),
+        Term(
+            "Allocated, printed",
+            operator_bytes(reported, CONVOLUTION, "allocation_size"),
+            "allocation size · 1,024",
+            f"row {CONVOLUTION}",
+        ),
+    )
+
+
+def reported_self_size(inputs: Inputs) -> Reconciliation:
+    """The source's negative self size: the convolution frees what another operator allocated."""
+    reported = inputs.reported
+    batch = value(reported, "profiled_batch")
+    workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
+    return Reconciliation(
+        "reported-self-size",
+        f"Self size increase of {CONVOLUTION} in the source at batch {batch}",
+        "B",
+        theory_output(BASE.layer(batch)),
+        (Term("Workspace freed", -workspace, "−workspace", f"allocated in row {WORKSPACE}"),),
+        Term(
+            "Self size increase, printed",
+            operator_bytes(reported, CONVOLUTION, "self_size_increase"),
+            "self size increase · 1,024",
+            f"row {CONVOLUTION}",
+        ),
+    )
+
+
+# -------------------------------------------------------------------------------- executed work
+
+
+def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
+    """The example's layer by the batch sizes whose multiply-adds were counted."""
+    found = {batch: _executed(run, BASE, batch, pass_) for batch in run.batches()}
+    return {batch: told for batch, told in found.items() if told is not None}
+
+
+def changed(run: Run) -> dict[str, Reconciliation]:
+    """All dimensions of the layer whose forward calls were counted, at the batches they share."""
+    found = {
+        f"{dimensions.name}, {batch}": _executed(run, dimensions, batch, "forward")
+        for dimensions in run.dimensions
+        for batch in shared_batches(run, dimensions)
+    }
+    return {name: told for name, told in found.items() if told is not None}
+
+
+def shared_batches(run: Run, dimensions: Dimensions) -> tuple[int, ...]:
+    """The batch sizes at which ``dimensions`` and some others were measured."""
+    others = {b for other in run.dimensions if other != BASE for b in run.batches(other)}
+    return tuple(batch for batch in run.batches(dimensions) if batch in others)
+
+
+def _executed(run: Run, dimensions: Dimensions, batch: int, pass_: Pass) -> Reconciliation | None:
+    counted = _count(run, dimensions, batch, pass_)
+    if counted is None:
+        return None
+    count, making = counted
+    layer, build = dimensions.layer(batch), run.stored.record.environment.torch.build
+    theory = theory_macs(layer)
+    return Reconciliation(
+        f"executed-{run.key}-{dimensions.key}-{pass_}-{batch}",
+        f"Executed multiply-adds of {dimensions.name} on {run.label} at batch {batch}",
+        "MAC",
+        replace(theory, amount=dimensions.multiply_adds(batch, pass_)),
+        (
+            *executed_terms(layer, COUNTED_THREADS, build, COUNTED_WIDTH),
+            Term(
+                "Kernel made in the first call",
+                making,
+                "first − second call of another batch size; 0 where the second call is counted",
+                "counts of the same record",
+            ),
+        ),
+        Term("Executed", count, "counted lanes, call less base", COUNTED),
+    )
+
+
+def _count(run: Run, dimensions: Dimensions, batch: int, pass_: Pass) -> tuple[int, int] | None:
+    """The count of a case, and what the making of the kernel adds to it where that is in it."""
+    second = run.count(COUNTED, batch, pass_, dimensions)
+    if isinstance(second, int):
+        return second, 0
+    first = run.count(FIRST, batch, pass_, dimensions)
+    if isinstance(first, Missing):
+        return None
+    return first, _kernel_making(run, dimensions, pass_)
+
+
+def _kernel_making(run: Run, dimensions: Dimensions, pass_: Pass) -> int:
+    """First less second call at the largest batch size where both were counted, else 0."""
+    for batch in reversed(run.batches(dimensions)):
+        first = run.count(FIRST, batch, pass_, dimensions)
+        second = run.count(COUNTED, batch, pass_, dimensions)
+        if isinstance(first, int) and isinstance(second, int):
+            return first - second
+    return 0
+
+
+# -------------------------------------------------------------------------------- memory
+
+
+def events(run: Run, batch: int, dimensions: Dimensions = BASE) -> Explanation | Missing:
+    """What oneDNN let the CPU's allocator do during one forward call, event by event."""
+    changes = run.raw("memory_events", batch, "forward", dimensions)
+    if isinstance(changes, Missing):
+        return changes
+    return explain_events(
+        dimensions.layer(batch),
+        [int(change) for change in changes],
+        block=blocked_channels(run.stored.record.environment),
+        threads=run.stored.record.environment.threads,
+        measured=_measured_peak(run, batch, dimensions),
+    )
+
+
+def _measured_peak(run: Run, batch: int, dimensions: Dimensions) -> Term | Missing:
+    peak = run.peak(batch, dimensions)
+    if isinstance(peak, Missing):
+        return peak
+    return Term("Peak", peak, "highest − before", "the profiler's memory events")
+
+
+def _peak(run: Run, batch: int, dimensions: Dimensions) -> Reconciliation | None:
+    """The peak of one forward call from its output; None where it is not known or not a CPU's."""
+    measured = _measured_peak(run, batch, dimensions)
+    if isinstance(measured, Missing) or run.on_gpu:
+        return None
+    layer = dimensions.layer(batch)
+    if method(layer, run.stored.record.environment.threads) == "unfolded":
+        return unfolded_peak(layer, measured)
+    told = events(run, batch, dimensions)
+    return told.peak if isinstance(told, Explanation) else None
+
+
+def peaks(run: Run) -> dict[int, Reconciliation]:
+    """The peak of the example's forward call by batch size, from the output alone."""
+    told = {batch: _peak(run, batch, BASE) for batch in run.batches()}
+    return aligned({batch: peak for batch, peak in told.items() if peak is not None})
+
+
+def changed_peaks(run: Run) -> dict[str, Reconciliation]:
+    """The peak of the forward call of all dimensions, at the batches they share."""
+    told = {
+        f"{dimensions.name}, {batch}": _peak(run, batch, dimensions)
+        for dimensions in run.dimensions
+        for batch in shared_batches(run, dimensions)
+    }
+    return aligned({name: peak for name, peak in told.items() if peak is not None})
+
+
+def aligned(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
+    """The same with the same terms in each, 0 where one has none, so that they make one table."""
+    names: dict[str, Term] = {}
+    for told in found.values():
+        for term in told.terms:
+            names.setdefault(term.name, term)
+    return {level: replace(told, terms=_filled(told, names)) for level, told in found.items()}
+
+
+def _filled(told: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]:
+    own = {term.name: term for term in told.terms}
+    return tuple(
+        own.get(name, replace(term, amount=0, formula="0: not there", evidence=""))
+        for name, term in names.items()
+    )
+
+
+def all_explained(found: Sequence[Reconciliation]) -> bool:
+    """Whether something was measured and nothing is left of it."""
+    return bool(found) and all(told.explained for told in found)

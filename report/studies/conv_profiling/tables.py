@@ -1,0 +1,326 @@
+"""The tables of conv_profiling that set theory, our counts and the source side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from report.audit import audit_table
+from report.memory import layer_memory
+from report.missing import Missing
+from report.paper import Claim, Inputs
+from report.reconciliation import Reconciliation, as_table, series_table, without_idle_terms
+from report.studies.conv_profiling.measured import Run
+from report.studies.conv_profiling.profiled import Traced
+from report.studies.conv_profiling.reconciled import (
+    changed,
+    changed_peaks,
+    executed,
+    peaks,
+    reported_estimate,
+)
+from report.studies.conv_profiling.source import (
+    CONVOLUTION,
+    WORKSPACE,
+    audit,
+    legible,
+    operator_bytes,
+    operator_cell,
+)
+from report.studies.conv_profiling.subject import BASE
+from report.tables import Cell, Column, Table
+from report.work import Macs, flops
+
+NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
+NO_TRACE: Final = Missing("no trace of the layer is beside a record")
+_BATCH: Final = Column("Batch", "1")
+
+#: What the kernels of the source do, by their names, in their order: task, arithmetic, what the
+#: counters of additions, multiplications and fused multiply-adds can see of it.
+_KERNELS: Final = (
+    ("layout of the input", "none needed", "nothing to see"),
+    ("layout of the weights", "none needed", "nothing to see"),
+    ("the convolution", "tensor cores, TF32", "not its products"),
+    ("bias", "CUDA cores, float32", "all of it"),
+)
+#: Their kernels' work in theory for one image, in the same order (FLOP).
+_CONVOLUTION_KERNEL, _BIAS_KERNEL = 2, 3
+
+
+def source_kernels(inputs: Inputs) -> Table:
+    """The four kernels that the source profiled, and what its counters can see of them."""
+    table = inputs.reported.table("kernels")
+    layer = BASE.layer(1)
+    outputs = layer_memory(layer).output // 4
+    work = {_CONVOLUTION_KERNEL: BASE.operations(1), _BIAS_KERNEL: outputs}
+    unreadable = Missing("not legible in the print")
+    rows = tuple(
+        (str(name), task, arithmetic, work.get(place, 0), seen, number or unreadable)
+        for place, (name, number, (task, arithmetic, seen)) in enumerate(
+            zip(table.column("kernel"), legible(inputs.reported), _KERNELS, strict=True)
+        )
+    )
+    return Table(
+        "tbl-source-kernels",
+        "The kernels that the source saw in one call of the layer, in their order; task and "
+        "arithmetic follow from the names, the work of one image from the shapes.",
+        (
+            Column("Kernel"),
+            Column("Task"),
+            Column("Arithmetic"),
+            Column("Work of an image", "FLOP"),
+            Column("Seen by the counters"),
+            Column("Legible number", "1"),
+        ),
+        rows,
+        notes=("Of the twelve counters printed for a kernel one number at most is legible.",),
+        sources=(inputs.reported_file,),
+        wide=True,
+    )
+
+
+#: Columns of counted work: heading, quantity of the record, FLOPs for one of it.
+INSTRUMENTS: Final = (
+    ("lackey", "lackey_multiply_adds", 2),
+    ("perf", "perf_flops", 1),
+    ("CUDA cores", "ncu_cuda_core_flops", 1),
+    ("Tensor cores", "ncu_tensor_core_flops", 1),
+)
+
+
+def counted_work(run: Run, batch: int) -> dict[str, int | Missing]:
+    """What each instrument counted of one forward call of the example's layer (FLOP)."""
+    found = {}
+    for name, quantity, factor in INSTRUMENTS:
+        count = run.count(quantity, batch, "forward", BASE)
+        found[name] = count if isinstance(count, Missing) else factor * count
+    return found
+
+
+def measured_work(run: Run, batch: int) -> int | Missing:
+    """All that was executed of one forward call by the best instrument of the machine (FLOP).
+
+    On a GPU it is the sum of both kinds of cores; a part that is missing makes it missing.
+    """
+    counted = counted_work(run, batch)
+    if not run.on_gpu:
+        told = executed(run).get(batch)
+        lanes = told.measured if told else counted["lackey"]
+        if isinstance(lanes, Missing) or told is None:
+            return counted["lackey"]
+        making = told.terms[1].amount
+        assert not isinstance(lanes, int)
+        return flops(Macs(lanes.amount - making))
+    cores, tensor = counted["CUDA cores"], counted["Tensor cores"]
+    if isinstance(cores, Missing):
+        return cores
+    return tensor if isinstance(tensor, Missing) else cores + tensor
+
+
+def work(all_runs: Sequence[Run]) -> Table:
+    """Estimated and measured work over the batch sizes, and their ratio."""
+    rows: list[tuple[Cell, ...]] = []
+    for run in all_runs:
+        for batch in run.batches():
+            theory, found = BASE.operations(batch), measured_work(run, batch)
+            ratio = found if isinstance(found, Missing) else theory / found
+            rest = found if isinstance(found, Missing) else found - theory
+            rows.append((run.label, batch, theory, found, ratio, rest))
+    batches = (1, 2, 4, 8, 16, 32, 64)
+    return Table(
+        "tbl-work",
+        "Work of one forward call over the batch size: estimated from shapes, measured by "
+        "counting, and what is left.",
+        (
+            Column("Run"),
+            _BATCH,
+            Column("Estimated", "FLOP"),
+            Column("Measured", "FLOP"),
+            Column("Estimated ÷ measured", "1"),
+            Column("Residual", "FLOP"),
+        ),
+        tuple(rows)
+        or tuple(("none", b, BASE.operations(b), NO_RECORD, NO_RECORD, NO_RECORD) for b in batches),
+        sources=tuple(run.file for run in all_runs),
+    )
+
+
+def operators_compared(inputs: Inputs, traced: Traced | None) -> Table:
+    """What the operator of the convolution did with memory: theory, own trace, source."""
+    own = traced.row("aten::conv2d") if traced else NO_TRACE
+    size = layer_memory(BASE.layer(traced.batch if traced else 64))
+    no_theory = Missing("theory says nothing of workspace")
+
+    def of_source(column: str) -> int:
+        return operator_bytes(inputs.reported, CONVOLUTION, column)
+
+    workspace = operator_bytes(inputs.reported, WORKSPACE, "self_allocation_size")
+    missing = own if isinstance(own, Missing) else None
+    total = None if isinstance(own, Missing) else own.total
+    rows: tuple[tuple[Cell, ...], ...] = (
+        (
+            "Kept: size increase",
+            size.output,
+            total.size if total else missing or NO_TRACE,
+            of_source("size_increase"),
+        ),
+        (
+            "Given and taken back",
+            no_theory,
+            total.allocated - total.size if total else missing or NO_TRACE,
+            workspace,
+        ),
+        (
+            "Given in all: allocation size",
+            no_theory,
+            total.allocated if total else missing or NO_TRACE,
+            of_source("allocation_size"),
+        ),
+    )
+    counts = (
+        "Allocations",
+        total.allocations if total else missing or NO_TRACE,
+        operator_cell(inputs.reported, CONVOLUTION, "allocation_count"),
+    )
+    note = f"{counts[0]}: {counts[2]} in the source" + (
+        f", {counts[1]} in the trace." if total else "."
+    )
+    return Table(
+        "tbl-operators-compared",
+        "Memory of the convolution's forward call at the source's batch size: theory, the own "
+        f"trace{f' on {traced.run.label}' if traced else ''}, and the source.",
+        (Column("What"), Column("Theory", "B"), Column("Own", "B"), Column("Reported", "B")),
+        rows,
+        notes=(note,),
+        sources=(inputs.reported_file, *((traced.run.file,) if traced else ())),
+    )
+
+
+def source_operators(inputs: Inputs) -> Table:
+    """The source's operator table as it is printed."""
+    printed = inputs.reported.table("operators")
+    columns = tuple(
+        Column(column.name.removesuffix(" (KB)"), "" if column.unit is None else "1")
+        for column in printed.columns
+    )
+    rows = tuple(
+        tuple(cell if isinstance(cell, int | float | str) else NO_RECORD for cell in row)
+        for row in printed.rows
+    )
+    return Table(
+        "tbl-source-operators",
+        "The source's operator table, as printed; sizes are in KB of 1,024 B.",
+        columns,
+        rows,
+        sources=(inputs.reported_file,),
+        wide=True,
+    )
+
+
+def estimate(inputs: Inputs) -> Table:
+    """From the source's estimate of memory to its measurement, a row a step."""
+    return as_table(
+        reported_estimate(inputs),
+        "tbl-estimate",
+        "From the source's estimate of memory to what its profiler saw, for its batch.",
+    )
+
+
+def audited(inputs: Inputs) -> Table:
+    """Every derived number of the source computed again."""
+    return audit_table(
+        "tbl-audit",
+        "Derived numbers of the source, computed again from what is printed beside them.",
+        audit(inputs.reported),
+        (inputs.reported_file,),
+    )
+
+
+def run_tables(run: Run) -> tuple[Table, ...]:
+    """What leads theory to the measurements of a run, only where it recorded them."""
+    backward = executed(run, "forward_backward")
+    found = (
+        _series(executed(run), "tbl-executed", "Executed multiply-adds of one forward call", run),
+        _series(
+            backward,
+            "tbl-executed-backward",
+            "Executed multiply-adds of one forward and backward call",
+            run,
+        ),
+        _series(
+            changed(run),
+            "tbl-changed",
+            "Executed multiply-adds of one forward call with changed dimensions (channels, kernel, "
+            "input extent, batch)",
+            run,
+            Column("Dimensions, batch"),
+        ),
+        _series(peaks(run), "tbl-peak", "From the output to the peak of one forward call", run),
+        _series(
+            changed_peaks(run),
+            "tbl-changed-peak",
+            "From the output to the peak of one forward call with changed dimensions (channels, "
+            "kernel, input extent, batch)",
+            run,
+            Column("Dimensions, batch"),
+        ),
+    )
+    return tuple(table for table in found if table is not None)
+
+
+def _series(
+    told: dict[int, Reconciliation] | dict[str, Reconciliation],
+    id: str,
+    caption: str,
+    run: Run,
+    factor: Column | None = None,
+) -> Table | None:
+    if not told:
+        return None
+    shown = without_idle_terms(told)  # type: ignore[type-var]
+    return series_table(shown, id, f"{caption} on {run.label}.", factor, sources=(run.file,))
+
+
+def memory(all_runs: Sequence[Run]) -> Table:
+    """Memory over the batch sizes: the source's two rules, and what runs held and needed."""
+    batches = sorted({b for run in all_runs for b in run.batches()}) or [1, 2, 4, 8, 16, 32, 64]
+    rows = []
+    for batch in batches:
+        size, image = layer_memory(BASE.layer(batch)), layer_memory(BASE.layer(1))
+        own = [(run.held(batch), run.peak(batch)) for run in all_runs] or [(NO_RECORD, NO_RECORD)]
+        rows.append(
+            (
+                batch,
+                batch * image.parameters_and_output,
+                size.parameters_and_output,
+                *(cell for pair in own for cell in pair),
+            )
+        )
+    several = len(all_runs) > 1
+    headings = [f", {run.label}" if several else "" for run in all_runs] or [""]
+    return Table(
+        "tbl-memory",
+        "Memory of one forward call over the batch size: estimated with the parameters counted "
+        "for every image, as in the source, and counted once; measured as what the call leaves "
+        f"allocated (held) and its peak{'' if several or not all_runs else f' on {all_runs[0].label}'}.",
+        (
+            _BATCH,
+            Column("Per image", "B"),
+            Column("Once", "B"),
+            *(Column(f"{name}{heading}", "B") for heading in headings for name in ("Held", "Peak")),
+        ),
+        tuple(rows),
+        sources=tuple(run.file for run in all_runs),
+        wide=several,
+    )
+
+
+def verdicts(judged: Sequence[Claim]) -> Table:
+    """Every claim with what the numbers say of it."""
+    return Table(
+        "tbl-claims",
+        "Claims and what the numbers say of them.",
+        (Column("Claim"), Column("Verdict"), Column("Because")),
+        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
+        wide=True,
+    )

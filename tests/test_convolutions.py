@@ -1,0 +1,116 @@
+"""Which code computes a convolution, against torch itself; what it executes, against counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.convolutions import executed_terms, method, unfolded_peak
+from report.errors import StudyError
+from report.layers import Convolution
+from report.products import LIBRARY
+from report.reconciliation import Term
+from report.studies.conv_profiling.subject import Dimensions
+from report.work import macs
+
+BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"
+
+#: Multiply-adds that valgrind's lackey counted of one warm forward call in PyTorch 2.13.0 (one
+#: thread, AVX2 kernels): (channels in and out, kernel, image), batch, count.
+COUNTED = [
+    ((32, 64, 3, 28), 1, 10_616_832),
+    ((32, 64, 3, 28), 8, 84_934_656),
+    ((32, 64, 3, 16), 1, 2_654_209),
+    ((32, 64, 3, 20), 1, 4_718_593),
+    ((32, 64, 3, 32), 8, 115_605_504),
+    ((32, 64, 1, 28), 1, 1_392_641),
+    ((32, 64, 1, 28), 8, 11_141_128),
+    ((32, 64, 5, 28), 1, 24_780_800),
+    ((20, 40, 3, 28), 1, 4_147_201),
+    ((20, 40, 3, 28), 8, 39_813_120),
+    ((16, 32, 3, 28), 1, 2_488_321),
+    ((16, 32, 3, 28), 8, 21_233_664),
+    ((8, 24, 3, 28), 1, 995_329),
+    ((33, 65, 3, 28), 1, 14_929_920),
+    ((33, 65, 3, 28), 8, 119_439_360),
+    ((64, 128, 3, 28), 8, 339_738_624),
+]
+
+
+@pytest.mark.parametrize(("dimensions", "batch", "count"), COUNTED)
+def test_terms_lead_to_the_count(dimensions: Any, batch: int, count: int) -> None:
+    layer = Dimensions(*dimensions).layer(batch)
+    terms = executed_terms(layer, 1, BUILD, 8)
+    assert macs(layer) + sum(term.amount for term in terms) == count
+
+
+def test_terms_are_always_the_same() -> None:
+    shapes = {
+        tuple(t.name for t in executed_terms(Dimensions(*d).layer(b), 1, BUILD, 8))
+        for d, b, _ in COUNTED
+    }
+    assert len(shapes) == 1
+
+
+def test_the_rule_of_a_library_is_not_used_for_another() -> None:
+    layer = Dimensions(16, 32, 3, 28).layer(1)
+    amounts = {t.name: t.amount for t in executed_terms(layer, 1, "OpenBLAS", 8)}
+    assert amounts.pop("Factors converted") == 1
+    assert set(amounts.values()) == {0}
+
+
+@contextmanager
+def threads(torch: Any, count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_method_is_the_one_that_torch_chooses(count: int) -> None:
+    torch = pytest.importorskip("torch")
+    choose = getattr(torch._C, "_select_conv_backend", None)
+    if choose is None or not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch does not say which code it chooses")
+    levels = product(
+        (1, 2, 15, 16, 64), (1, 8, 20, 32, 33, 64), (8, 65), (1, 3, 5), (16, 20, 27, 28)
+    )
+    with threads(torch, count):
+        for batch, inputs, outputs, kernel, image in levels:
+            layer = Dimensions(inputs, outputs, kernel, image).layer(batch)
+            theirs = choose(
+                torch.empty(layer.input_shape),
+                torch.empty(outputs, inputs, kernel, kernel),
+                torch.empty(outputs),
+                *((1, 1), (0, 0), (1, 1), False, (0, 0), 1, [outputs]),
+            )
+            ours = method(layer, count)
+            assert ("Mkldnn" in str(theirs)) == (ours == "oneDNN"), (layer, count)
+
+
+def test_the_peak_of_an_unfolded_call_is_columns_and_output() -> None:
+    """What torch's profiler showed of the call: +331,776 B, +73,728 B, −331,776 B."""
+    layer = Dimensions(16, 32, 3, 28).layer(1)
+    told = unfolded_peak(layer, Term("Peak", 405_504, "", ""))
+    assert (told.start.amount, told.terms[0].amount, told.residual) == (73_728, 331_776, 0)
+    single = unfolded_peak(Dimensions(32, 64, 1, 28).layer(1), Term("Peak", 173_056, "", ""))
+    assert (single.terms[0].amount, single.residual) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"stride": (2, 2)}, {"padding": (1, 1)}, {"dilation": (2, 2)}, {"groups": 2},
+     {"transposed": True}, {"dtype": "bfloat16"}],
+)  # fmt: skip
+def test_other_convolutions_are_refused(change: dict[str, Any]) -> None:
+    layer: Convolution = msgspec.structs.replace(Dimensions(32, 64, 3, 28).layer(1), **change)
+    with pytest.raises(StudyError, match="plain float32 convolutions only"):
+        method(layer, 1)
