@@ -1,0 +1,144 @@
+"""Tiling changes when things are computed, never what: every tile, every form, every border."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from torch import nn  # noqa: E402
+
+from experiments.networks.cifar_resnet import BasicBlock, cifar_resnet  # noqa: E402
+from experiments.networks.tiled import (  # noqa: E402
+    Form,
+    Region,
+    Span,
+    Tiled,
+    Window,
+    tiled,
+    tiles,
+    window,
+)
+
+FORMS: tuple[Form, ...] = ("tiled_layers", "tiled_blocks", "tiled_stages")
+
+
+def whole_numbers(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Small whole numbers for weights, so that float64 sums are exact in whatever order."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randint(-2, 3, parameter.shape, generator=generator))
+    return module.double().eval()
+
+
+def image(*shape: int) -> torch.Tensor:
+    return torch.randint(-3, 4, shape, generator=torch.Generator().manual_seed(1)).double()
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    return torch.allclose(found, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))
+
+
+@given(
+    extents=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    kernel=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    tile=st.integers(1, 45),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_tiled_convolution_is_exactly_the_untiled_one(
+    extents: tuple[int, int], kernel: int, stride: int, padding: int, tile: int
+) -> None:
+    """Also where tiles do not divide the map and where padding exceeds a tile's halo."""
+    if min(extents) + 2 * padding < kernel or padding >= kernel:
+        return
+    module = nn.Conv2d(2, 3, kernel, stride, padding)
+    whole_numbers(module)
+    source = image(2, 2, *extents)
+    with torch.no_grad():
+        assert torch.equal(Tiled([module], tile)(source), module(source))
+
+
+@pytest.mark.parametrize(("before", "channels", "stride"), [(4, 4, 1), (4, 8, 2)])
+@pytest.mark.parametrize("extents", [(9, 9), (16, 7), (1, 5)])
+@pytest.mark.parametrize("tile", [1, 2, 3, 5, 8, 20])
+def test_a_tiled_block_is_exactly_the_untiled_one(
+    before: int, channels: int, stride: int, extents: tuple[int, int], tile: int
+) -> None:
+    block = BasicBlock(before, channels, stride, in_place=False)
+    whole_numbers(block)
+    for norm in (block.bn1, block.bn2):
+        norm.running_var.fill_(1.0 - norm.eps)  # so that normalising divides by exactly 1
+    source = image(2, before, *extents)
+    with torch.no_grad():
+        assert torch.equal(Tiled([block], tile)(source), block(source))
+
+
+@pytest.mark.parametrize(("form", "tile"), list(product(FORMS, (8, 16, 32, 64))))
+def test_the_tiled_network_gives_the_same_scores(form: Form, tile: int) -> None:
+    """In float32, where the order of summing may differ; 56 is no multiple of 16, 32 and 64."""
+    torch.manual_seed(0)
+    network = cifar_resnet(20).eval()
+    source = torch.randn(2, 3, 56, 56)
+    with torch.no_grad():
+        wanted = network(source)
+        assert close(tiled(network, form, tile)(source), wanted)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_maps_inside_are_the_same_up_to_their_borders(form: Form) -> None:
+    """Scores average over the map, so that a wrong border could hide in them."""
+    torch.manual_seed(0)
+    network = cifar_resnet(20).eval()
+    source = torch.randn(1, 3, 40, 24)
+    with torch.no_grad():
+        wanted = network[:-3](source)
+        found = tiled(network, form, 8)[:-3](source)
+    assert found.shape == wanted.shape
+    assert close(found, wanted)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_channels_last_stays_channels_last(form: Form) -> None:
+    network = cifar_resnet(20).eval().to(memory_format=torch.channels_last)
+    source = torch.randn(1, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found = tiled(network, form, 8)[:-3](source)
+        assert close(found, network[:-3](source))
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_tiles_cover_a_map_once() -> None:
+    seen = torch.zeros(1, 1, 10, 7)
+    whole = Region(Span(0, 10), Span(0, 7))
+    for tile in tiles((10, 7), 4):
+        tile.of(seen, whole).add_(1)
+    assert torch.equal(seen, torch.ones_like(seen))
+
+
+def test_a_window_knows_its_halo_and_the_zeros_at_the_border() -> None:
+    assert window(Span(8, 16), 3, 1, 1, 32) == Window(Span(7, 17), 0, 0)
+    assert window(Span(0, 8), 3, 1, 1, 32) == Window(Span(0, 9), 1, 0)
+    assert window(Span(24, 32), 3, 1, 1, 32) == Window(Span(23, 32), 0, 1)
+    assert window(Span(4, 8), 3, 2, 1, 16) == Window(Span(7, 16), 0, 0)
+
+
+def test_only_one_tile_is_alive_beside_the_maps_of_a_block() -> None:
+    """The widest moment of a patch is far below a whole map."""
+    shapes: list[tuple[int, ...]] = []
+    block = BasicBlock(4, 4, 1, in_place=False).eval()
+    for module in (block.conv1, block.relu1, block.conv2, block.bn2):
+        module.register_forward_hook(lambda *seen: shapes.append(tuple(seen[2].shape)))
+    with torch.no_grad():
+        Tiled([block], 8)(torch.randn(1, 4, 32, 32))
+    assert max(shape[2] * shape[3] for shape in shapes) == 10 * 10
+
+
+def test_what_cannot_be_tiled_says_so() -> None:
+    with pytest.raises(TypeError, match="MaxPool2d cannot be computed tile by tile"):
+        Tiled([nn.MaxPool2d(2)], 8)(torch.randn(1, 1, 8, 8))
