@@ -1,7 +1,7 @@
 """From the data directory to a paper's source folder, from which every format is rendered.
 
 The folder holds ``<study>.qmd``, ``figures/<name>.pdf`` and ``.svg``, ``tables/<id>.tex`` and
-``.csv``, ``references.bib`` and ``values.json``.
+``.csv``, ``references.bib``, ``values.json``, and in ``files/`` what the study offers to download.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from report.gather import gather
 from report.manuscript import write_manuscript
 from report.outputs import write_json
 from report.paper import Findings, Inputs
-from report.render.source import front_matter
+from report.render.source import ONE_COLUMN, front_matter, style_of
 from report.studies import find_study
 from report.tables import to_csv, to_latex
 
@@ -31,13 +31,12 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings)
     folder.mkdir(parents=True)
     (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
+    front = front_matter(folder / f"{study}.qmd")
     copy_bibliography(data, folder)
-    _write_tables(findings, folder / "tables")
+    _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
     _write_figures(findings, folder / "figures", study)
-    write_json(
-        _values(study, inputs, findings, front_matter(folder / f"{study}.qmd")),
-        folder / "values.json",
-    )
+    _write_downloads(findings, folder / "files")
+    write_json(_values(study, inputs, findings, front), folder / "values.json")
     return inputs
 
 
@@ -51,10 +50,11 @@ def copy_bibliography(data: Path, folder: Path) -> None:
         ) from error
 
 
-def _write_tables(findings: Findings, folder: Path) -> None:
+def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:
     folder.mkdir()
     for table in findings.tables.values():
-        (folder / f"{table.id}.tex").write_text(to_latex(table), encoding="utf-8")
+        tabular = to_latex(table, one_column=one_column)
+        (folder / f"{table.id}.tex").write_text(tabular, encoding="utf-8")
         (folder / f"{table.id}.csv").write_text(to_csv(table), encoding="utf-8")
 
 
@@ -66,6 +66,13 @@ def _write_figures(findings: Findings, folder: Path, study: str) -> None:
         rendered = render(figure.drawing, salt=f"{study}/{figure.id}")
         (folder / f"{figure.name}.pdf").write_bytes(rendered.pdf)
         (folder / f"{figure.name}.svg").write_bytes(rendered.svg)
+
+
+def _write_downloads(findings: Findings, folder: Path) -> None:
+    """No folder where the study offers nothing."""
+    for download in findings.downloads.values():
+        folder.mkdir(exist_ok=True)
+        (folder / download.name).write_bytes(download.content)
 
 
 def _values(

@@ -20,8 +20,8 @@ from report.values import Value
 def write_manuscript(template: Path, findings: Findings) -> str:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
-    The template sees ``v`` (values), ``tables``, ``figures``, ``claims`` and ``facts``.  Raises
-    ``TemplateError`` with the template's line for an unknown name, a syntax error, or a number that
+    The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
+    ``downloads``.  Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a number that
     is typed into the prose.
     """
     check_prose(template, _read(template))
@@ -45,6 +45,7 @@ def write_manuscript(template: Path, findings: Findings) -> str:
             figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
             claims=findings.claims,
             facts=findings.facts,
+            downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
             provenance=provenance(findings.values.values()),
         )
     except jinja2.TemplateSyntaxError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from report.devices import Devices
 from report.escape import markdown
@@ -77,6 +79,41 @@ class Figure:
         return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
 
+#: Names that mean one file on every system and need no escaping in a link.
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that the page offers to its reader as ``files/<name>``.
+
+    ``title`` is plain text, the words of the link.  ``content`` must depend on the data alone, so
+    that a compressed file has no time stamp in it.  Raises ``ValueError`` for a name with other
+    characters than letters, digits, dots, hyphens and underscores.
+    """
+
+    name: str
+    content: bytes
+    title: str
+
+    def __post_init__(self) -> None:
+        if not _FILE_NAME.fullmatch(self.name):
+            raise ValueError(
+                f"download {self.name!r}: a name has letters, digits, dots, hyphens and "
+                "underscores, and begins and ends with a letter or digit"
+            )
+        if not self.title.strip():
+            raise ValueError(f"download {self.name}: the title is empty; say what the file holds")
+
+    def as_markdown(self) -> str:
+        """A link in Quarto markdown, which print formats turn into plain text."""
+        return f"[{markdown(self.title)}](files/{self.name})"
+
+    def as_json(self) -> dict[str, Any]:
+        """The download for ``out/values/<study>.json``."""
+        return {"file": f"files/{self.name}", "title": self.title, "bytes": len(self.content)}
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence that the data must support, with the verdict and the numbers it rests on."""
@@ -102,7 +139,7 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``.
+    belong in ``values``.  Raises ``ValueError`` for two downloads of one file name.
     """
 
     values: Mapping[str, Value]
@@ -111,6 +148,14 @@ class Findings:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    downloads: Mapping[str, Download] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Some file systems take A and a for one letter.
+        names = sorted(download.name.casefold() for download in self.downloads.values())
+        for one, other in pairwise(names):
+            if one == other:
+                raise ValueError(f"downloads: two have the file name {one}; give each its own")
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """The content of ``out/values/<study>.json``."""
@@ -125,4 +170,5 @@ class Findings:
             },
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
             "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
+            "downloads": {key: download.as_json() for key, download in self.downloads.items()},
         }

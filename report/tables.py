@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from string import ascii_lowercase
+from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
 from report.escape import escape
@@ -173,8 +174,11 @@ def _pipe(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def to_latex(table: Table) -> str:
-    """The table's body as a ``tabular`` with booktabs rules, by PyLaTeX from escaped cells."""
+def to_latex(table: Table, *, one_column: bool = False) -> str:
+    """The table's body as a ``tabular`` with booktabs rules, by PyLaTeX from escaped cells.
+
+    ``one_column`` says that the text of the page has one column and not two.
+    """
     from pylatex import NoEscape, Tabular
 
     def cell(value: Cell, column: Column) -> NoEscape:
@@ -182,10 +186,13 @@ def to_latex(table: Table) -> str:
         mark = table.mark(value)
         return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)
 
-    spec = "".join(_column_type(width, column) for width, column in _widths(table))
+    line = _ONE_COLUMN if one_column else _CAPACITY[table.wide]
+    heads = _heads(table, line, wrapped=one_column)
+    widths = _widths(table, heads, line)
+    spec = "".join(_column_type(width, column) for width, column in widths)
     # width: PyLaTeX would count the letters of a paragraph column's type.
     tabular = Tabular(spec, width=len(table.columns), booktabs=True)
-    tabular.add_row([NoEscape(_stacked(column)) for column in table.columns])
+    tabular.add_row([NoEscape(_stacked(*pair)) for pair in zip(table.columns, heads, strict=True)])
     tabular.add_hline()
     for row in table.rows:
         tabular.add_row([cell(v, c) for v, c in zip(row, table.columns, strict=True)])
@@ -195,28 +202,55 @@ def to_latex(table: Table) -> str:
 
 #: Characters of a table's type that fit side by side into one column of the page, and into both.
 _CAPACITY: Final = {False: 62, True: 128}
+#: The same for a page whose text has one column.
+_ONE_COLUMN: Final = 99
 #: Text columns up to this width are never broken.
 _SHORT: Final = 22
 
 
-def _widths(table: Table) -> list[tuple[float | None, Column]]:
+#: Heads of columns up to this width are never broken.
+_SHORT_HEAD: Final = 12
+
+
+def _heads(table: Table, line: int, *, wrapped: bool) -> list[list[str]]:
+    """The lines of each column's name; ``wrapped`` breaks names that make the table too wide.
+
+    ``line`` is the number of characters that fit side by side.
+    """
+    cells = [_widest(table, i) for i in range(len(table.columns))]
+    names = [column.name for column in table.columns]
+    natural = sum(max(len(name), cell) + 2 for name, cell in zip(names, cells, strict=True))
+    if not wrapped or natural <= line:
+        return [[name] for name in names]
+    return [
+        wrap(name, max(cell, _SHORT_HEAD), break_long_words=False, break_on_hyphens=False) or [""]
+        for name, cell in zip(names, cells, strict=True)
+    ]
+
+
+def _widest(table: Table, index: int) -> int:
+    """Characters of the widest cell of a column, without its head."""
+    column = table.columns[index]
+    return max((len(table.cell_text(row[index], column)) for row in table.rows), default=0)
+
+
+def _widths(table: Table, heads: list[list[str]], line: int) -> list[tuple[float | None, Column]]:
     """The share of the line that each column is given; None where its text need not break."""
     sizes = [
-        max(len(column.name), *(len(table.cell_text(row[i], column)) for row in table.rows), 1)
-        for i, column in enumerate(table.columns)
+        max(_widest(table, i), *(len(text) for text in head), 1) for i, head in enumerate(heads)
     ]
     breakable = [
         not column.numeric and size > _SHORT
         for size, column in zip(sizes, table.columns, strict=True)
     ]
-    capacity = _CAPACITY[table.wide] - 2 * len(sizes)
+    capacity = line - 2 * len(sizes)
     if sum(sizes) <= capacity or not any(breakable):
         return [(None, column) for column in table.columns]
     fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
     flexible = sum(sizes) - fixed
     left = max(capacity - fixed, _SHORT * sum(breakable))
     return [
-        (left * size / flexible / _CAPACITY[table.wide] if breaks else None, column)
+        (left * size / flexible / line if breaks else None, column)
         for size, breaks, column in zip(sizes, breakable, table.columns, strict=True)
     ]
 
@@ -227,16 +261,15 @@ def _column_type(share: float | None, column: Column) -> str:
     return "r" if column.numeric else "l"
 
 
-def _stacked(column: Column) -> str:
-    """A heading with its unit on a second line, so that narrow columns stay narrow."""
-    name = escape(column.name, "latex")
+def _stacked(column: Column, name: list[str]) -> str:
+    """A heading with its unit on a line of its own, so that narrow columns stay narrow."""
     unit = column.scale.unit
-    if unit in ("", "1"):
-        return name
+    lines = [escape(text, "latex") for text in name]
+    lines += [] if unit in ("", "1") else [f"({escape(unit, 'latex')})"]
+    if len(lines) == 1:
+        return lines[0]
     side = "r" if column.numeric else "l"
-    return (
-        rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{name}\\({escape(unit, 'latex')})\end{{tabular}}"
-    )
+    return rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}" + r"\\".join(lines) + r"\end{tabular}"
 
 
 def to_csv(table: Table) -> str:

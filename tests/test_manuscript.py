@@ -9,7 +9,7 @@ import pytest
 from report.errors import TemplateError
 from report.manuscript import write_manuscript
 from report.missing import Missing
-from report.paper import Claim, Findings
+from report.paper import Claim, Download, Findings
 from report.tables import Column, Table
 from report.values import Value
 
@@ -22,6 +22,7 @@ FINDINGS = Findings(
     figures={},
     claims={"linear": Claim("linear", "It *grows*.", "supported", "it does")},
     facts={"measured": False, "devices": ["x", "y"]},
+    downloads={"trace": Download("trace.json.gz", b"{}", "Trace of *one* call [gzip]")},
 )
 
 

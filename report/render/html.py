@@ -12,6 +12,7 @@ from report.render.pandoc import TEMPLATES, convert
 from report.render.source import read_source
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
+_TABLE = re.compile(r'<a[^>]*\shref="(tables/[^":]+)"')
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,17 @@ def render_html(source: Path, study: str, links: PageLinks) -> str:
 
 
 def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path:
-    """Write ``index.html`` and what it shows into the folder ``target``; returns its path.
+    """Write ``index.html``, what it shows and what it offers into ``target``; returns its path.
 
     Raises ``RenderError`` before anything is written.
     """
     page = render_html(source, study, links)
-    for name in sorted(set(_FIGURE.findall(page))):
-        figure = target / html.unescape(name)
-        figure.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / html.unescape(name), figure)
+    for name in sorted({*_FIGURE.findall(page), *_TABLE.findall(page)}):
+        copy = target / html.unescape(name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / html.unescape(name), copy)
+    if (source / "files").is_dir():
+        shutil.copytree(source / "files", target / "files", dirs_exist_ok=True)
     target.mkdir(parents=True, exist_ok=True)
     if "/" not in links.stylesheet:
         (target / links.stylesheet).write_text(stylesheet(), "utf-8")

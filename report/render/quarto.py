@@ -13,8 +13,9 @@ import jinja2
 import yaml
 
 from report.errors import RenderError
+from report.escape import latex
 from report.render.command import Finished, run
-from report.render.pandoc import TEMPLATES
+from report.render.pandoc import TEMPLATES, plain_text
 from report.render.site import LEAD, TITLE, Entry, describe
 from report.render.source import Source, read_source
 
@@ -26,13 +27,21 @@ FORMATS: Final = ("html", "pdf")
 
 _TIME_LIMIT_S: Final = 600.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_COPIED: Final = ("figures", "tables")
+_COPIED: Final = ("figures", "tables", "files")
+#: What a page links to beside figures.
+_RESOURCES: Final = ("*/files/*", "*/tables/*.csv")
 
+_ONE_COLUMN: Final[Mapping[str, Any]] = {
+    "documentclass": "scrartcl",
+    "papersize": "a4",
+    "fontsize": "11pt",
+}
 _PDF_CLASSES: Final[Mapping[str, Mapping[str, Any]]] = {
     "ieee": {"documentclass": "IEEEtran", "classoption": ["conference"]},
-    "report": {"documentclass": "scrartcl", "classoption": ["titlepage"], "toc": True},
-    "article": {"documentclass": "scrartcl"},
+    "report": {**_ONE_COLUMN, "classoption": ["titlepage", "abstract=true"]},
+    "article": {**_ONE_COLUMN, "classoption": ["abstract=true"]},
 }
+_HEADER: Final = "../ridgepoint.tex"
 
 
 def write_project(sources: Mapping[str, Path], target: Path) -> Path:
@@ -59,6 +68,7 @@ def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
             "type": "website",
             "output-dir": "_site",
             "render": ["index.qmd", *(entry.page for entry in entries)],
+            "resources": list(_RESOURCES),
         },
         "website": {
             "title": TITLE,
@@ -77,19 +87,35 @@ def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def paper_config(style: str) -> dict[str, Any]:
-    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style."""
+def paper_config(paper: Source) -> dict[str, Any]:
+    """The content of a paper's ``_metadata.yml``: its formats, with the class of its style.
+
+    ``toc-depth``, ``lof`` and ``lot`` are Quarto's own keys and stay in the paper's front matter.
+    """
     return {
         "format": {
-            "html": _html_options(),
+            "html": {**_html_options(), "toc": paper.contents_in(page=True)},
             "pdf": {
                 "default-image-extension": "pdf",
-                "include-in-header": "../ridgepoint.tex",
+                "include-in-header": _header(paper.front.get("abstract-title")),
                 "keep-tex": True,
-                **_PDF_CLASSES[style],
+                **_PDF_CLASSES[paper.style],
+                **({"toc": paper.contents_in(page=False)} if paper.one_column else {}),
             },
         }
     }
+
+
+def _header(abstract_title: str | None) -> str | list[dict[str, str]]:
+    """What goes into the preamble; Quarto itself heads the abstract so on the page only.
+
+    The hook comes after babel's, which sets the word for the language of the paper.
+    """
+    if abstract_title is None:
+        return _HEADER
+    words = latex(plain_text(abstract_title))
+    renamed = rf"\AddToHook{{begindocument/end}}{{\renewcommand{{\abstractname}}{{{words}}}}}"
+    return [{"file": _HEADER}, {"text": renamed}]
 
 
 def _html_options() -> dict[str, Any]:
@@ -113,7 +139,7 @@ def _write_paper(paper: Source, folder: Path) -> None:
     for name in _COPIED:
         if (paper.folder / name).is_dir():
             shutil.copytree(paper.folder / name, folder / name, dirs_exist_ok=True)
-    _write(folder / "_metadata.yml", _yaml(paper_config(paper.style)))
+    _write(folder / "_metadata.yml", _yaml(paper_config(paper)))
 
 
 def _write_extension(folder: Path) -> None:

@@ -100,7 +100,7 @@ def style_of(meta: Mapping[str, Any]) -> Any:
 
 
 def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None:
-    """The keys of contents and lists, which are Quarto's: ``toc``, ``toc-depth``, ``lof``, ``lot``."""
+    """Refuse what Quarto's keys of contents and lists cannot hold, or what the style cannot do."""
     for key in _SWITCHES:
         if not isinstance(meta.get(key, False), bool):
             raise RenderError(f"{document}: {key}: found {meta[key]!r}; write true or false.")

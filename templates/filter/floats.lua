@@ -65,6 +65,7 @@ end
 
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
 function Collector:styled(float)
+  float.one_column = self.one_column
   float.spans = float.wide and not self.one_column
   float.long = float.table and self.one_column and tabular.is_long(float.table)
   return float

@@ -100,6 +100,16 @@ local function natural_widths(tbl)
   return tbl
 end
 
+--- A link to the table's numbers, where they are there as a file.
+local function csv_link(float)
+  local path = "tables/" .. float.id .. ".csv"
+  if not files.exists(path) then
+    return pandoc.Blocks({})
+  end
+  return pandoc.Blocks({ raw('<p class="table-file"><a href="' .. path .. '" download aria-label="Table '
+    .. float.number .. ' as CSV">CSV</a></p>') })
+end
+
 function html.table(float)
   local tbl = natural_widths(float.table)
   tbl.attributes["aria-labelledby"] = float.id .. "-caption"
@@ -113,6 +123,7 @@ function html.table(float)
   if #float.notes > 0 then
     blocks:insert(pandoc.Div(float.notes, { class = "table-notes" }))
   end
+  blocks:extend(csv_link(float))
   blocks:insert(raw("</figure>"))
   return blocks
 end
@@ -161,6 +172,13 @@ function html.reference(target, name)
   local number = target.kind == "eq" and "(" .. target.number .. ")" or target.number
   local text = name and (name .. "\u{a0}" .. number) or number
   return { pandoc.Link({ pandoc.Str(text) }, "#" .. target.id, "", { class = "reference" }) }
+end
+
+--- The browser saves the file rather than showing it.
+function html.download(link)
+  link.classes:insert("download")
+  link.attributes.download = ""
+  return link
 end
 
 function html.callout(kind, title, body)

@@ -12,6 +12,9 @@ end
 
 --- The first sentences of the abstract, up to the length that search engines show.
 local function description(abstract)
+  if pandoc.utils.type(abstract) == "Blocks" then
+    abstract = pandoc.utils.blocks_to_inlines(abstract, { pandoc.Space() })
+  end
   local text = pandoc.utils.stringify(abstract or ""):gsub("%s+", " ")
   local short = text:sub(1, 240)
   return #text <= 240 and text or short:match("^(.*[.!?])%s") or short:match("^(.*)%s") .. " …"

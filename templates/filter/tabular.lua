@@ -83,7 +83,7 @@ end
 --- The parts of a finished tabular as `tabular.parts` gives them, or nil if it has others.
 function tabular.parts_of(text)
   local columns, inner = text:match("^%s*\\begin{tabular}(%b{})(.*)\\end{tabular}%s*$")
-  local head, rows = (inner or ""):match("^%%?%s*\\toprule(.-\\midrule)(.*)\\bottomrule%%?%s*$")
+  local head, rows = (inner or ""):match("^[%%%s]*\\toprule(.-\\midrule)(.*)\\bottomrule[%%%s]*$")
   if not rows then
     return nil
   end

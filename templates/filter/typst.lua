@@ -3,6 +3,7 @@
 
 local bibliography = require("filter.bibliography")
 local files = require("filter.files")
+local heads = require("filter.heads")
 local typst = {}
 
 local function raw(text)
@@ -115,7 +116,7 @@ end
 
 function typst.table(float)
   local inlines = pandoc.Inlines({ raw((float.long and "long-table" or "noted-table") .. "(") })
-  inlines:extend(table_call(float.table, float.long))
+  inlines:extend(table_call(float.one_column and heads.fit(float.table) or float.table, float.long))
   if #float.notes > 0 then
     local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
     inlines:extend(bracketed(", notes: ", notes, ""))

@@ -1,6 +1,7 @@
 --- What Quarto itself does not do for a ridgepoint paper in LaTeX: tables as booktabs `tabular`
 --- instead of `longtable`, which two-column classes refuse; wide floats over both columns; and, in
---- every print format, values as plain text, since the list they link to is on the page only.
+--- every print format, values and downloads as plain text, since what they link to is on the page
+--- only.
 
 local tabular = dofile(quarto.utils.resolve_path("tabular.lua"))
 
@@ -70,8 +71,17 @@ local function read_style(meta)
   two_columns = pandoc.utils.stringify(meta["print-style"] or "") == "ieee"
 end
 
-local function value(link)
-  if link.classes:includes("value") and print_format() then
+--- Links that print cannot follow: to values, and to files beside the page.
+local function link_in_print(link)
+  if not print_format() then
+    return nil
+  end
+  local file = link.target:match("^files/(.+)$") or link.target:match("^tables/(.+)$")
+  if file then
+    local inlines = link.content:clone()
+    inlines:extend({ pandoc.Space(), pandoc.Str("("), pandoc.Code(file), pandoc.Str(")") })
+    return inlines
+  elseif link.classes:includes("value") then
     return link.content
   end
 end
@@ -80,5 +90,5 @@ end
 return {
   { Meta = read_style },
   { FloatRefTarget = float_target },
-  { Table = bare_table, Link = value },
+  { Table = bare_table, Link = link_in_print },
 }

@@ -1,7 +1,8 @@
-"""The sample paper: its text is in sample/, its figures are drawn when the tests run."""
+"""The sample papers: their text is in sample/, what they show and offer is made for the tests."""
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -41,11 +42,13 @@ def draw_figures(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The complete source folder of the sample; tests read it only."""
+    """The complete source folder of the samples; tests read it only."""
     folder = tmp_path_factory.mktemp("source") / "sample"
     shutil.copytree(SAMPLE, folder)
     (folder / "figures").mkdir()
     draw_figures(folder / "figures")
+    (folder / "files").mkdir()
+    (folder / "files" / "trace.json.gz").write_bytes(gzip.compress(b"{}", mtime=0))
     return folder
 
 

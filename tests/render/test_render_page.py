@@ -135,6 +135,30 @@ def test_links_of_the_page(page: Page, text: str) -> None:
     assert '<a href="values.json">Values &amp; more</a>' in text
 
 
+def test_a_table_with_a_file_of_numbers_links_to_it(page: Page, folder: Path) -> None:
+    """The sample has a CSV file for one of its tables."""
+    files = [link for link in page.all("a") if link["href"].endswith(".csv")]
+    assert [link["href"] for link in files] == ["tables/tbl-work.csv"]
+    assert files[0]["aria-label"] == "Table 1 as CSV"
+    assert "download" in files[0]
+    assert (folder / "tables/tbl-work.csv").read_text("utf-8").startswith("Batch,")
+
+
+def test_files_that_a_paper_offers_lie_beside_the_page(paper: Path, tmp_path: Path) -> None:
+    page = read(write_page(paper, "course", tmp_path, PageLinks()).read_text("utf-8"))
+    links = [link for link in page.all("a") if link["href"].startswith("files/")]
+    assert [link["href"] for link in links] == ["files/trace.json.gz"]
+    assert "download" in links[0]
+    copy, original = tmp_path / "files/trace.json.gz", paper / "files/trace.json.gz"
+    assert copy.read_bytes() == original.read_bytes()
+
+
+def test_the_description_keeps_paragraphs_apart(paper: Path, tmp_path: Path) -> None:
+    page = read(write_page(paper, "course", tmp_path, PageLinks()).read_text("utf-8"))
+    (description,) = [m["content"] for m in page.all("meta") if m.get("name") == "description"]
+    assert "one by one. The summary has" in description
+
+
 def test_links_that_are_not_there_leave_no_trace(paper: Path, tmp_path: Path) -> None:
     index = write_page(paper, "sample", tmp_path, PageLinks(stylesheet="../style.css"))
     text = index.read_text("utf-8")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from report.render.quarto import (
     render_quarto,
     write_project,
 )
+from report.render.source import read_source
 
 STAND_IN = """#!{python}
 import json, pathlib, sys
@@ -55,14 +57,14 @@ def calls(quarto: Path) -> list[list[str]]:
 
 @pytest.fixture
 def project(paper: Path, tmp_path: Path) -> Path:
-    write_project({"sample": paper}, tmp_path / "quarto")
+    write_project({"sample": paper, "course": paper}, tmp_path / "quarto")
     return tmp_path / "quarto"
 
 
 def test_the_project_is_complete(project: Path) -> None:
     config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
     assert config["project"]["type"] == "website"
-    assert config["project"]["render"] == ["index.qmd", "sample/sample.qmd"]
+    assert config["project"]["render"] == ["index.qmd", "sample/sample.qmd", "course/course.qmd"]
     assert all((project / name).is_file() for name in config["project"]["render"])
     assert (project / config["csl"]).is_file()
     assert config["filters"] == ["ridgepoint"]
@@ -82,7 +84,45 @@ def test_each_paper_has_the_formats_of_its_style(project: Path) -> None:
     assert config["format"]["pdf"]["default-image-extension"] == "pdf"
     assert config["format"]["pdf"]["documentclass"] == "IEEEtran"
     assert (project / "sample" / config["format"]["pdf"]["include-in-header"]).is_file()
-    assert paper_config("report")["format"]["pdf"]["toc"] is True
+
+
+def test_a_report_has_contents_and_its_keys_stay_in_the_front_matter(project: Path) -> None:
+    config = yaml.safe_load((project / "course/_metadata.yml").read_text("utf-8"))
+    assert config["format"]["pdf"]["toc"] is True
+    assert config["format"]["html"]["toc"] is True
+    assert config["format"]["pdf"]["documentclass"] == "scrartcl"
+    front = yaml.safe_load((project / "course/course.qmd").read_text("utf-8").split("---\n")[1])
+    assert (front["lof"], front["lot"], front["toc-depth"]) == (True, True, 2)
+
+
+def test_the_heading_of_the_abstract_reaches_latex(project: Path) -> None:
+    config = yaml.safe_load((project / "course/_metadata.yml").read_text("utf-8"))
+    file, text = config["format"]["pdf"]["include-in-header"]
+    assert (project / "course" / file["file"]).is_file()
+    assert "\\renewcommand{\\abstractname}{Executive summary}" in text["text"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "page", "printed"),
+    [("", True, False), ("toc: true\n", True, True), ("toc: false\n", False, False)],
+)
+def test_contents_of_an_article_are_as_in_the_other_formats(
+    write: Callable[..., Path], keys: str, page: bool, printed: bool
+) -> None:
+    head = "---\ntitle: T\nauthor: [{name: Ada}]\nbibliography: references.bib\n"
+    folder = write("Text.\n", head=f"{head}print-style: article\n{keys}---\n\n")
+    formats = paper_config(read_source(folder, "p"))["format"]
+    assert (formats["html"]["toc"], formats["pdf"]["toc"]) == (page, printed)
+
+
+def test_what_pages_link_to_is_a_resource_of_the_project(project: Path) -> None:
+    config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
+    found = {
+        path.relative_to(project).as_posix()
+        for pattern in config["project"]["resources"]
+        for path in project.glob(pattern)
+    }
+    assert {"course/files/trace.json.gz", "sample/tables/tbl-work.csv"} <= found
 
 
 def test_the_qmd_is_the_same_document(project: Path, paper: Path) -> None:
@@ -141,7 +181,7 @@ end
             f"--metadata=print-style:{style}",
             f"--lua-filter={driver}",
         ],
-        input="| a | b |\n|:--|--:|\n| 1 | 2 |\n\nA [5 B](#v-x){.value}.\n",
+        input="| a | b |\n|:--|--:|\n| 1 | 2 |\n\nA [5 B](#v-x){.value}, [t](files/t.gz).\n",
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -157,7 +197,7 @@ def test_the_extension_writes_tables_that_two_columns_accept(tmp_path: Path) -> 
     assert text.count("table*") == 2
     assert text.count("\\begin{tabular}{lr}") == 2
     assert "FINISHED" in text
-    assert "A 5 B." in text
+    assert "A 5 B, t (\\texttt{t.gz})." in text
 
 
 def test_the_extension_leaves_one_column_and_the_page_alone(tmp_path: Path) -> None:
@@ -165,6 +205,7 @@ def test_the_extension_leaves_one_column_and_the_page_alone(tmp_path: Path) -> N
     page = run_extension(tmp_path, "ieee", "html")
     assert "FINISHED" not in page
     assert "v-x" in page
+    assert "\\href{files/t.gz}{t}" in page
 
 
 def test_quarto_is_called_once_for_all_formats(

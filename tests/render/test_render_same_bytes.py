@@ -20,24 +20,26 @@ from report.render.quarto import write_project
 from report.render.typst import render_typst
 
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
-write_page(source, "sample", target / "html", PageLinks(pdf="a.pdf"))
-write_latex(source, "sample", target / "tex")
-write_project({"sample": source}, target / "quarto")
-(target / "typst.pdf").write_bytes(render_typst(source, "sample"))
-if isinstance(find_latex(), LatexTools):
-    (target / "latex.pdf").write_bytes(compile_latex(target / "tex", "sample"))
+write_project({"sample": source, "course": source}, target / "quarto")
+for study in ("sample", "course"):
+    place = target / study
+    write_page(source, study, place / "html", PageLinks(pdf="a.pdf"))
+    write_latex(source, study, place / "tex")
+    (place / "typst.pdf").write_bytes(render_typst(source, study))
+    if isinstance(find_latex(), LatexTools):
+        (place / "latex.pdf").write_bytes(compile_latex(place / "tex", study))
 """
 
 
 def render(source: Path, target: Path, **environment: str) -> dict[str, str]:
-    """SHA-256 of every file that a fresh process writes for the sample."""
+    """SHA-256 of every file that a fresh process writes for the samples."""
     target.mkdir()
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(source), str(target)],
         check=True,
         cwd=target,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        timeout=120,
+        timeout=240,
     )
     return {
         path.relative_to(target).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -57,5 +59,6 @@ def test_bytes_do_not_depend_on_time_place_locale_or_hash_seed(paper: Path, tmp_
         PYTHONHASHSEED="77",
         SOURCE_DATE_EPOCH="1700000000",
     )
-    assert {"html/index.html", "tex/sample.tex", "typst.pdf", "quarto/_quarto.yml"} <= set(one)
+    assert {"sample/html/index.html", "sample/tex/sample.tex", "quarto/_quarto.yml"} <= set(one)
+    assert {"course/typst.pdf", "course/html/files/trace.json.gz"} <= set(one)
     assert json.dumps(one, indent=1) == json.dumps(two, indent=1)

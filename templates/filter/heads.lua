@@ -1,0 +1,70 @@
+--- Heads of columns broken into lines, so that a table whose heads are longer than its numbers still
+--- fits into the text.
+
+local heads = {}
+
+--- Characters of a table's type that fit into a line of one column of text, and of a head that are
+--- never broken.
+local line_width, shortest = 99, 12
+
+local function width_of(cell)
+  return cell and utf8.len(pandoc.utils.stringify(cell.contents)) or 0
+end
+
+--- The widest cell below each head.
+local function body_widths(tbl)
+  local widths = {}
+  for i = 1, #tbl.colspecs do
+    widths[i] = shortest
+    for _, body in ipairs(tbl.bodies) do
+      for _, row in ipairs(body.body) do
+        widths[i] = math.max(widths[i], width_of(row.cells[i]))
+      end
+    end
+  end
+  return widths
+end
+
+local function fits(tbl, widths)
+  local total = 0
+  for _, row in ipairs(tbl.head.rows) do
+    for i, cell in ipairs(row.cells) do
+      total = total + math.max(widths[i], width_of(cell)) + 2
+    end
+  end
+  return total <= line_width
+end
+
+--- The same inlines with line breaks for spaces where a line would be wider than `width`.
+local function wrapped(inlines, width)
+  local result, used = pandoc.Inlines({}), 0
+  for i, inline in ipairs(inlines) do
+    local size = utf8.len(pandoc.utils.stringify(inline))
+    local following = inlines[i + 1] and utf8.len(pandoc.utils.stringify(inlines[i + 1])) or 0
+    if inline.t == "Space" and used + 1 + following > width then
+      result:insert(pandoc.LineBreak())
+      used = 0
+    else
+      result:insert(inline)
+      used = used + size
+    end
+  end
+  return result
+end
+
+--- Breaks the heads of a table that is wider than the text.
+function heads.fit(tbl)
+  local widths = body_widths(tbl)
+  if fits(tbl, widths) then
+    return tbl
+  end
+  for _, row in ipairs(tbl.head.rows) do
+    for i, cell in ipairs(row.cells) do
+      local inlines = pandoc.utils.blocks_to_inlines(cell.contents)
+      cell.contents = pandoc.Blocks({ pandoc.Plain(wrapped(inlines, widths[i])) })
+    end
+  end
+  return tbl
+end
+
+return heads

@@ -1,0 +1,286 @@
+"""The one-column styles, read back from the pages that LaTeX and Typst make."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+from report.errors import RenderError
+from report.missing import Missing
+from report.render.html import PageLinks, render_html
+from report.render.latex import compile_latex, find_latex, write_latex
+from report.render.source import read_source
+from report.render.typst import render_typst
+from report.tables import Column, Table, to_latex, to_markdown
+
+Write = Callable[..., Path]
+
+TOOLS = find_latex()
+needs_latex = pytest.mark.skipif(
+    isinstance(TOOLS, Missing), reason=TOOLS.reason if isinstance(TOOLS, Missing) else ""
+)
+ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
+
+OPERATORS = 63
+"""Rows of the long table of the sample."""
+
+
+def head(style: str, **keys: object) -> str:
+    """A front matter with further ``keys``, underscores for hyphens."""
+    lines = [f"{key.replace('_', '-')}: {value}" for key, value in keys.items()]
+    return "\n".join(
+        [
+            "---",
+            "title: A paper",
+            "author: [{name: Ada Example, affiliation: Somewhere}]",
+            "bibliography: references.bib",
+            f"print-style: {style}",
+            *lines,
+            "---\n\n",
+        ]
+    )
+
+
+def render(engine: str, source: Path, study: str, scratch: Path) -> bytes:
+    if engine == "typst":
+        return render_typst(source, study)
+    write_latex(source, study, scratch / "tex")
+    return compile_latex(scratch / "tex", study)
+
+
+def pages_of(pdf: bytes) -> list[str]:
+    """The text of each page in one line, hyphenation mended and dots of contents left out."""
+    texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
+    mended = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", text.replace("-\n", "")) for text in texts]
+    return [" ".join(text.split()) for text in mended]
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def report(
+    request: pytest.FixtureRequest, paper: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """The pages of the sample report, by each engine."""
+    return pages_of(render(request.param, paper, "course", tmp_path_factory.mktemp("report")))
+
+
+def test_a_report_begins_with_a_title_page_without_a_number(report: list[str]) -> None:
+    assert report[0].startswith("Profiling a convolutional layer: a sample report Every feature")
+    assert report[0].endswith(
+        "Ada Example Department of Samples, University of Tests "
+        "Böhm & Sons Institute for Umlauts & Ampersands"
+    )
+
+
+def test_what_stands_before_the_text_has_roman_numbers(report: list[str]) -> None:
+    assert report[1].startswith("Executive summary ii Executive summary A convolutional layer")
+    assert "Keywords: convolutional layer, profiling Contents" in report[1]
+    assert report[2].startswith("1 Introduction 1 1 Introduction Convolutional networks")
+
+
+def page_with(pages: list[str], words: str) -> int:
+    """The printed number of the first page of text that holds ``words``."""
+    return next(number for number, text in enumerate(pages[2:], 1) if words in text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("2 Model", "2 Model The work of a layer"),
+        ("3 Operators", "3 Operators The table"),
+        ("4 Conclusion", "4 Conclusion Theory and"),
+        ("References", "References [1]"),
+        ("1 Time of one call over the batch size", "Figure 1. Time of one call"),
+        ("2 Time and memory of the same runs, side by side", "Figure 2. Time and memory"),
+        ("1 Devices over all cases", "Table 1. Devices"),
+        ("2 Operators of one forward call at each batch size", "Table 2. Operators of one"),
+    ],
+)
+def test_contents_and_lists_give_the_page(report: list[str], entry: str, words: str) -> None:
+    assert re.search(rf"{re.escape(entry)} {page_with(report, words)}\b", report[1])
+
+
+def test_contents_and_lists_are_as_deep_and_as_short_as_asked(report: list[str]) -> None:
+    assert "1.1 Questions" in report[1]
+    assert "A heading of the third level" not in report[1]
+    assert "1.1.1 A heading of the third level" in " ".join(report[2:])
+    assert "[3]" not in report[1], "a citation in a list would be the first one of the paper"
+    assert "goes on for long enough" not in report[1]
+
+
+def test_a_long_table_goes_over_pages_with_its_head(report: list[str]) -> None:
+    holding = [text for text in report if "aten::" in text]
+    assert len(holding) > 1
+    for text in holding:
+        assert len(re.findall(r"Operator Batch Calls Memory \(B\) Time \(ms\)", text)) == 1
+    assert sum(text.count("aten::") for text in holding) == OPERATORS
+    assert "Self time only; Section 2 says what is counted." in holding[-1]
+
+
+def test_a_download_is_plain_text_in_print(report: list[str]) -> None:
+    assert "there to be downloaded (trace.json.gz)." in " ".join(report)
+
+
+def test_numbers_and_references_of_the_text(report: list[str]) -> None:
+    text = " ".join(report)
+    for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again"):
+        assert phrase in text
+    assert "??" not in text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_article_begins_with_title_and_summary(
+    write: Write, tmp_path: Path, engine: str
+) -> None:
+    folder = write(
+        "# One {#sec-one}\n\nText of @sec-one.\n",
+        head=head("article", abstract="The gist.", abstract_title="Executive summary"),
+    )
+    (page,) = pages_of(render(engine, folder, "p", tmp_path))
+    assert page == (
+        "A paper Ada Example Somewhere Executive summary The gist. 1 One Text of Section 1. 1"
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("style", "keys", "expected"),
+    [
+        ("report", {}, True),
+        ("report", {"toc": "false"}, False),
+        ("article", {}, False),
+        ("article", {"toc": "true"}, True),
+    ],
+)
+def test_contents_are_there_when_asked_for(
+    write: Write, tmp_path: Path, engine: str, style: str, keys: dict[str, str], expected: bool
+) -> None:
+    folder = write("# One\n\nText.\n", head=head(style, abstract="The gist.", **keys))
+    text = " ".join(pages_of(render(engine, folder, "p", tmp_path)))
+    assert ("Contents" in text) is expected
+    assert "Abstract" in text, "the heading where abstract-title is not given"
+
+
+@pytest.mark.parametrize("keys", [{}, {"toc": "true"}, {"toc": "true", "toc_depth": 1}])
+def test_the_page_has_contents(write: Write, keys: dict[str, object]) -> None:
+    folder = write("# One {#sec-one}\n\n## Two {#sec-two}\n\nText.\n", head=head("report", **keys))
+    page = render_html(folder, "p", PageLinks())
+    assert '<nav class="contents"' in page
+    assert 'href="#sec-one"' in page
+    assert ('href="#sec-two"' in page) is ("toc_depth" not in keys)
+
+
+def test_a_page_without_contents_has_no_trace_of_them(write: Write) -> None:
+    folder = write("# One {#sec-one}\n\nText.\n", head=head("report", toc="false"))
+    page = render_html(folder, "p", PageLinks())
+    assert "<nav" not in page
+    assert 'querySelector(".contents' not in page
+
+
+@pytest.mark.parametrize(
+    ("style", "keys", "words"),
+    [
+        ("report", {"toc": "'yes'"}, "toc: found 'yes'; write true or false"),
+        ("report", {"lof": 1}, "lof: found 1; write true or false"),
+        ("report", {"toc_depth": 4}, "toc-depth: found 4; write a number from 1 to 3"),
+        ("report", {"toc_depth": "true"}, "toc-depth: found True"),
+        ("ieee", {"lot": "true"}, "lot: the style ieee has no such list; leave it out or use repo"),
+    ],
+)
+def test_keys_that_are_refused(
+    write: Write, style: str, keys: dict[str, object], words: str
+) -> None:
+    with pytest.raises(RenderError, match=words):
+        read_source(write("Text.\n", head=head(style, **keys)), "p")
+
+
+LONG = Table(
+    "tbl-long",
+    "A long table. It has two sentences.",
+    (
+        Column("Operator with a very long name of its column"),
+        Column("Time", "s", "ms"),
+        *(Column(f"A wordy heading number {i}", "B") for i in range(7)),
+    ),
+    tuple((f"op{i} [x]", i / 1000, *range(10**6, 10**6 + 7)) for i in range(80)),
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_long_table_from_its_finished_file(write: Write, tmp_path: Path, engine: str) -> None:
+    """Headings with units are tables in the table; the pages hold every row."""
+    folder = write(
+        "# One\n\nSee @tbl-long.\n\n" + to_markdown(LONG) + "\n\nAfter it.\n", head=head("report")
+    )
+    (folder / "tables").mkdir()
+    (folder / "tables" / "tbl-long.tex").write_text(to_latex(LONG, one_column=True), "utf-8")
+    pages = pages_of(render(engine, folder, "p", tmp_path))
+    rows = re.findall(r"op(\d+) \[x\]", " ".join(pages))
+    assert [int(row) for row in rows] == list(range(80))
+    assert sum("wordy" in text for text in pages) > 1
+    assert "After it." in pages[-1]
+
+
+def test_a_finished_file_of_another_shape_is_refused(write: Write, tmp_path: Path) -> None:
+    folder = write(to_markdown(LONG), head=head("report"))
+    (folder / "tables").mkdir()
+    (folder / "tables" / "tbl-long.tex").write_text("\\begin{tabular}{l}x\\end{tabular}")
+    with pytest.raises(RenderError, match=r"p\.qmd:\d+: tables/tbl-long\.tex cannot be broken"):
+        write_latex(folder, "p", tmp_path / "tex")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_long_table_without_number(write: Write, tmp_path: Path, engine: str) -> None:
+    rows = "\n".join(f"| {i} | row{i}x |" for i in range(100))
+    folder = write(f"# One\n\n| a | b |\n|--:|:--|\n{rows}\n", head=head("article"))
+    pages = pages_of(render(engine, folder, "p", tmp_path))
+    assert len(pages) > 1
+    assert len(re.findall(r"row\d+x", " ".join(pages))) == 100
+
+
+@needs_latex
+def test_latex_files_of_a_one_column_paper(paper: Path, tmp_path: Path) -> None:
+    write_latex(paper, "course", tmp_path)
+    assert (tmp_path / "onecolumn.sty").is_file()
+    text = (tmp_path / "course.tex").read_text("utf-8")
+    assert "\\begin{longtable}{lrrrr}" in text
+    assert "*}" not in "".join(re.findall(r"\\begin\{(?:figure|table)\*?\}", text))
+    assert "\\caption[{Time of one call over the batch size}]{Time" in text
+
+
+def test_a_short_table_stays_whole(write: Write, tmp_path: Path) -> None:
+    short = Table("tbl-short", "Short.", (Column("A"),), tuple((str(i),) for i in range(30)))
+    folder = write(to_markdown(short), head=head("report"))
+    write_latex(folder, "p", tmp_path / "tex")
+    assert "longtable" not in (tmp_path / "tex" / "p.tex").read_text("utf-8")
+
+
+def test_two_columns_keep_their_tables(write: Write, tmp_path: Path) -> None:
+    """IEEE papers have no table that breaks."""
+    folder = write(to_markdown(LONG), head=head("ieee"))
+    write_latex(folder, "p", tmp_path / "tex")
+    text = (tmp_path / "tex" / "p.tex").read_text("utf-8")
+    assert "longtable" not in text
+    assert not (tmp_path / "tex" / "onecolumn.sty").exists()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_code_that_is_too_long_for_a_line_is_broken(
+    write: Write, tmp_path: Path, engine: str
+) -> None:
+    words = " ".join(f"--option-{i}" for i in range(30))
+    folder = write(f"# One\n\n```bash\npython {words}\n```\n", head=head("article"))
+    pdf = PdfReader(io.BytesIO(render(engine, folder, "p", tmp_path)))
+    lines = [line for line in pdf.pages[0].extract_text().split("\n") if "--option" in line]
+    assert len(lines) > 3
+    assert max(map(len, lines)) < 100
+
+
+def test_the_sample_needs_nothing_but_its_folder(paper: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(paper, tmp_path / "moved")
+    assert render_typst(moved, "course") == render_typst(paper, "course")
