@@ -47,41 +47,39 @@ INPUT: Final = "Network input"
 READ: Final = "Layer input"
 WRITTEN: Final = "Layer output"
 LATER: Final = "Held for later layers"
+PENDING: Final = "Output not yet allocated"
 CALLERS: Final = "Held by calling modules"
 WEIGHT_CASTS: Final = "Casts of parameters"
 INPUT_CAST: Final = "Cast of the input"
-
-#: What no implementation that computes layer by layer can do without.
-NEEDED: Final = (PARAMETERS, STATISTICS, INPUT, READ, WRITTEN, LATER)
 
 _ORDER: Final = "order of the layers"
 _AUTOCAST: Final = "cached until autocast ends"
 #: Mean and variance a channel in float32, and the number of batches seen as one int64.
 _COUNTER_BYTES: Final = ELEMENT_BYTES["int64"]
 _FLOAT_BYTES: Final = ELEMENT_BYTES["float32"]
+#: The activations that torch can compute in place of their input.
+_IN_PLACE: Final = frozenset({"relu", "relu6", "silu", "hardswish"})
 
 
 @dataclass(frozen=True)
 class Held:
     """What is alive while one layer runs, at its largest moment (B).
 
-    ``terms`` always have the same names in the same order, 0 where there is nothing.  ``complete``
-    is false where the layer takes a workspace of unknown size, which is then left out.
+    ``terms`` always have the same names in the same order, 0 where there is nothing.  ``needed``
+    are parameters, the network's input, and the tensors that this layer or a later one reads or
+    writes: what no way of computing layer by layer can do without.  ``complete`` is false where the
+    layer takes a workspace of unknown size, which is then left out.
     """
 
     layer: str
     terms: tuple[Term, ...]
+    needed: int
     complete: bool
 
     @property
     def total(self) -> int:
         """All bytes."""
         return sum(term.amount for term in self.terms)
-
-    @property
-    def needed(self) -> int:
-        """The bytes of tensors that this layer or a later one reads or writes, and parameters."""
-        return sum(term.amount for term in self.terms if term.name in NEEDED)
 
     def amount(self, name: str) -> int:
         """The bytes of one term; raises ``StudyError`` for a name that is none."""
@@ -158,7 +156,7 @@ def _allocates(layer: Layer, conditions: Conditions) -> bool:
         case Dropout():
             return False
         case Activation():
-            return not conditions.in_place
+            return not (conditions.in_place and layer.function in _IN_PLACE)
         case Flatten():
             mixed = len(layer.input_shape) == 4 and layer.input_shape[1] > 1
             return (
@@ -209,17 +207,26 @@ def _held_at(
     inputs = {_storage(source, stored) for source in read[number]}
     later = _read_later(number, read, stored) - inputs
     calling = _held_by_callers(number, stored, around) - inputs - later
-    output = output_bytes(layer) if writes and moment.with_output else 0
-    terms = (
+    output = output_bytes(layer) if writes else 0
+    needed = (
         *resident,
         Term(READ, _size(inputs, layers), "tensors that the layer reads", _ORDER),
-        Term(WRITTEN, output, "output elements, if allocated yet", _ORDER),
+        Term(WRITTEN, output, "output elements", _ORDER),
         Term(LATER, _size(later, layers), "tensors that later layers read", _ORDER),
+    )
+    terms = (
+        *needed,
+        Term(PENDING, -output * (not moment.with_output), "−output while it is not live", _ORDER),
         Term(CALLERS, _size(calling, layers), "arguments of the modules around it", _ORDER),
         *_casts(number, layers, read, conditions),
         *_workspaces(moment.terms),
     )
-    return Held(layer.name, terms, complete=not unknown_workspace(layer, conditions))
+    return Held(
+        layer.name,
+        terms,
+        needed=sum(term.amount for term in needed),
+        complete=not unknown_workspace(layer, conditions),
+    )
 
 
 def _storage(source: int, stored: Sequence[int]) -> int:

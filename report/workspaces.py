@@ -6,7 +6,8 @@ A layer has one or more *moments*: sets of blocks that are alive together; the l
 what the layer needs.  Sizes follow from shapes; the evidence of each is the event that showed it.
 
 Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512: convolutions without groups and
-dilation, kernels larger than 1 × 1, pooling, batch normalisation.  Of other convolutions, and of
+dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16 under
+autocast.  Of other convolutions, of a convolution of one channel in the channels-last layout and of
 bfloat16 linear layers, workspaces are not known here (``unknown_workspace``).
 """
 
@@ -16,7 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from report.layers import ELEMENT_BYTES, BatchNorm, Convolution, DType, Layer, Linear, Pooling
+from report.layers import (
+    ELEMENT_BYTES,
+    BatchNorm,
+    Convolution,
+    DType,
+    Layer,
+    Linear,
+    Pooling,
+)
 from report.memory import element_bytes, output_bytes
 from report.reconciliation import Term
 from report.shapes import elements
@@ -34,7 +43,9 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 #: (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
 NATIVE_UP_TO: Final = 20_480
 _INDEX_BYTES: Final = ELEMENT_BYTES["int64"]
-_STATISTICS_BYTES: Final = ELEMENT_BYTES["float32"]
+_FLOAT_BYTES: Final = ELEMENT_BYTES["float32"]
+#: The divisor of a mean as a tensor of one element, in float64 and then in float32.
+_DIVISOR_BYTES: Final = 12
 
 _ALLOCATED: Final = "event of the allocator"
 _FREED: Final = "freed before the output is allocated"
@@ -45,9 +56,9 @@ class Conditions:
     """How a forward pass ran: all that decides about memory and stands in no shape.
 
     ``block`` are the channels of a float32 vector, which oneDNN's blocks have (16 with AVX-512, 8
-    with AVX2); ``threads`` those of PyTorch.  ``in_place`` says that activations overwrite their
-    input.  ``autocast`` is the type that autocast computes in, whatever type the layers name, or
-    None without autocast; parameters are float32 then.
+    with AVX2); ``threads`` those of PyTorch.  ``in_place`` says that the activations that can
+    overwrite their input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name, or
+    None without autocast; with it parameters are float32.
     """
 
     layout: Layout = "contiguous"
@@ -80,6 +91,7 @@ WORKSPACES: Final = (
     "Unfolded input",
     "Pooling indices",
     "Scale and shift",
+    "Workspace of the mean",
 )
 
 
@@ -92,6 +104,8 @@ def moments(layer: Layer, conditions: Conditions) -> tuple[Moment, ...]:
             return _convolution(layer, conditions)
         case Pooling() if layer.mode == "max":
             return (Moment(True, (_indices(layer),)),)
+        case Pooling() if layer.output_shape[2:] == (1, 1):
+            return (Moment(True, (_mean(layer),)),)
         case BatchNorm():
             return (Moment(True, (_scale_and_shift(layer),)),)
         case _:
@@ -164,8 +178,20 @@ def _indices(layer: Pooling) -> Term:
 
 def _scale_and_shift(layer: BatchNorm) -> Term:
     """Statistics and parameters made into one factor and one summand a channel, float32."""
-    size = 2 * layer.input_shape[1] * _STATISTICS_BYTES
-    return Term("Scale and shift", size, f"2 · C · {_STATISTICS_BYTES} B", _ALLOCATED)
+    size = 2 * layer.input_shape[1] * _FLOAT_BYTES
+    return Term("Scale and shift", size, f"2 · C · {_FLOAT_BYTES} B", _ALLOCATED)
+
+
+def _mean(layer: Pooling) -> Term:
+    """Average over a whole map, a mean: in float32, with input and sums copied where they are not.
+
+    The copy of the input and the divisor are not alive together; the former is the larger.
+    """
+    if element_bytes(layer) >= _FLOAT_BYTES:
+        return Term("Workspace of the mean", _DIVISOR_BYTES, f"{_DIVISOR_BYTES} B", _ALLOCATED)
+    copies = elements(layer.input_shape) + elements(layer.output_shape)
+    formula = f"(input + output elements) · {_FLOAT_BYTES} B"
+    return Term("Workspace of the mean", copies * _FLOAT_BYTES, formula, _ALLOCATED)
 
 
 def largest(layer: Layer, candidates: Sequence[Moment]) -> Moment:

@@ -17,7 +17,9 @@ from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.blocks import OptionAShortcut  # noqa: E402
 from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
 from experiments.networks.cifar_resnet import DEPTHS, BasicBlock, cifar_resnet  # noqa: E402
+from report.errors import StudyError  # noqa: E402
 from report.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
+from report.memory import compulsory_traffic, input_bytes  # noqa: E402
 from report.shapes import check, elements, parameter_count  # noqa: E402
 from report.work import NO_WORK, forward_macs, macs, work  # noqa: E402
 from tests import networks as oracles  # noqa: E402
@@ -155,6 +157,19 @@ def test_a_shortcut_is_described_and_does_no_work() -> None:
     assert (first.input_shape, first.output_shape) == ((3, 16, 32, 32), (3, 32, 16, 16))
     assert first.stride == (2, 2)
     assert work(first) == NO_WORK and parameter_count(first) == 0
+    kept, written = 3 * 16 * 16 * 16 * 4, 3 * 32 * 16 * 16 * 4
+    assert compulsory_traffic(first) == kept + written
+    assert compulsory_traffic(first, "input_gradient") == kept + input_bytes(first)
+    assert compulsory_traffic(first, "weight_gradient") == 0
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 17, 16), (3, 8, 16, 16), (3, 32, 16)])
+def test_an_impossible_shortcut_is_told(shape: tuple[int, ...]) -> None:
+    layer = PaddedShortcut(
+        name="s", input_shape=(3, 16, 32, 32), output_shape=shape, dtype="float32", stride=(2, 2)
+    )
+    with pytest.raises(StudyError, match="layer s: the stored shapes"):
+        check(layer)
 
 
 def test_a_block_computes_what_the_paper_defines() -> None:
