@@ -273,7 +273,7 @@ def effort(factors: Factors) -> float:
 
 
 def multiply_adds(factors: Factors) -> int:
-    """Those expected of one call of the layer, about, which tell how long counting takes; else 0."""
+    """Those expected of one call of the layer, about, to tell how long counting takes; else 0."""
     if factors["subject"] != "layer":
         return 0
     taps = _channels(factors)[0] * int(factors["kernel"]) ** 2
