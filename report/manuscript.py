@@ -21,8 +21,8 @@ def write_manuscript(template: Path, findings: Findings) -> str:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
-    ``downloads``.  Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a number that
-    is typed into the prose.
+    ``downloads``.  Raises ``TemplateError`` with the template's line for an unknown name, a syntax
+    error, or a number that is typed into the prose.
     """
     check_prose(template, _read(template))
     environment = jinja2.Environment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,17 @@ def test_a_build_makes_the_promised_files(tmp_path: Path, data: Path) -> None:
     assert (out / "quarto" / "_quarto.yml").exists()
     assert json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))["study"] == STUDY
     assert not list(out.glob(".scratch-*")), "nothing is left behind"
+
+
+def test_every_table_of_the_page_can_be_downloaded(tmp_path: Path, data: Path) -> None:
+    out = tmp_path / "out"
+    assert built(out, data, "--html") == 0
+    site = out / "html" / STUDY
+    page = (site / "index.html").read_text("utf-8")
+    links = re.findall(r'<a href="(tables/[^"]+)" download aria-label="(Table \d+) as CSV">', page)
+    assert len(links) == page.count('<figcaption id="tbl-') > 0
+    assert len(set(links)) == len(links)
+    assert all((site / name).is_file() for name, _ in links)
 
 
 @pytest.mark.parametrize(("named", "other"), [("--pdf", "html"), ("--html", "pdf")])
@@ -310,8 +322,6 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path, data: Path, engine: str)
 
 def test_no_number_of_the_page_is_without_origin(tmp_path: Path, data: Path) -> None:
     """Every link of a number leads to a line of the provenance."""
-    import re
-
     out = tmp_path / "out"
     example_record(data)
     assert built(out, data, "--html") == 0

@@ -49,13 +49,14 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         "# Head {#sec-head}\n{## a comment ##}\n{{ v.flops }} and {{ v.copy }}.\n"
         "{% if facts.measured %}\nNever.\n{% endif %}\n"
         "{{ claims['linear'].sentence | md }} {{ facts.devices | join('; ') }}\n"
-        "{{ tables['tbl-a'] }}\n{{ provenance }}\n",
+        "{{ tables['tbl-a'] }}\n{{ downloads['trace'] }}\n{{ provenance }}\n",
     )
     assert text.startswith("# Head {#sec-head}\n[21,233,664\N{NO-BREAK SPACE}FLOP](#v-flops)")
     assert "[not measured](#v-copy){.value}." in text
     assert "Never" not in text
     assert r"It \*grows\*. x; y" in text
     assert "::: {#tbl-a}" in text
+    assert r"[Trace of \*one\* call \[gzip\]](files/trace.json.gz)" in text
     assert "[Work]{#v-flops}" in text
 
 

@@ -264,6 +264,22 @@ def test_values_are_links_on_the_page_and_plain_text_in_print(write: Write) -> N
     assert "It does 21,233 FLOP." in typst(folder)
 
 
+def test_files_are_downloads_on_the_page_and_named_in_print(write: Write) -> None:
+    folder = write("Take [the *trace*](files/a_b.gz) or [a_b.gz](files/a_b.gz).\n")
+    (folder / "files").mkdir()
+    (folder / "files" / "a_b.gz").write_bytes(b"x")
+    page = body(html(folder))
+    assert 'Take <a href="files/a_b.gz" class="download" download="">the <em>trace</em></a>' in page
+    assert r"Take the \emph{trace} (\texttt{a\_b.gz}) or a\_b.gz." in body(latex(folder))
+    assert "Take the #emph[trace] (`a_b.gz`) or a\\_b.gz." in body(typst(folder))
+
+
+@pytest.mark.parametrize("form", [html, latex, typst])
+def test_a_download_without_a_file_is_named(write: Write, form: Callable[[Path], str]) -> None:
+    with pytest.raises(RenderError, match=r"p\.qmd:\d+: the link leads to tables/none\.csv, which"):
+        form(write("Take [the numbers](tables/none.csv).\n"))
+
+
 def test_citations(write: Write) -> None:
     folder = write(
         "Known [@williams2009; @paszke2019]. As @williams2009 say, and @krizhevsky2012 [p. 3].\n"

@@ -1,0 +1,131 @@
+"""Files that a study offers: from its findings to the page, print and the Quarto project."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from report import compose as composing
+from report import pipeline
+from report.errors import TemplateError
+from report.manuscript import write_manuscript
+from report.paper import Download, Findings, Inputs
+from report.pipeline import ROOT, Request
+from report.tables import Column, Table
+
+STUDY = "conv_scaling"
+TRACE = Download("trace-1.json.gz", gzip.compress(b"{}", mtime=0), "Trace of *one* call [gzip]")
+FINDINGS = Findings(
+    values={},
+    tables={"tbl-a": Table("tbl-a", "A.", (Column("Time", "s", "ms"),), ((0.5,),))},
+    figures={},
+    downloads={"trace": TRACE},
+)
+TEMPLATE = """---
+title: A paper
+author: [{name: Ada}]
+bibliography: references.bib
+print-style: STYLE
+---
+
+# Results
+
+See {{ downloads["trace"] }}.
+
+{{ tables["tbl-a"] }}
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "../a", ".hidden", "a b", "a.", "ä.json", "a%20", 'a"b', "a" * 101]
+)
+def test_a_name_is_one_file_everywhere(name: str) -> None:
+    with pytest.raises(ValueError, match="a name has letters, digits, dots"):
+        Download(name, b"", "Title")
+
+
+def test_a_download_says_what_it_is() -> None:
+    with pytest.raises(ValueError, match=r"download a\.csv: the title is empty"):
+        Download("a.csv", b"", " ")
+
+
+def test_two_downloads_of_one_name_are_refused() -> None:
+    again = replace(TRACE, name="TRACE-1.json.gz")
+    with pytest.raises(ValueError, match=r"two have the file name trace-1\.json\.gz"):
+        replace(FINDINGS, downloads={"trace": TRACE, "again": again})
+
+
+def test_the_link_is_markdown_with_its_title_escaped() -> None:
+    assert TRACE.as_markdown() == r"[Trace of \*one\* call \[gzip\]](files/trace-1.json.gz)"
+
+
+def test_a_download_that_does_not_exist_is_a_fault_of_the_template(tmp_path: Path) -> None:
+    template = tmp_path / "study.qmd.j2"
+    template.write_text('Text.\n\n{{ downloads["none"] }}\n', "utf-8")
+    with pytest.raises(TemplateError, match=r"study\.qmd\.j2:3: .*none"):
+        write_manuscript(template, FINDINGS)
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Builds a study of made-up findings in ``style``; the output folder."""
+
+    def study(inputs: Inputs) -> Findings:
+        return FINDINGS
+
+    monkeypatch.setattr(composing, "find_study", lambda name: study)
+
+    def made(style: str, out: str) -> Path:
+        papers = tmp_path / "papers"
+        papers.mkdir(exist_ok=True)
+        (papers / f"{STUDY}.qmd.j2").write_text(TEMPLATE.replace("STYLE", style), "utf-8")
+        request = Request(
+            (STUDY,), ("html", "pdf"), tmp_path / out, "typst", data=ROOT / "data", papers=papers
+        )
+        (built,) = pipeline.build(request, lambda words, share: None).studies
+        assert built.failure is None
+        return tmp_path / out
+
+    return made
+
+
+@pytest.mark.parametrize("style", ["ieee", "report", "article"])
+def test_a_reader_can_download_what_the_study_offers(
+    build: Callable[[str, str], Path], style: str
+) -> None:
+    out = build(style, "out")
+    site = out / "html" / STUDY
+    page = (site / "index.html").read_text("utf-8")
+    assert 'href="files/trace-1.json.gz" class="download" download="">Trace of *one* call' in page
+    assert (site / "files" / TRACE.name).read_bytes() == TRACE.content
+    assert 'href="tables/tbl-a.csv"' in page
+    assert (site / "tables" / "tbl-a.csv").read_text("utf-8") == "Time [s]\n0.5\n"
+    assert (out / "quarto" / STUDY / "files" / TRACE.name).read_bytes() == TRACE.content
+    tex = (out / "tex" / STUDY / f"{STUDY}.tex").read_text("utf-8")
+    assert r"See Trace of *one* call {[}gzip{]} (\texttt{trace-1.json.gz})." in tex
+    values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+    assert values["downloads"]["trace"]["file"] == "files/trace-1.json.gz"
+    assert values["downloads"]["trace"]["bytes"] == len(TRACE.content)
+
+
+def test_a_file_that_is_offered_no_longer_is_gone(
+    build: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is replaced as a whole."""
+    site = build("report", "out") / "html" / STUDY
+    renamed = replace(FINDINGS, downloads={"trace": replace(TRACE, name="other.json.gz")})
+    monkeypatch.setattr(composing, "find_study", lambda name: lambda inputs: renamed)
+    build("report", "out")
+    assert [path.name for path in (site / "files").iterdir()] == ["other.json.gz"]
+
+
+def test_the_same_bytes_twice(build: Callable[[str, str], Path]) -> None:
+    one, two = build("report", "one"), build("report", "two")
+    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert files
+    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in files)
