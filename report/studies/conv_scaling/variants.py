@@ -99,7 +99,12 @@ def _factor_conversions(layer: Layer) -> Term:
     each of the kind that is counted.
     """
     count = 2 if isinstance(layer, Linear) else 0
-    return Term("Factors converted", count, "2 for a matrix product, else 0", "callgrind: c10::Scalar::toFloat")
+    return Term(
+        "Factors converted",
+        count,
+        "2 for a matrix product, else 0",
+        "callgrind: c10::Scalar::toFloat",
+    )
 
 
 def _padding(layer: Layer) -> str:
