@@ -52,6 +52,15 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Absent:
+    """Where a case ended without a number, such as out of memory: crosses at the upper edge."""
+
+    label: str
+    x: tuple[float, ...]
+    series: int = 0
+
+
+@dataclass(frozen=True)
 class Scaling:
     """A finished description of the figure: what is drawn, in the units of its labels."""
 
@@ -65,6 +74,7 @@ class Scaling:
     y_scale: Literal["linear", "log"] = "log"
     y_from_zero: bool = False
     title: str = ""
+    absent: tuple[Absent, ...] = ()
 
 
 _DASHES = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
@@ -78,7 +88,9 @@ def draw(figure: Scaling, axes: Axes) -> None:
         _draw_curve(curve, axes)
     for points in figure.points:
         _draw_points(points, axes)
-    if not (figure.points or figure.curves):
+    for absent in figure.absent:
+        _draw_absent(absent, axes)
+    if not (figure.points or figure.curves or figure.absent):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     _label(figure, axes)
 
@@ -123,6 +135,26 @@ def _draw_points(points: Points, axes: Axes) -> None:
         capsize=1.6,
         label=_literal(points.label),
     )
+
+
+def _draw_absent(absent: Absent, axes: Axes) -> None:
+    """Each series a little lower than the one before, so that crosses do not hide each other."""
+    heights = [_EDGE - _STEP * absent.series] * len(absent.x)
+    axes.plot(
+        absent.x,
+        heights,
+        transform=axes.get_xaxis_transform(),
+        linestyle="none",
+        marker="x",
+        markersize=4.5,
+        color=style.colour(absent.series),
+        label=_literal(absent.label),
+        clip_on=False,
+    )
+
+
+#: Heights of crosses as shares of the axis.
+_EDGE, _STEP = 0.99, 0.035
 
 
 def _literal(text: str) -> str:
