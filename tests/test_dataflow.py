@@ -91,7 +91,10 @@ def passed_on(module: Any, image: Any) -> list[tuple[int, ...]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["LeNet-5", "AlexNet", "ResNet-20", "ResNet-110"])
+@pytest.mark.parametrize(
+    "name",
+    ["LeNet-5", "AlexNet", "ResNet-20", "ResNet-110", "ResNet-18", "ResNet-50", "MobileNetV2"],
+)
 def test_names_say_what_torch_passes_on(name: str) -> None:
     torch = pytest.importorskip("torch")
     from experiments.harness.capture import layers_of

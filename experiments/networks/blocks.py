@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -17,6 +19,36 @@ class Add(nn.Module):
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """``left + right``, element by element."""
         return left + right
+
+
+class Residual(nn.Module):
+    """Layers one after the other with a way around them, and what follows the sum."""
+
+    def __init__(
+        self,
+        parts: Iterable[tuple[str, nn.Module]],
+        shortcut: nn.Module | None = None,
+        last: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        named = dict(parts)
+        self.names = tuple(named)
+        for name, part in named.items():
+            self.add_module(name, part)
+        self.shortcut = shortcut or nn.Identity()
+        self.add = Add()
+        self.last = last or nn.Identity()
+
+    def forward(self, source: torch.Tensor) -> torch.Tensor:
+        """``last(parts(source) + shortcut(source))``.
+
+        One name, step by step: a nested call would keep its argument alive a step longer.
+        """
+        result = source
+        for name in self.names:
+            result = self.get_submodule(name)(result)
+        result = self.add(result, self.shortcut(source))
+        return self.last(result)  # type: ignore[no-any-return]
 
 
 class OptionAShortcut(nn.Module):

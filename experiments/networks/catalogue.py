@@ -29,6 +29,9 @@ INPUT_SHAPES: Final[dict[str, ImageShape]] = {
     "ResNet-44": _CIFAR,
     "ResNet-56": _CIFAR,
     "ResNet-110": _CIFAR,
+    "ResNet-18": _IMAGENET,
+    "ResNet-50": _IMAGENET,
+    "MobileNetV2": _IMAGENET,
 }
 
 
@@ -40,6 +43,12 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
+    if INPUT_SHAPES[name] == _IMAGENET:
+        return _for_imagenet(name, in_place)
+    return _for_small_images(name, in_place)
+
+
+def _for_small_images(name: str, in_place: bool) -> nn.Module:
     family, _, depth = name.partition("-")
     match family:
         case "LeNet":
@@ -50,6 +59,15 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
             from experiments.networks.cifar_convnet import cifar_convnet
 
             return cifar_convnet(in_place=in_place)
+        case _:
+            from experiments.networks.cifar_resnet import cifar_resnet
+
+            return cifar_resnet(int(depth), in_place=in_place)
+
+
+def _for_imagenet(name: str, in_place: bool) -> nn.Module:
+    family, _, depth = name.partition("-")
+    match family:
         case "AlexNet":
             from experiments.networks.alexnet import alexnet
 
@@ -62,7 +80,11 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
             from experiments.networks.vgg import vgg
 
             return vgg(int(depth), in_place=in_place)
-        case _:
-            from experiments.networks.cifar_resnet import cifar_resnet
+        case "MobileNetV2":
+            from experiments.networks.mobilenet import mobilenet_v2
 
-            return cifar_resnet(int(depth), in_place=in_place)
+            return mobilenet_v2(in_place=in_place)
+        case _:
+            from experiments.networks.resnet import resnet
+
+            return resnet(int(depth), in_place=in_place)

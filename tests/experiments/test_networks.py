@@ -17,11 +17,12 @@ from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.blocks import OptionAShortcut  # noqa: E402
 from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
 from experiments.networks.cifar_resnet import DEPTHS, BasicBlock, cifar_resnet  # noqa: E402
+from experiments.networks.resnet import resnet  # noqa: E402
 from report.errors import StudyError  # noqa: E402
 from report.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
 from report.memory import compulsory_traffic, input_bytes  # noqa: E402
 from report.shapes import check, elements, parameter_count  # noqa: E402
-from report.work import NO_WORK, forward_macs, macs, work  # noqa: E402
+from report.work import NO_WORK, Macs, flops, forward_macs, macs, training_macs, work  # noqa: E402
 from tests import networks as oracles  # noqa: E402
 
 #: Parameters and multiply-adds as printed by their authors or by torchvision's documentation.
@@ -39,7 +40,13 @@ PUBLISHED: dict[str, tuple[int, float, int]] = {
     "ResNet-44": (658_586, 97.17, 2),
     "ResNet-56": (853_018, 125.49, 2),
     "ResNet-110": (1_727_962, 252.89, 2),
+    "ResNet-18": (11_689_512, 1_814.073344, 6),
+    "ResNet-50": (25_557_032, 4_089.184256, 6),
+    "MobileNetV2": (3_504_872, 300.774272, 6),
 }
+
+#: The networks of the study of training.
+TRAINED = ("ResNet-18", "ResNet-50", "MobileNetV2")
 
 
 def layers(name: str, batch: int = 1) -> tuple[Layer, ...]:
@@ -74,9 +81,16 @@ def test_elements_that_convolutions_and_linear_layers_write() -> None:
             for layer in layers(name)
             if isinstance(layer, Convolution | Linear)
         )
-        for name in ("LeNet-5", "LeNet-5 RGB", "AlexNet")
+        for name in ("LeNet-5", "LeNet-5 RGB", "AlexNet", *TRAINED)
     }
-    assert written == {"LeNet-5": 6_518, "LeNet-5 RGB": 6_518, "AlexNet": 494_184}
+    assert written == {
+        "LeNet-5": 6_518,
+        "LeNet-5 RGB": 6_518,
+        "AlexNet": 494_184,
+        "ResNet-18": 2_484_712,
+        "ResNet-50": 11_114_984,
+        "MobileNetV2": 6_679_112,
+    }
 
 
 def test_the_small_network_of_cuda_convnet() -> None:
@@ -134,6 +148,28 @@ def test_the_layer_lists_of_other_tests_are_these_networks() -> None:
     assert shapes(layers("AlexNet", 4)) == shapes(oracles.alexnet(4))
     for depth in DEPTHS:
         assert shapes(layers(f"ResNet-{depth}", 4)) == shapes(oracles.cifar_resnet(depth, 4))
+    assert shapes(layers("ResNet-18", 4)) == shapes(oracles.resnet18(4))
+    assert shapes(layers("ResNet-50", 4)) == shapes(oracles.resnet50(4))
+    assert shapes(layers("MobileNetV2", 4)) == shapes(oracles.mobilenet_v2(4))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_training_step_has_the_work_that_torch_counts(name: str) -> None:
+    """torch leaves out the groups of a weight gradient, so that only dense networks agree."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    found = layers(name)
+    with torch.device("meta"), FlopCounterMode(display=False) as counted:
+        network(name)(torch.empty(1, *INPUT_SHAPES[name])).sum().backward()
+    grouped = [layer for layer in found if isinstance(layer, Convolution) and layer.groups > 1]
+    forgotten = sum((layer.groups - 1) * macs(layer, "weight_gradient") for layer in grouped)
+    counts = {flops(Macs(training_macs(found) + more)) for more in (0, forgotten)}
+    assert counted.get_total_flops() in counts
+    assert bool(grouped) == (name == "MobileNetV2")
+
+
+def test_the_work_of_training_mobile_net() -> None:
+    assert flops(training_macs(layers("MobileNetV2"))) == 1_782_969_600
 
 
 # ------------------------------------------------------------------------------------ shortcuts
@@ -220,9 +256,11 @@ def test_a_residual_network_takes_larger_images() -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="possible are LeNet-5, "):
-        network("ResNet-18")
+        network("ResNet-19")
     with pytest.raises(ValueError, match="6n \\+ 2 layers, not 18"):
         cifar_resnet(18)
+    with pytest.raises(ValueError, match="no ResNet-34 here; possible are \\[18, 50\\]"):
+        resnet(34)
 
 
 def test_the_catalogue_does_not_import_torch() -> None:
