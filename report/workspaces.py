@@ -5,10 +5,10 @@ layouts of its own; what it copies and when is told by the allocator's events (`
 A layer has one or more *moments*: sets of blocks that are alive together; the largest of them is
 what the layer needs.  Sizes follow from shapes; the evidence of each is the event that showed it.
 
-Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512: convolutions without groups and
-dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16 under
-autocast.  Of other convolutions, of a convolution of one channel in the channels-last layout and of
-bfloat16 linear layers, workspaces are not known here (``unknown_workspace``).
+Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512 and AVX2: convolutions without
+groups and dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16
+under autocast.  Of other convolutions, of a convolution of one channel in the channels-last layout
+and of bfloat16 linear layers, workspaces are not known here (``unknown_workspace``).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 NATIVE_UP_TO: Final = 20_480
 _INDEX_BYTES: Final = ELEMENT_BYTES["int64"]
 _FLOAT_BYTES: Final = ELEMENT_BYTES["float32"]
+_KNOWN_TYPES: Final = frozenset({"float32", "tfloat32", "bfloat16"})
 #: The divisor of a mean as a tensor of one element, in float64 and then in float32.
 _DIVISOR_BYTES: Final = 12
 
@@ -55,10 +56,10 @@ _FREED: Final = "freed before the output is allocated"
 class Conditions:
     """How a forward pass ran: all that decides about memory and stands in no shape.
 
-    ``block`` are the channels of a float32 vector, which oneDNN's blocks have (16 with AVX-512, 8
-    with AVX2); ``threads`` those of PyTorch.  ``in_place`` says that the activations that can
-    overwrite their input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name, or
-    None without autocast; with it parameters are float32.
+    ``block`` are the channels of a float32 vector, which oneDNN's blocks have (``vector_block``);
+    ``threads`` those of PyTorch.  ``in_place`` says that the activations that can overwrite their
+    input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name,
+    or None without autocast; with it parameters are float32.
     """
 
     layout: Layout = "contiguous"
@@ -66,6 +67,11 @@ class Conditions:
     block: int = 16
     in_place: bool = False
     autocast: DType | None = None
+
+
+def vector_block(cpu_capability: str) -> int:
+    """Channels in a block by what a record's ``environment.torch.cpu_capability`` says."""
+    return 16 if "AVX512" in cpu_capability else 8
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ def unknown_workspace(layer: Layer, conditions: Conditions) -> bool:
         return conditions.autocast is not None
     if not isinstance(layer, Convolution):
         return False
+    if layer.dtype not in _KNOWN_TYPES:
+        return True
     plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and conditions.layout == "channels_last"
     return not plain or layer.kernel == (1, 1) or unfolds_one_channel
@@ -166,7 +174,7 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> tuple[Term, ..
 
 def _weights(layer: Convolution, conditions: Conditions) -> Term:
     """Weights with blocked output channels; 16-bit products take input channels by twos."""
-    in_block = 4 // element_bytes(layer) if conditions.autocast else 1
+    in_block = _FLOAT_BYTES // element_bytes(layer)
     return weight_reorder(layer, conditions.block, _ALLOCATED, in_block=in_block)
 
 
