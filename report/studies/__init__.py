@@ -12,11 +12,13 @@ from report.paper import Findings, Inputs
 #: Study → module with a function ``findings(inputs)``, in the order in which they are listed.
 STUDIES: Final[dict[str, str]] = {
     "conv_scaling": "report.studies.conv_scaling",
+    "conv_profiling": "report.studies.conv_profiling",
 }
 
 #: Study → patterns of the names of attachments that its paper is computed from.
 ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {
     "conv_scaling": ("ncu.json.gz",),
+    "conv_profiling": ("trace.*.json.gz", "images.json", "sample.json", "ncu.json.gz"),
 }
 
 

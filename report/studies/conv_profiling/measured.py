@@ -122,3 +122,9 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
         if any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
     )
     return next(counted, all_runs[0] if all_runs else None)
+
+
+def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
+    """The run whose trainings are told: the primary one, or else the newest that trained."""
+    wanted = (*((primary,) if primary else ()), *all_runs)
+    return next((run for run in wanted if any(map(run.trained, run.trainings))), primary)

@@ -26,8 +26,9 @@ def table(inputs: Inputs, run: Run | None) -> Table:
     printed = inputs.reported.table("summary")
     names, counts = printed.column("layer"), printed.column("parameters")
     rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
     if layers:
-        left = list(counts)
+        left: list[object] = list(counts)
         rows = tuple((*_described(layer), _reported(layer, left)) for layer in layers)
         notes = ("The source's summary lists modules only, so functions have no printed count.",)
     else:
@@ -35,7 +36,6 @@ def table(inputs: Inputs, run: Run | None) -> Table:
             (str(name), NO_NETWORK, NO_NETWORK, NO_NETWORK, _cell(count))
             for name, count in zip(names, counts, strict=True)
         )
-        notes = ()
     return Table(
         "tbl-network",
         "The network around the layer for one image: output shapes, parameters and multiply-adds "

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, TypeVar
+from typing import Final
 
 from report.convolutions import executed_terms, method, unfolded_peak
 from report.events import Explanation, blocked_channels, explain_events
 from report.memory import layer_memory
 from report.missing import Missing
 from report.paper import Inputs
-from report.reconciliation import Reconciliation, Term
+from report.reconciliation import Level, Reconciliation, Term
 from report.studies.conv_profiling.measured import COUNTED, FIRST, Run
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -25,8 +25,6 @@ from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.studies.conv_scaling.subject import Pass
 from report.studies.conv_scaling.variants import COUNTED_WIDTH
 from report.terms import SHAPES, theory_macs, theory_output
-
-Level = TypeVar("Level", int, str)
 
 #: lackey serialises all threads, so that the counted process has one.
 COUNTED_THREADS: Final = 1
@@ -48,19 +46,19 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
     reported = inputs.reported
     batch = value(reported, "profiled_batch")
     size = layer_memory(BASE.layer(1))
-    printed = Fraction(str(reported.value("estimated_memory").number)) * MB
-    place = reported.value("estimated_memory").place
+    estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
+    printed = Fraction(str(estimate.number)) * MB
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
     return Reconciliation(
         "reported-estimate",
         f"Memory of the source's call at batch {batch}",
         "B",
-        Term("Estimate, printed", int(printed), "batch · 0.22 MB", place),
+        Term("Estimate, printed", int(printed), f"batch · {image.number} MB", estimate.place),
         (
             Term(
                 "Rounding of the factor",
                 batch * size.parameters_and_output - int(printed),
-                "batch · (bytes of an image − 0.22 MB)",
+                f"batch · (bytes of an image − {image.number} MB)",
                 "the same product with the exact bytes",
             ),
             Term(ONCE, -(batch - 1) * size.parameters, "−(batch − 1) · parameters", SHAPES),

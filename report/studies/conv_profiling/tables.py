@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from report.audit import audit_table
 from report.memory import layer_memory
 from report.missing import Missing
 from report.paper import Claim, Inputs
-from report.reconciliation import Reconciliation, as_table, series_table, without_idle_terms
+from report.reconciliation import Level, Reconciliation, as_table, series_table, without_idle_terms
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
@@ -269,7 +269,7 @@ def run_tables(run: Run) -> tuple[Table, ...]:
 
 
 def _series(
-    told: dict[int, Reconciliation] | dict[str, Reconciliation],
+    told: Mapping[Level, Reconciliation],
     id: str,
     caption: str,
     run: Run,
@@ -277,7 +277,7 @@ def _series(
 ) -> Table | None:
     if not told:
         return None
-    shown = without_idle_terms(told)  # type: ignore[type-var]
+    shown = without_idle_terms(told)
     return series_table(shown, id, f"{caption} on {run.label}.", factor, sources=(run.file,))
 
 
@@ -297,12 +297,13 @@ def memory(all_runs: Sequence[Run]) -> Table:
             )
         )
     several = len(all_runs) > 1
+    where = f" on {all_runs[0].label}" if len(all_runs) == 1 else ""
     headings = [f", {run.label}" if several else "" for run in all_runs] or [""]
     return Table(
         "tbl-memory",
         "Memory of one forward call over the batch size: estimated with the parameters counted "
         "for every image, as in the source, and counted once; measured as what the call leaves "
-        f"allocated (held) and its peak{'' if several or not all_runs else f' on {all_runs[0].label}'}.",
+        f"allocated (held) and its peak{where}.",
         (
             _BATCH,
             Column("Per image", "B"),

@@ -1,0 +1,90 @@
+"""The numbers of conv_profiling's prose that follow from the geometry, and how values are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from report.format import Number, Style
+from report.memory import input_bytes, layer_memory
+from report.missing import Missing
+from report.reconciliation import Reconciliation
+from report.shapes import bias_count, elements, parameter_count, weight_count
+from report.statistics import CONFIDENCE, Estimate
+from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_scaling.reconciled import largest_residual
+from report.values import Value
+from report.work import macs
+
+Finding: TypeAlias = Number | Estimate | Missing
+
+#: The largest batch that the experiment plans to run.
+MANY: Final = 512
+#: Formulas of residuals, and of numbers that a record holds as they are.
+LEFT: Final = "measured − sum of terms"
+CASES: Final = "cases of the record"
+
+
+def exact(
+    id_: str,
+    name: str,
+    number: Finding,
+    unit: str,
+    formula: str,
+    origin: tuple[str, ...] = (),
+    style: Style = "exact",
+) -> Value:
+    """A value that is printed in full unless ``style`` says otherwise."""
+    return Value(id_, name, number, unit, formula, origin, style)
+
+
+def residual(
+    id_: str,
+    what: str,
+    found: Iterable[Reconciliation],
+    unit: str,
+    origin: tuple[str, ...],
+) -> Value:
+    """The residual that is furthest from 0 among several reconciliations."""
+    name = f"Residual {what} furthest from zero"
+    return exact(f"residual_{id_}", name, largest_residual(list(found)), unit, LEFT, origin)
+
+
+def whole(number: float) -> Number:
+    """A number as the whole number that it is, if it is one."""
+    return int(number) if number == int(number) else number
+
+
+def theory_values() -> tuple[Value, ...]:
+    """What follows from the geometry alone."""
+    layer, size = BASE.layer(1), layer_memory(BASE.layer(1))
+    training = BASE.operations(1, "forward_backward") // BASE.operations(1)
+    return (
+        exact("in_channels", "Input channels", layer.input_shape[1], "1", "geometry"),
+        exact("out_channels", "Output channels", layer.output_shape[1], "1", "geometry"),
+        exact("kernel", "Kernel extent", layer.kernel[0], "1", "geometry"),
+        exact("in_extent", "Input extent", layer.input_shape[2], "1", "geometry"),
+        exact("out_extent", "Output extent", layer.output_shape[2], "1", "(H_in − k)/s + 1"),
+        exact("image_extent", "Extent of an image", BASE.image, "1", "geometry"),
+        exact("macs", "Multiply-adds of an image", macs(layer), "MAC", "k² · C_in · H² · C_out"),
+        exact("flops", "Work of an image", BASE.operations(1), "FLOP", "2 · multiply-adds"),
+        exact("weights", "Weights", weight_count(layer), "1", "k² · C_in · C_out"),
+        exact("biases", "Biases", bias_count(layer), "1", "C_out"),
+        exact("parameters", "Parameters", parameter_count(layer), "1", "(k² · C_in + 1) · C_out"),
+        exact("parameter_bytes", "Bytes of the parameters", size.parameters, "B", "4 · parameters"),
+        exact("outputs", "Output elements", elements(layer.output_shape), "1", "H² · C_out"),
+        exact("output_bytes", "Output of an image", size.output, "B", "4 · output elements"),
+        exact("input_bytes", "Input of an image", input_bytes(layer), "B", "4 · C_in · H_in²"),
+        exact(
+            "image_bytes",
+            "Parameters and output of an image",
+            size.parameters_and_output,
+            "B",
+            "4 · (parameters + output elements)",
+        ),
+        exact("training_ratio", "Work of forward and backward over forward", training, "1", "3"),
+        exact("many", "Largest planned batch", MANY, "1", "plan of the experiment"),
+        Value(
+            "confidence", "Confidence of the intervals", CONFIDENCE, "1", "chosen", (), "percent"
+        ),
+    )
