@@ -19,6 +19,7 @@ from report import pipeline
 from report.errors import RenderError, StudyError
 from report.pipeline import ROOT, Request, choose_engine
 from report.render.latex import LatexTools, find_latex
+from report.studies import STUDIES
 
 STUDY = "conv_scaling"
 needs_latex = pytest.mark.skipif(
@@ -271,7 +272,7 @@ def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
 def test_list_names_the_studies() -> None:
     finished = run("--list")
     assert finished.returncode == 0
-    assert finished.stdout.split() == [STUDY]
+    assert finished.stdout.split() == list(STUDIES)
 
 
 def test_quarto_is_asked_for_in_one_sentence(tmp_path: Path, data: Path) -> None:
