@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from report import runs as any_study
 from report.counters import ncu_logs
 from report.counters.logs import attachment_name, unpack
 from report.counters.ncu import KernelWork, executed_flops, operations
 from report.counters.ncu_metrics import Operation
 from report.missing import Missing
 from report.paper import Inputs
+from report.runs import Factors
 from report.studies.conv_scaling.measured import Run
 from report.tables import Cell, Column, Table
 
@@ -40,8 +42,13 @@ class Kernel:
 
 def kernels(inputs: Inputs, run: Run, batch: int) -> tuple[Kernel, ...]:
     """The kernels of one forward call in the order of their first launch; none without a table."""
+    return kernels_of(inputs, run, run.factors(batch, "forward"))
+
+
+def kernels_of(inputs: Inputs, run: any_study.Run, factors: Factors) -> tuple[Kernel, ...]:
+    """The same of the case with these factors, in any study's run."""
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT)
-    index = _place(run, batch)
+    index = _place(run, factors)
     if content is None or index is None:
         return ()
     place = f"data/{run.file}, {ATTACHMENT}"
@@ -67,11 +74,10 @@ def kernels(inputs: Inputs, run: Run, batch: int) -> tuple[Kernel, ...]:
     )
 
 
-def _place(run: Run, batch: int) -> int | None:
-    """The place of the forward case of a batch size in the record."""
-    wanted = run.factors(batch, "forward")
+def _place(run: any_study.Run, factors: Factors) -> int | None:
+    """The place of a case in the record."""
     cases = enumerate(run.stored.record.cases)
-    return next((index for index, case in cases if case.factors == wanted), None)
+    return next((index for index, case in cases if case.factors == factors), None)
 
 
 def short_name(kernel: str) -> str:
@@ -86,7 +92,7 @@ def short_name(kernel: str) -> str:
     return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
 
 
-def kernel_table(run: Run, batch: int, listed: Sequence[Kernel]) -> Table:
+def kernel_table(run: any_study.Run, batch: int, listed: Sequence[Kernel]) -> Table:
     """A row a kernel of one forward call."""
     columns = ("Additions", "Multiplications", "Multiply-adds")
     return Table(
