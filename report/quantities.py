@@ -16,8 +16,8 @@ from typing import Final
 class Quantity:
     """A measurable quantity.
 
-    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP`` or ``1`` (a count); ``signed`` says that samples
-    may be negative, ``whole`` that they are integers.
+    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count) or what a sensor reads (``Hz``,
+    ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are integers.
     """
 
     unit: str
@@ -116,6 +116,29 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "train_accuracy": Quantity("1", "share of the training images classified rightly, 0 to 1"),
     "test_loss": Quantity("1", "mean loss of the test images after one epoch"),
     "test_accuracy": Quantity("1", "share of the test images classified rightly, 0 to 1"),
+    # Steps of training, each timed as a whole and by its parts.
+    "warmup_time": Quantity("s", "duration of one step of the warm-up, in order"),
+    "forward_time": Quantity(
+        "s", "of one step: gradients dropped, forward pass of the network and its loss"
+    ),
+    "backward_time": Quantity("s", "of the same step: gradients of all parameters"),
+    "update_time": Quantity("s", "of the same step: the optimiser changes the parameters"),
+    "loader_wait_time": Quantity(
+        "s", "how long training waited for the step's images, on its device; not part of time"
+    ),
+    "layer_forward_time": Quantity(
+        "s", "forward pass of each layer in the order of the case's layers, step after step"
+    ),
+    "layer_backward_time": Quantity(
+        "s", "gradients of each layer in the order of the case's layers, step after step"
+    ),
+    # What the device tells of itself, between steps and never while one is timed.
+    "device_temperature": Quantity("°C", "temperature of the device", signed=True),
+    "device_clock": Quantity("Hz", "clock of the device's cores, the mean where they differ"),
+    "device_power": Quantity("W", "electrical power that the device draws"),
+    "throttle_reasons": Quantity(
+        "1", "why the device holds its clock back, as NVML's mask of bits", whole=True
+    ),
     # A trained network on the test images: one value an image, in the same order every time.
     "image_loss": Quantity("1", "cross-entropy of one test image, in nats"),
     "image_correct": Quantity("1", "1 for a test image classified rightly, else 0", whole=True),

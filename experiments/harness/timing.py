@@ -141,11 +141,11 @@ def first_and_repeated(
         durations = repeated(workload, protocol, clock)
     return (
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
-        *_series_of(durations),
+        *series_of(durations),
     )
 
 
-def _series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
+def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:
     """One series a quantity that was read; a sample is a call."""
     systems = [d.system for d in durations if d.system is not None]
     samples: dict[str, tuple[float, ...]] = {
