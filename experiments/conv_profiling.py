@@ -65,7 +65,7 @@ _PASSES: Final = {"forward": 1, "forward_backward": 3}
 #: Under lackey an image of the layer takes half a second.  Up to which batch a pass is counted
 #: unless all is asked for, and up to which it is called twice.
 _COUNTED_UP_TO: Final = {"forward": 64, "forward_backward": 8}
-_TWICE_UP_TO: Final = 16
+_TWICE_UP_TO: Final = 64
 
 _SUBJECTS: Final = ("layer", "trace", "training")
 

@@ -20,7 +20,7 @@ from report.store import read_study
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "conv"], "There is no study 'conv'; possible are conv_profiling, conv_"),
+        (["run", "conv"], "There is no study 'conv'; possible are "),
         (
             ["run", "conv_scaling", "--set", "size=1"],
             "possible are subject, batch, pass, layout, variant.",
