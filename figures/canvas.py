@@ -6,14 +6,20 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figures import dots, image_grid, scaling, style, timeline, waterfall
+from figures import bars, diagram, dots, image_grid, scaling, style, timeline, waterfall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What can stand in one panel of a figure.
 Panel: TypeAlias = (
-    dots.Dots | image_grid.ImageGrid | scaling.Scaling | timeline.Timeline | waterfall.Waterfall
+    bars.Bars
+    | diagram.Diagram
+    | dots.Dots
+    | image_grid.ImageGrid
+    | scaling.Scaling
+    | timeline.Timeline
+    | waterfall.Waterfall
 )
 
 
@@ -55,6 +61,10 @@ def render(drawing: Drawing, salt: str) -> Rendered:
 
 def _draw(panel: Panel, axes: Axes) -> None:
     match panel:
+        case bars.Bars():
+            bars.draw(panel, axes)
+        case diagram.Diagram():
+            diagram.draw(panel, axes)
         case dots.Dots():
             dots.draw(panel, axes)
         case image_grid.ImageGrid():
