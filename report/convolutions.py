@@ -61,8 +61,13 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
     """
     by_onednn = method(layer, threads) == "oneDNN"
     by_mkl = not by_onednn and LIBRARY in build
+    outputs = replace(
+        padded_channels(layer, width, f"blocks of {width} channels, oneDNN"),
+        # The same words for every layer, so that many of them make one table.
+        formula=f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out",
+    )
     return (
-        _only(by_onednn, padded_channels(layer, width, f"blocks of {width} channels, oneDNN")),
+        _only(by_onednn, outputs),
         _only(by_onednn, padded_input_channels(layer, width, f"blocks of {width}, oneDNN")),
         _only(by_mkl, padded_positions(layer, width, f"kernel {MATRIX_MATRIX}")),
         _only(by_mkl, unfused_channels(layer, width, f"kernel {MATRIX_MATRIX}")),

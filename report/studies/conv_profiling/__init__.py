@@ -21,6 +21,7 @@ from report.studies.conv_profiling import (
     training,
     values,
 )
+from report.studies.conv_profiling.gpu_values import gpu_values
 from report.studies.conv_profiling.images import DataSet, data_set, sample
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
 from report.studies.conv_profiling.profiled import Traced
@@ -33,7 +34,8 @@ from report.studies.conv_profiling.reconciled import (
     reported_estimate,
     reported_self_size,
 )
-from report.studies.conv_profiling.subject import check_subject
+from report.studies.conv_profiling.subject import BASE, check_subject
+from report.studies.conv_scaling.device_kernels import kernel_table, kernels_of
 from report.studies.conv_scaling.subject import PASSES
 from report.tables import Table
 
@@ -51,11 +53,13 @@ def findings(inputs: Inputs) -> Findings:
     own = [traced for traced in traces if traced.run is primary] or list(traces)
     layer, whole = profiled.find(own, "layer"), profiled.find(own, "network")
     learner = learning_run(all_runs, primary)
+    gpu = next((run for run in all_runs if run.on_gpu), None)
     images = data_set(inputs, learner) if learner else None
     found = (
         *values.theory_values(),
         *source_values.source_values(inputs),
-        *run_values.run_values(primary, learner, layer, images),
+        *run_values.run_values(primary, learner, (layer, whole), images),
+        *gpu_values(gpu),
     )
     by_id = {value.id: value for value in found}
     judged = claims.all_claims(inputs, all_runs, by_id)
@@ -72,6 +76,8 @@ def findings(inputs: Inputs) -> Findings:
         | {
             "download_names": list(offered),
             "partitions": not isinstance(by_id["partitions"].number, Missing),
+            "gpu": markdown(gpu.label) if gpu else "",
+            "gpu_counted": not isinstance(by_id["gpu_first"].number, Missing),
             "other_trained": not isinstance(by_id["other_accuracy"].number, Missing),
         },
         downloads=offered,
@@ -92,6 +98,7 @@ def _tables(
         profiled.memory_table(layer) if layer else None,
         profiled.time_table(whole) if whole else None,
         profiled.kernel_table(layer) if layer else None,
+        _device_kernels(inputs, all_runs),
     )
     return (
         network.table(inputs, learner),
@@ -107,6 +114,16 @@ def _tables(
         *(tables.run_tables(primary) if primary else ()),
         tables.verdicts(judged),
     )
+
+
+def _device_kernels(inputs: Inputs, all_runs: Sequence[Run]) -> Table | None:
+    """The kernels of one call with their counters, of the newest run that has them."""
+    for run in all_runs:
+        batch = profiled.SHOWN_BATCH
+        listed = kernels_of(inputs, run, BASE.factors(batch, "forward"))
+        if listed:
+            return kernel_table(run, batch, listed)
+    return None
 
 
 def _figures(

@@ -128,3 +128,24 @@ def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
     """The run whose trainings are told: the primary one, or else the newest that trained."""
     wanted = (*((primary,) if primary else ()), *all_runs)
     return next((run for run in wanted if any(map(run.trained, run.trainings))), primary)
+
+
+def timed_batches(run: Run) -> tuple[int, ...]:
+    """The batch sizes whose forward calls were timed."""
+    return tuple(batch for batch in run.batches() if not isinstance(run.time(batch), Missing))
+
+
+def image_gain(run: Run) -> Estimate | Missing:
+    """Time of an image in the smallest timed batch over that in the largest."""
+    batches = timed_batches(run)
+    if len(batches) < 2:
+        return Missing(f"fewer than two batches were timed on {run.label}")
+    first, last = batches[0], batches[-1]
+    ratio = run.ratio("time", BASE.factors(first, "forward"), BASE.factors(last, "forward"))
+    return ratio if isinstance(ratio, Missing) else scaled(ratio, last / first)
+
+
+def scaled(found: Estimate, factor: float) -> Estimate:
+    """An estimate times a positive number."""
+    low, high = found.low * factor, found.high * factor
+    return Estimate(found.value * factor, low, high, found.n, found.confidence)

@@ -222,16 +222,22 @@ def aligned(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation
     names: dict[str, Term] = {}
     for told in found.values():
         for term in told.terms:
-            names.setdefault(term.name, term)
+            if term.amount or term.name not in names:
+                names[term.name] = term
     return {level: replace(told, terms=_filled(told, names)) for level, told in found.items()}
 
 
 def _filled(told: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]:
     own = {term.name: term for term in told.terms}
     return tuple(
-        own.get(name, replace(term, amount=0, formula="0: not there", evidence=""))
+        _worded(own.get(name, replace(term, amount=0, evidence="")), term)
         for name, term in names.items()
     )
+
+
+def _worded(term: Term, like: Term) -> Term:
+    """A term of 0 in the words of its like, and without the number of an event in any."""
+    return replace(term, formula=like.formula if not term.amount else term.formula, evidence="")
 
 
 def all_explained(found: Sequence[Reconciliation]) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from report.layers import Convolution
 from report.memory import layer_memory
 from report.missing import Missing
 from report.operators import Sums
-from report.statistics import Estimate
 from report.studies.conv_profiling import network
 from report.studies.conv_profiling.images import DataSet
-from report.studies.conv_profiling.measured import Run, Training
+from report.studies.conv_profiling.measured import Run, Training, image_gain, scaled, timed_batches
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import changed, changed_peaks, executed, peaks
 from report.studies.conv_profiling.subject import BASE
@@ -19,20 +19,26 @@ from report.studies.conv_profiling.tables import NO_RECORD
 from report.studies.conv_profiling.training import last
 from report.studies.conv_profiling.values import CASES, Finding, exact, residual
 from report.values import Value
+from report.work import forward_macs
 
 NO_TRACE: Final = Missing("no trace of it is beside a record")
 NO_TRAINING: Final = Missing("nothing was trained")
 
 
 def run_values(
-    run: Run | None, learner: Run | None, traced: Traced | None, images: DataSet | None
+    run: Run | None,
+    learner: Run | None,
+    traced: tuple[Traced | None, Traced | None],
+    images: DataSet | None,
 ) -> tuple[Value, ...]:
     """What was counted, held, traced and trained; missing where it was not."""
+    layer, whole = traced
     return (
         *network.values(learner),
         *_counted(run),
-        *_memory(run, traced),
+        *_memory(run, layer),
         *_trained(learner, images),
+        *_shares(whole, learner),
     )
 
 
@@ -122,44 +128,20 @@ def _counted(run: Run | None) -> tuple[Value, ...]:
 
 
 def _times(run: Run | None, origin: tuple[str, ...]) -> tuple[Value, ...]:
-    """Time of an image in the smallest batch over that in the largest, and both of them."""
-    batches = [b for b in run.batches() if not isinstance(run.time(b), Missing)] if run else []
-    if run is None or len(batches) < 2:
-        why = NO_RECORD if run is None else Missing(f"fewer than two batches on {run.label}")
-        found: dict[str, Finding] = dict.fromkeys(("first", "last", "one", "each", "gain"), why)
-    else:
-        first, final = batches[0], batches[-1]
-        ratio = run.ratio("time", BASE.factors(first, "forward"), BASE.factors(final, "forward"))
-        found = {
-            "first": first,
-            "last": final,
-            "one": _scaled(run.time(first), 1 / first),
-            "each": _scaled(run.time(final), 1 / final),
-            "gain": _scaled(ratio, final / first),
-        }
+    """Time of an image in the smallest and in the largest timed batch, and their ratio."""
+    batches = timed_batches(run) if run else ()
+    why = NO_RECORD if run is None else Missing(f"no forward call was timed on {run.label}")
+    first, final = (batches[0], batches[-1]) if batches else (0, 0)
+    one, many = _each(run, first), _each(run, final)
     return (
-        exact("first_batch", "Smallest timed batch", found["first"], "1", CASES, origin),
-        exact("last_batch", "Largest timed batch", found["last"], "1", CASES, origin),
-        Value(
-            "image_first",
-            "Time of an image, smallest batch",
-            found["one"],
-            "s",
-            "median / batch",
-            origin,
-        ),
-        Value(
-            "image_last",
-            "Time of an image, largest batch",
-            found["each"],
-            "s",
-            "median / batch",
-            origin,
-        ),
+        exact("first_batch", "Smallest timed batch", first or why, "1", CASES, origin),
+        exact("last_batch", "Largest timed batch", final or why, "1", CASES, origin),
+        Value("image_first", "Time of an image, smallest batch", one, "s", _EACH, origin),
+        Value("image_last", "Time of an image, largest batch", many, "s", _EACH, origin),
         Value(
             "image_gain",
             "Time of an image, smallest over largest batch",
-            found["gain"],
+            image_gain(run) if run else why,
             "1",
             "ratio of medians · batches",
             origin,
@@ -167,11 +149,14 @@ def _times(run: Run | None, origin: tuple[str, ...]) -> tuple[Value, ...]:
     )
 
 
-def _scaled(found: Estimate | Missing, factor: float) -> Finding:
-    if isinstance(found, Missing):
-        return found
-    low, high = found.low * factor, found.high * factor
-    return Estimate(found.value * factor, low, high, found.n, found.confidence)
+_EACH: Final = "median / batch"
+
+
+def _each(run: Run | None, batch: int) -> Finding:
+    if run is None or not batch:
+        return NO_RECORD
+    time = run.time(batch)
+    return time if isinstance(time, Missing) else scaled(time, 1 / batch)
 
 
 def _memory(run: Run | None, traced: Traced | None) -> tuple[Value, ...]:
@@ -385,3 +370,31 @@ def _epoch_ratio(run: Run | None, base: Training | None, other: Training | None)
     if run is None or base is None or other is None:
         return NO_TRAINING
     return run.ratio("epoch_time", other.factors, base.factors)
+
+
+def _shares(whole: Traced | None, learner: Run | None) -> tuple[Value, ...]:
+    """The convolutions' share of the network's multiply-adds, and of the time in its trace."""
+    layers = learner.network if learner else ()
+    ours = [layer for layer in layers if isinstance(layer, Convolution)]
+    rows = whole.rows if whole else ()
+    spent = sum(row.self_time for row in rows if "conv" in row.name.lower())
+    return (
+        Value(
+            "conv_work",
+            "Share of the convolutions in the network's multiply-adds",
+            forward_macs(ours) / forward_macs(layers) if layers else NO_TRAINING,
+            "1",
+            "multiply-adds of both / of all layers",
+            (learner.file,) if learner else (),
+            "percent",
+        ),
+        Value(
+            "conv_time",
+            "Share of the convolutions in the traced call",
+            spent / whole.length if whole else NO_TRACE,
+            "1",
+            "self time of operators / length of the call",
+            (whole.run.file,) if whole else (),
+            "percent",
+        ),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ from report.studies.conv_profiling.source import (
     operator_cell,
 )
 from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.values import whole
 from report.tables import Cell, Column, Table
 from report.work import Macs, flops
 
@@ -53,9 +55,8 @@ def source_kernels(inputs: Inputs) -> Table:
     layer = BASE.layer(1)
     outputs = layer_memory(layer).output // 4
     work = {_CONVOLUTION_KERNEL: BASE.operations(1), _BIAS_KERNEL: outputs}
-    unreadable = Missing("not legible in the print")
     rows = tuple(
-        (str(name), task, arithmetic, work.get(place, 0), seen, number or unreadable)
+        (_bare(str(name)), task, arithmetic, work.get(place, 0), seen, _printed(number))
         for place, (name, number, (task, arithmetic, seen)) in enumerate(
             zip(table.column("kernel"), legible(inputs.reported), _KERNELS, strict=True)
         )
@@ -77,6 +78,15 @@ def source_kernels(inputs: Inputs) -> Table:
         sources=(inputs.reported_file,),
         wide=True,
     )
+
+
+def _bare(name: str) -> str:
+    """A kernel's name without the name spaces, which tell nothing of it."""
+    return re.sub(r"\w+::", "", name)
+
+
+def _printed(number: float | None) -> Cell:
+    return Missing("not legible in the print") if number is None else whole(number)
 
 
 #: Columns of counted work: heading, quantity of the record, FLOPs for one of it.
