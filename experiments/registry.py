@@ -14,6 +14,8 @@ from experiments.harness.study import Study, UsageError
 STUDIES: Final[dict[str, str]] = {
     "conv_profiling": "experiments.conv_profiling",
     "conv_scaling": "experiments.conv_scaling",
+    "inference_memory": "experiments.inference_memory",
+    "training_roofline": "experiments.training_roofline",
 }
 
 

@@ -20,6 +20,7 @@ def _study(study: Study) -> str:
             *(f"  factor {_factor(factor)}" for factor in study.factors),
             f"  full plan: {_plan(study, quick=False)}",
             f"  quick plan (--quick): {_plan(study, quick=True)}",
+            *_on_gpu(study.on_gpu),
             f"  measures: {', '.join(study.measures)}",
         )
     )
@@ -28,6 +29,16 @@ def _study(study: Study) -> str:
 def _factor(factor: Factor) -> str:
     more = " (--set takes any whole number from 1 on)" if factor.any_count else ""
     return f"{factor.name}: {', '.join(map(str, factor.levels))}{more}"
+
+
+def _on_gpu(study: Study | None) -> tuple[str, ...]:
+    """The plans that are other ones on a GPU."""
+    if study is None:
+        return ()
+    return (
+        f"  full plan with --device cuda: {_plan(study, quick=False)}",
+        f"  quick plan with --device cuda: {_plan(study, quick=True)}",
+    )
 
 
 def _plan(study: Study, *, quick: bool) -> str:

@@ -102,7 +102,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
-    study = registry.load(request.study)
+    study = registry.load(request.study).on(request.device)
     selection = select(
         study,
         quick=request.quick,

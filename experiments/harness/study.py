@@ -143,6 +143,7 @@ class Study:
     ``counting`` is None where the executed work is not counted.
     ``prepare`` is called once before anything is measured; what it raises ends the run, since it
     holds for every case: a data set that cannot be read.
+    ``on_gpu`` is the study as a GPU measures it, where other cases fit; None if it is the same.
     ``images`` names the data set that a folder given as ``--data`` holds, as the level of the
     factor ``dataset``; it is None where a study reads no images.
     """
@@ -161,3 +162,8 @@ class Study:
     images: str | None = None
     full: Plan = FULL
     quick: Plan = QUICK
+    on_gpu: Study | None = None
+
+    def on(self, device: Device) -> Study:
+        """The study as it is measured on ``device``."""
+        return self if device == "cpu" or self.on_gpu is None else self.on_gpu

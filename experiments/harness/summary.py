@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from report.records import Case, Factor
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+#: Factors that have a column of their own each; with more, no column is wide enough to be read.
+_MOST_COLUMNS: Final = 8
 
 
 def factors_text(factors: dict[str, Factor]) -> str:
@@ -47,19 +50,26 @@ def bytes_text(count: float) -> str:
 
 
 def table(cases: Sequence[Case]) -> Table:
-    """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns."""
+    """One row a case: factors, median time, samples, allocated peak, outcome; 80 columns.
+
+    More factors than a line has room for stand in one column.
+    """
     from rich.box import SIMPLE
     from rich.table import Table
 
     made = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     names = tuple(dict.fromkeys(name for case in cases for name in case.factors))
+    if len(names) > _MOST_COLUMNS:
+        names = ()
+        made.add_column("case", overflow="fold")
     for name in names:
         made.add_column(name, no_wrap=len(names) < 4, overflow="fold")
     for name in ("median time", "samples", "peak memory"):
         made.add_column(name, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold", min_width=8)
     for case in cases:
-        made.add_row(*(str(case.factors.get(name, "–")) for name in names), *_cells(case))
+        shown = [str(case.factors.get(name, "–")) for name in names]
+        made.add_row(*(shown or [factors_text(case.factors)]), *_cells(case))
     return made
 
 

@@ -1,0 +1,262 @@
+"""How near the training of a network comes to what the machine can do.
+
+Networks for images of the ImageNet shape are trained by stochastic gradient descent with momentum,
+as in PyTorch's ImageNet example: on random images, or on photographs of the user's own.  A set of
+cases (``sweep``) answers one question; a case that belongs to several is measured once.  Factors:
+
+- ``subject``: ``training`` are steps of training; ``profile`` is a step watched layer by layer;
+  ``matrix_product`` is the ceiling of a precision other than float32, whose ceiling stands beside
+  every record; ``sensor`` is what the device tells of its own state.
+- ``network``, ``image`` (pixels a side), ``batch`` (images a step).
+- ``precision``: of the arithmetic; weights, gradients and momentum are float32 in all.
+  ``tfloat32`` is a mode of NVIDIA's tensor cores, ``bfloat16`` is torch's autocast around the
+  forward pass and the loss.
+- ``layout``: how images, maps and weights lie in memory (NCHW or NHWC).
+- ``execution``: ``eager``; ``compiled`` by torch.compile, the first process with an empty cache and
+  the others with its code; ``compiled_cuda_graph`` is the compiled step replayed as one graph.
+- ``optimizer``: ``default`` is what torch chooses; ``fused`` updates all parameters in one kernel.
+- ``dataset``: ``synthetic`` is one random batch in memory; ``folder`` are photographs, decoded by
+  as many processes as ``workers`` says.
+- ``process``: every case is measured in processes of its own, once in each round, so that slow
+  changes of the machine reach all cases alike.
+- ``moment``, ``side``, ``sensor``: of ceilings (before and after all else) and of sensors.
+
+A step drops the gradients, then goes forward through network and cross entropy, backward, and
+updates the parameters; ReLUs overwrite their input, as torchvision's do.  Its images are in memory,
+on the device and in the layout of the case before it is timed; the wait for them is timed apart.
+What each subject leaves behind, series and files, stands in ``experiments.training_processes``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from experiments.harness import sensors
+from experiments.harness.apart import Found, Function, call_apart
+from experiments.harness.study import (
+    FULL,
+    QUICK,
+    CaseFile,
+    Factor,
+    Factors,
+    Plan,
+    Session,
+    Study,
+)
+from experiments.training_cases import CPU, GPU, NETWORKS, SWEEPS, cases
+from report.layers import DType, Layer, Linear
+from report.records import Series
+
+if TYPE_CHECKING:
+    from experiments.datasets.image_folder import Photographs
+
+# ------------------------------------------------------------------------------------- measuring
+
+
+def layers(factors: Factors) -> tuple[Layer, ...]:
+    """The layers of a case, found on the meta device: no memory is needed, whatever the batch."""
+    match factors["subject"]:
+        case "sensor":
+            return ()
+        case "matrix_product":
+            return (_product_layer(factors),)
+    import torch
+
+    from experiments.harness.capture import layers_of
+    from experiments.networks.catalogue import network
+
+    batch, size = int(factors["batch"]), int(factors["image"])
+    with torch.device("meta"):
+        module = network(str(factors["network"])).eval()
+        return layers_of(module, torch.empty(batch, 3, size, size))
+
+
+def _product_layer(factors: Factors) -> Linear:
+    shape = (int(factors["side"]),) * 2
+    dtype: DType = "bfloat16" if factors["precision"] == "bfloat16" else "tfloat32"
+    return Linear(name="product", input_shape=shape, output_shape=shape, dtype=dtype, bias=False)
+
+
+def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """The series of a case, all but a sensor's measured by a process of its own."""
+    from experiments import training_processes as processes
+
+    match factors["subject"]:
+        case "sensor":
+            return (_reading(str(factors["sensor"]), session),)
+        case "matrix_product":
+            return _apart(processes.multiply, factors, session).series
+        case "profile":
+            return _apart(processes.profile, factors, session).series
+    return _apart(processes.train, factors, session).series
+
+
+def _reading(sensor: str, session: Session) -> Series:
+    found = sensors.read(sensor, session.device)
+    return sensors.as_series(sensors.SENSORS[sensor], (found,))
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """The trace of a profiled step; which photographs were trained on."""
+    from experiments import training_processes as processes
+
+    if factors["subject"] == "profile" and factors["precision"] == "float32":
+        return _apart(processes.trace, factors, session).files
+    if factors.get("dataset") == "folder":
+        return (_photographs_file(session),)
+    return ()
+
+
+def _apart(function: Function, factors: Factors, session: Session) -> Found:
+    import torch
+
+    return call_apart(
+        function,
+        factors,
+        session,
+        threads=torch.get_num_threads(),
+        variables={"TORCHINDUCTOR_CACHE_DIR": _compiled_code().name},
+    )
+
+
+@lru_cache(maxsize=1)
+def _compiled_code() -> tempfile.TemporaryDirectory[str]:
+    """Where the processes of this run keep what torch.compile made; empty when the run begins."""
+    return tempfile.TemporaryDirectory(prefix="ridgepoint-compiled-")
+
+
+def prepare(session: Session) -> None:
+    """Look through the user's photographs before anything is measured; raises ``DataSetError``."""
+    if session.images is not None:
+        from experiments.datasets.image_folder import require_pillow
+
+        require_pillow()
+        _photographs(session.images)
+
+
+def _photographs_file(session: Session) -> CaseFile:
+    from experiments.datasets.image_folder import identity
+
+    assert session.images is not None
+    content = identity(_photographs(session.images))
+    return CaseFile("images.json", "which photographs were trained on", content)
+
+
+@lru_cache(maxsize=1)
+def _photographs(folder: Path) -> Photographs:
+    from experiments.datasets.image_folder import photographs
+
+    return photographs(folder)
+
+
+def effort(factors: Factors) -> float:
+    """Seconds, about: a process has to start, then it is work, or the time that a case has."""
+    if factors["subject"] == "sensor":
+        return 0.01
+    if factors["subject"] == "matrix_product":
+        return 5.0
+    pixels = int(factors["batch"]) * int(factors["image"]) ** 2 / 224**2
+    step = (
+        pixels * {"ResNet-18": 0.08, "ResNet-50": 0.2, "MobileNetV2": 0.05}[str(factors["network"])]
+    )
+    compiling = 30.0 if factors.get("execution", "eager") != "eager" else 0.0
+    return 5.0 + compiling + max(2.0, 15 * step)
+
+
+# ------------------------------------------------------------------------------------------ plan
+
+
+def _plan(plan: Plan, warmup: int, minimum: int, maximum: int, budget: float) -> Plan:
+    protocol = msgspec.structs.replace(
+        plan.protocol,
+        warmup_calls=warmup,
+        minimum_samples=minimum,
+        maximum_samples=maximum,
+        case_budget_s=budget,
+    )
+    return replace(plan, protocol=protocol)
+
+
+_ON_CPU: Final = Study(
+    name="training_roofline",
+    question="How near does the training of a network come to what the machine can do?",
+    factors=(
+        Factor("sweep", levels=SWEEPS, quick=SWEEPS),
+        Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
+        Factor("image", levels=(64, 128, 224), quick=(64,), any_count=True),
+        Factor("batch", levels=(1, 2, 8, 32, 64), quick=(2, 8), any_count=True),
+        Factor("precision", levels=("float32", "bfloat16"), quick=("float32", "bfloat16")),
+        Factor(
+            "layout",
+            levels=("contiguous", "channels_last"),
+            quick=("contiguous", "channels_last"),
+        ),
+        Factor("execution", levels=("eager", "compiled"), quick=("eager",)),
+        Factor("optimizer", levels=("default", "fused"), quick=("default", "fused")),
+        Factor("dataset", levels=("synthetic",), quick=("synthetic",)),
+        Factor("workers", levels=(1,), quick=(1,), any_count=True),
+        Factor("process", levels=(1, 2, 3), quick=(1, 2), any_count=True),
+        Factor("side", levels=(2048,), quick=(1024,), any_count=True),
+    ),
+    measures=(
+        "first_call_time",
+        "warmup_time",
+        "time",
+        "forward_time",
+        "backward_time",
+        "update_time",
+        "cpu_time",
+        "page_faults",
+        "context_switches",
+        "wait_time",
+        "step_loss",
+        "loader_wait_time",
+        "layer_forward_time",
+        "layer_backward_time",
+        "memory_events",
+        "allocated",
+        "resident",
+        *sensors.SENSORS.values(),
+    ),
+    cases=partial(cases, scale=CPU),
+    layers=layers,
+    measure=measure_case,
+    effort=effort,
+    files=files,
+    prepare=prepare,
+    images="folder",
+    full=_plan(FULL, warmup=10, minimum=7, maximum=50, budget=3.0),
+    quick=_plan(QUICK, warmup=3, minimum=3, maximum=10, budget=0.5),
+)
+
+#: The factors that have other levels on a GPU.
+_GPU_FACTORS: Final = (
+    Factor("image", levels=(64, 224), quick=(224,), any_count=True),
+    Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
+    Factor(
+        "precision",
+        levels=("float32", "tfloat32", "bfloat16"),
+        quick=("float32", "tfloat32", "bfloat16"),
+    ),
+    Factor("execution", levels=("eager", "compiled", "compiled_cuda_graph"), quick=("eager",)),
+    Factor("workers", levels=(8,), quick=(8,), any_count=True),
+    Factor("side", levels=(8192,), quick=(4096,), any_count=True),
+)
+
+_ON_GPU: Final = replace(
+    _ON_CPU,
+    factors=tuple(
+        next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
+        for factor in _ON_CPU.factors
+    ),
+    cases=partial(cases, scale=GPU),
+    full=_plan(FULL, warmup=10, minimum=7, maximum=100, budget=3.0),
+)
+
+STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)
