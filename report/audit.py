@@ -134,6 +134,7 @@ KNOWN_FACTORS: Final = (
     KnownFactor(_KI, "a prefix of 1,000 written as one of 1,024", _bytes),
     KnownFactor(1 / _KI**2, "prefixes of 1,024 written as ones of 1,000", _bytes),
     KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024", _bytes),
+    KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes", _bytes),
     KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out", _any),
     KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many", _any),
     KnownFactor(Fraction(1, 100), "a ratio printed as per cent", _any),

@@ -23,7 +23,15 @@ from report.format import (
 from report.missing import Missing
 from report.statistics import Estimate
 
-Cell: TypeAlias = Number | Estimate | Missing | str
+
+@dataclass(frozen=True)
+class Citation:
+    """A work of the bibliography by its key; every output prints it as it prints citations."""
+
+    key: str
+
+
+Cell: TypeAlias = Number | Estimate | Missing | Citation | str
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,8 @@ class Table:
             return MISSING
         if isinstance(cell, str):
             return cell
+        if isinstance(cell, Citation):
+            return _CITED
         text = number_text(cell, column.scale)
         if isinstance(cell, Estimate) and cell.low != cell.high:
             return f"{text} {interval_text(cell, column.scale)}"
@@ -134,9 +144,15 @@ class Table:
         }
 
 
+#: About what a citation prints; its number is known to the output alone.
+_CITED: Final = "[00]"
+
+
 def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
     if isinstance(cell, Estimate):
         return [cell.value, cell.low, cell.high]
+    if isinstance(cell, Citation):
+        return [cell.key, None, None] if expand else [cell.key]
     raw = None if isinstance(cell, Missing) else cell
     return [raw, None, None] if expand else [raw]
 
@@ -151,6 +167,8 @@ def to_markdown(table: Table) -> str:
     """The table as a Quarto cross-reference div holding a pipe table, notes and caption."""
 
     def cell(value: Cell, column: Column) -> str:
+        if isinstance(value, Citation):
+            return f"[@{value.key}]"
         text = escape(table.cell_text(value, column), "markdown")
         mark = table.mark(value)
         return f"{text}^{mark}^" if mark else text
@@ -182,6 +200,8 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     from pylatex import NoEscape, Tabular
 
     def cell(value: Cell, column: Column) -> NoEscape:
+        if isinstance(value, Citation):
+            return NoEscape(rf"\cite{{{value.key}}}")
         text = escape(table.cell_text(value, column), "latex")
         mark = table.mark(value)
         return NoEscape(rf"{text}\textsuperscript{{{mark}}}" if mark else text)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from report.format import MISSING, NO_BREAK
 from report.missing import Missing, present
 from report.statistics import Estimate
-from report.tables import Cell, Column, Table, to_csv, to_latex, to_markdown
+from report.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
 
 NO_GPU = Missing("no GPU here")
 NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
@@ -197,3 +197,10 @@ def test_a_bad_table_is_refused() -> None:
 
 def test_present_leaves_out_what_is_missing() -> None:
     assert present({1: 5, 2: NO_GPU, 3: 0}) == {1: 5, 3: 0}
+
+
+def test_a_citation_is_one_in_every_output() -> None:
+    table = Table("tbl-read", "Read.", (Column("Work"),), ((Citation("okuta2017cupy"),),))
+    assert "| [@okuta2017cupy] |" in to_markdown(table)
+    assert r"\cite{okuta2017cupy}" in to_latex(table)
+    assert to_csv(table).splitlines() == ["Work", "okuta2017cupy"]
