@@ -60,7 +60,11 @@ def test_what_no_rounding_gives_differs() -> None:
             "about the factor 1/4: one byte an element",
         ),
         (number(4.58, 2, "MB"), 1_199_882 * 4 / 1e6, "prefixes of 1,024 written as ones of 1,000"),
-        (number(7.9, 1, "MB"), 7_960 * 4 / 1e6, "thousands of float32 elements printed as megabytes"),
+        (
+            number(7.9, 1, "MB"),
+            7_960 * 4 / 1e6,
+            "thousands of float32 elements printed as megabytes",
+        ),
         (number(12.0, 1, "ms"), 0.012, "a unit prefix of 1,000 too many"),
     ],
 )
