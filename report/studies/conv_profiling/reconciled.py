@@ -33,6 +33,7 @@ COUNTED_THREADS: Final = 1
 ONCE: Final = "Parameters counted once"
 RESIDENT: Final = "Parameters not allocated by the call"
 WORKSPACE_TERM: Final = "Workspace"
+MAKING: Final = "Kernel made in the first call"
 
 
 # -------------------------------------------------------------------------------- the source
@@ -134,7 +135,7 @@ def _executed(run: Run, dimensions: Dimensions, batch: int, pass_: Pass) -> Reco
         (
             *executed_terms(layer, COUNTED_THREADS, build, COUNTED_WIDTH),
             Term(
-                "Kernel made in the first call",
+                MAKING,
                 making,
                 "first − second call of another batch size; 0 where the second call is counted",
                 "counts of the same record",

@@ -14,6 +14,7 @@ from report.reconciliation import Level, Reconciliation, as_table, series_table,
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
+    MAKING,
     changed,
     changed_peaks,
     executed,
@@ -113,18 +114,16 @@ def measured_work(run: Run, batch: int) -> int | Missing:
     On a GPU it is the sum of both kinds of cores; a part that is missing makes it missing.
     """
     counted = counted_work(run, batch)
-    if not run.on_gpu:
-        told = executed(run).get(batch)
-        lanes = told.measured if told else counted["lackey"]
-        if isinstance(lanes, Missing) or told is None:
-            return counted["lackey"]
-        making = told.terms[1].amount
-        assert not isinstance(lanes, int)
-        return flops(Macs(lanes.amount - making))
-    cores, tensor = counted["CUDA cores"], counted["Tensor cores"]
-    if isinstance(cores, Missing):
-        return cores
-    return tensor if isinstance(tensor, Missing) else cores + tensor
+    if run.on_gpu:
+        cores, tensor = counted["CUDA cores"], counted["Tensor cores"]
+        if isinstance(cores, Missing):
+            return cores
+        return tensor if isinstance(tensor, Missing) else cores + tensor
+    told = executed(run).get(batch)
+    if told is None or isinstance(told.measured, Missing):
+        return counted["lackey"]
+    making = sum(term.amount for term in told.terms if term.name == MAKING)
+    return flops(Macs(told.measured.amount - making))
 
 
 def work(all_runs: Sequence[Run]) -> Table:

@@ -1,0 +1,413 @@
+"""The study: values against closed forms, and what it says where something is missing or broken."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from figures.timeline import Timeline
+from report.audit import Check
+from report.devices import read_devices
+from report.errors import RecordError, StudyError
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Findings, Inputs
+from report.records import Case, Record
+from report.reported import Unreported, read_reported
+from report.statistics import Estimate
+from report.studies import ATTACHMENTS, STUDIES, find_study
+from report.studies.conv_profiling import findings
+from report.studies.conv_profiling.source import audit, legible
+from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.tables import to_csv, to_latex, to_markdown
+from tests import factory, profiling
+from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
+from tests.networks import mnist_example
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "templates" / "papers" / "conv_profiling.qmd.j2"
+REPORTED = read_reported(ROOT / "data" / "reported" / "conv_profiling.json")
+DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+
+
+def found(*records: Record, files: Mapping[str, bytes] = profiling.FILES) -> Findings:
+    stored = tuple(factory.stored(record) for record in records)
+    return findings(
+        Inputs(
+            records=stored,
+            reported=REPORTED,
+            reported_file="reported/conv_profiling.json",
+            devices=DEVICES,
+            attachments={item.file: files for item in stored},
+        )
+    )
+
+
+def number(result: Findings, id_: str) -> Any:
+    content = result.values[id_].number
+    assert not isinstance(content, Missing), content.reason
+    return content.value if isinstance(content, Estimate) else content
+
+
+def assert_whole(result: Findings) -> str:
+    """Every output can be written, and none of them prints a number that is none."""
+    texts = [
+        write_manuscript(TEMPLATE, result),
+        json.dumps(result.as_json("conv_profiling", ()), allow_nan=False),
+        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
+        *(figure.alt + figure.caption for figure in result.figures.values()),
+    ]
+    for text in texts:
+        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
+    assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
+    return texts[0]
+
+
+FULL = found(profiling.record())
+EMPTY = found()
+
+
+def test_the_study_is_listed_with_its_attachments() -> None:
+    assert find_study("conv_profiling") is findings
+    assert "conv_profiling" in STUDIES
+    assert {"trace.*.json.gz", "images.json", "sample.json"} <= set(ATTACHMENTS["conv_profiling"])
+
+
+# ------------------------------------------------------------------------------ closed forms
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        ("macs", 10_616_832),
+        ("flops", FLOPS_AN_IMAGE),
+        ("parameters", 18_496),
+        ("parameter_bytes", PARAMETER_BYTES),
+        ("output_bytes", OUTPUT_BYTES),
+        ("image_bytes", 221_440),
+        ("batch_work", 64 * FLOPS_AN_IMAGE),
+        ("training_ratio", 3),
+        ("source_workspace", 31_392 * 1024),
+        ("source_allocated", 40_608 * 1024),
+        ("source_self_size", -22_176 * 1024),
+        ("source_kept", 64 * OUTPUT_BYTES),
+        ("table_batch", 64),
+        ("extra_parameters", 63 * PARAMETER_BYTES),
+        ("estimate_once", 64 * OUTPUT_BYTES + PARAMETER_BYTES),
+        ("residual_estimate", 0),
+        ("residual_self", 0),
+        ("partitions", 432),
+        ("bias_images", 80),
+        ("bias_per_output", 1.25),
+    ],
+)
+def test_numbers_that_need_no_run(id_: str, expected: float) -> None:
+    assert number(EMPTY, id_) == expected
+    assert number(FULL, id_) == expected
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        ("residual_executed", 0),
+        ("residual_changed", 0),
+        ("counted_smallest", 1),
+        ("counted_largest", 64),
+        ("changed_cases", 10),
+        ("changed_explained", 10),
+        ("changed_kinds", 5),
+        ("held_batches", 4),
+        ("peak_over_output", 2),
+        ("own_kept", 9_437_184),
+        ("own_allocated", 24_485_888),
+        ("own_workspace", 15_048_704),
+        ("own_allocations", 2),
+        ("network_parameters", 1_199_882),
+        ("network_macs", 11_992_448),
+        ("test_accuracy", 0.875),
+        ("first_test_loss", 1.7),
+        ("epochs", 3),
+        ("steps", 6),
+        ("test_images", 359),
+        ("first_batch", 1),
+        ("last_batch", 64),
+        ("image_gain", pytest.approx(2e-4 / (6.5e-3 / 64))),
+    ],
+)
+def test_numbers_of_a_run(id_: str, expected: float) -> None:
+    assert number(FULL, id_) == expected
+
+
+def test_every_dimension_is_explained_to_the_unit() -> None:
+    told = [r for id_, r in FULL.reconciliations.items() if id_.startswith("executed-")]
+    assert len(told) == 2 * len(profiling.BATCHES) + 2 * len(profiling.OTHERS)
+    assert all(r.explained for r in told)
+    columns = [column.name for column in FULL.tables["tbl-changed"].columns]
+    assert columns[-1] == "Residual"
+    assert "Not fused" not in columns, "no case has that term"
+
+
+def test_a_count_that_no_term_explains_is_called_unexplained() -> None:
+    cases = [*profiling.layer_cases()[:-1], profiling.layer_case(profiling.OTHERS[-1], 8, excess=7)]
+    result = found(profiling.record(cases))
+    assert number(result, "residual_changed") == 7
+    assert result.tables["tbl-changed"].columns[-1].name == "Residual, unexplained"
+    assert result.claims["architecture-example-2t"].verdict == "undecided"
+    text = assert_whole(result)
+    assert "stands in the table as unexplained" in text
+
+
+# ------------------------------------------------------------------------------ the source
+
+
+def checks() -> dict[tuple[str, str], Check]:
+    return {(check.derived.place, check.formula): check for check in audit(REPORTED)}
+
+
+def test_all_printed_numbers_follow_but_two() -> None:
+    differing = [check for check in audit(REPORTED) if check.verdict == "differs"]
+    assert [check.derived.number for check in differing] == [40.6, 14.08]
+    assert differing[0].finding.endswith("a prefix of 1,024 written as one of 1,000")
+    assert float(differing[1].recomputed) == pytest.approx(9.511168)
+
+
+def test_the_summary_is_that_of_the_network() -> None:
+    table = REPORTED.table("summary")
+    ours = [x for x in mnist_example() if type(x).__name__ in ("Convolution", "Linear", "Dropout")]
+    shapes = [tuple(json.loads(str(cell))[1:]) for cell in table.column("output_shape")]
+    assert shapes == [x.output_shape[1:] for x in ours]
+    other = REPORTED.table("summary_depth")
+    pairs = zip(other.column("parameters"), table.column("parameters"), strict=True)
+    assert all(isinstance(a, Unreported) or a == b for a, b in pairs)
+
+
+def test_logs_are_as_long_as_they_say() -> None:
+    images, losses = (REPORTED.table("channels_log").column(key) for key in ("images", "loss"))
+    assert images == tuple(range(57_760, 59_841, 160))
+    assert len(losses) == 14
+    assert legible(REPORTED) == (2816.0, 42.67, None, 2_949_120.0)
+
+
+def test_the_operator_table_closes_row_against_row() -> None:
+    rows = {str(row[0]): row[1:] for row in REPORTED.table("operators").rows}
+    empty, convolution = rows["aten::empty"], rows["aten::cudnn_convolution"]
+    assert convolution[1] == empty[1] + convolution[2], "size increase"
+    assert convolution[3] == empty[3] + convolution[4], "allocations"
+    assert convolution[5] == empty[5] + convolution[6], "allocation size"
+    for name in ("aten::conv2d", "aten::convolution", "aten::_convolution"):
+        assert rows[name] == (1, convolution[1], 0, convolution[3], 0, convolution[5], 0)
+
+
+@pytest.mark.parametrize(
+    ("id_", "verdict"),
+    [
+        ("batch-in-product", "refuted"),
+        ("table-of-one-image", "refuted"),
+        ("parameters-per-image", "refuted"),
+        ("temporary-storage", "supported"),
+        ("recovery", "refuted"),
+        ("saved-work-example-2t", "refuted"),
+        ("small-batches-example-2t", "refuted"),
+        ("architecture-example-2t", "refuted"),
+    ],
+)
+def test_verdicts(id_: str, verdict: str) -> None:
+    assert FULL.claims[id_].verdict == verdict
+
+
+# ------------------------------------------------------------------- complete, empty, between
+
+
+def test_a_full_record_gives_every_table_and_figure() -> None:
+    text = assert_whole(FULL)
+    for id_ in (*FULL.tables, *FULL.figures):
+        assert f"#{id_}" in text, f"{id_} is not printed"
+        if id_ not in {"tbl-executed", "tbl-executed-backward"}:
+            assert f"@{id_}" in text, f"{id_} is not spoken of"
+
+
+def test_the_reader_can_take_traces_and_operators_along() -> None:
+    text = assert_whole(FULL)
+    names = [name for name in FULL.downloads if name.startswith("example-2t.layer-64")]
+    assert names == [
+        "example-2t.layer-64.trace.json.gz", "example-2t.layer-64.operators.csv",
+    ]  # fmt: skip
+    assert FULL.downloads[names[0]].content == profiling.FILES["trace.layer-64.json.gz"]
+    csv = FULL.downloads[names[1]].content.decode()
+    assert csv.startswith("Operator,Calls [1],Time [s],Self time [s],Size [B]")
+    assert all(f"(files/{name})" in text for name in FULL.downloads)
+
+
+def test_without_records_the_paper_says_what_is_not_measured() -> None:
+    text = assert_whole(EMPTY)
+    assert "No run of the experiment is in the data directory" in text
+    assert "were not counted in this edition" in text
+    assert EMPTY.claims["own-measurement"].verdict == "not measured"
+    assert set(EMPTY.figures) == {"fig-work", "fig-memory", "fig-estimate"}
+    assert not EMPTY.downloads
+
+
+def only(*subjects: str) -> list[Case]:
+    record = profiling.record()
+    return [case for case in record.cases if case.factors["subject"] in subjects]
+
+
+def stripped(*quantities: str) -> list[Case]:
+    """The whole record without some quantities."""
+    return [
+        msgspec.structs.replace(
+            case, series=tuple(s for s in case.series if not s.quantity.startswith(quantities))
+        )
+        for case in profiling.record().cases
+    ]
+
+
+def failed() -> list[Case]:
+    return [
+        msgspec.structs.replace(case, status="out_of_memory", reason="too large", series=())
+        for case in profiling.record().cases
+    ]
+
+
+PARTS = {
+    "layer": only("layer"),
+    "trace": only("trace"),
+    "training": only("training"),
+    "not counted": stripped("lackey"),
+    "not timed": stripped("time"),
+    "no memory": stripped("allocated", "memory_events"),
+    "all failed": failed(),
+    "one batch": [profiling.layer_case(BASE, 4)],
+    "other dimensions alone": [profiling.layer_case(Dimensions(20, 40, 3, 28), 8)],
+    "no cases": [],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_record_is_enough(part: str) -> None:
+    assert_whole(found(profiling.record(PARTS[part])))
+
+
+def test_files_may_be_missing() -> None:
+    result = found(profiling.record(files={}), files={})
+    assert_whole(result)
+    assert "fig-timeline-layer" not in result.figures
+
+
+def test_first_calls_alone_are_led_back_by_what_makes_the_kernel() -> None:
+    cases = [
+        profiling.layer_case(BASE, 1, lackey_multiply_adds_first=[10_616_832 + 500]),
+        profiling.layer_case(
+            BASE, 64, lackey_multiply_adds=(), lackey_multiply_adds_first=[64 * 10_616_832 + 500]
+        ),
+    ]
+    result = found(profiling.record(cases))
+    assert number(result, "residual_executed") == 0
+    assert number(result, "counted_largest") == 64
+    work = result.tables["tbl-work"].rows
+    assert [row[-1] for row in work] == [0, 0], "the work of a call is without the kernel's making"
+
+
+def gpu_record() -> Record:
+    counted = {
+        "ncu_cuda_core_flops": [36_864 * 8],
+        "ncu_tensor_core_flops": [8 * FLOPS_AN_IMAGE * 2],
+        "lackey_multiply_adds": (),
+    }
+    cases = [
+        profiling.layer_case(BASE, 8, **counted),
+        profiling.layer_case(BASE, 64, lackey_multiply_adds=()),
+        profiling.trace_case("layer"),
+    ]
+    machine = profiling.environment(key="example-gpu", gpu=factory.GPU)
+    return profiling.record(cases, machine)
+
+
+def test_a_gpu_has_its_own_work_kernels_and_device_time() -> None:
+    files = {"trace.layer-64.json.gz": profiling.trace(gpu=True)}
+    result = found(gpu_record(), files=files)
+    text = assert_whole(result)
+    assert "tbl-own-kernels" in result.tables
+    assert number(result, "gpu_ratio_last") == pytest.approx(1 / (2 + 36_864 / FLOPS_AN_IMAGE))
+    assert number(result, "own_kept") == 9_437_184, "bytes of the device, not of the host"
+    assert result.claims["saved-work-example-gpu"].verdict == "refuted"
+    assert result.claims["small-batches-example-gpu"].verdict == "supported"
+    (panel,) = result.figures["fig-timeline-layer"].drawing.panels
+    assert isinstance(panel, Timeline)
+    assert panel.lanes[-1].name == "Device"
+    assert "of the operations" in text
+
+
+def test_two_machines_stand_side_by_side() -> None:
+    result = found(profiling.record(), gpu_record())
+    text = assert_whole(result)
+    assert "example" in text.lower()
+    assert len(result.tables["tbl-memory"].columns) == 7
+
+
+# ----------------------------------------------------------------------------- broken data
+
+
+def changed_factor(name: str, level: Any) -> Record:
+    case = profiling.layer_case(BASE, 1)
+    return profiling.record([msgspec.structs.replace(case, factors={**case.factors, name: level})])
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("pass", "sideways"), ("channels", "many"), ("channels", "1-2-3"), ("kernel", 0),
+     ("input", "28"), ("batch", True), ("colour", "red")],
+)  # fmt: skip
+def test_a_case_of_another_study_is_refused(name: str, level: Any) -> None:
+    with pytest.raises(StudyError, match=r"^data/conv_profiling/.*cases\[0\]\.factors.*; run"):
+        found(changed_factor(name, level))
+
+
+def test_another_layer_is_refused() -> None:
+    case = msgspec.structs.replace(profiling.layer_case(BASE, 1), layers=(factory.layer(2),))
+    with pytest.raises(StudyError, match="is not the layer that the factors name"):
+        found(profiling.record([case]))
+
+
+BROKEN = {
+    "trace cut off": ("trace.layer-64.json.gz", profiling.trace()[:-9], "not a whole gzip file"),
+    "no identity": ("images.json", b"{}", "this field is missing"),
+    "no json": ("sample.json", b"squares", "not valid JSON"),
+    "no images": (
+        "sample.json", b'{"classes": ["0"], "shape": [1, 2, 2], "images": []}', "found none",
+    ),
+    "few pixels": (
+        "sample.json",
+        b'{"classes": ["0"], "shape": [1, 2, 2], "images": [{"label": 0, "pixels": "00"}]}',
+        "images[0]: found 1 values",
+    ),
+    "no hexadecimal": (
+        "sample.json",
+        b'{"classes": ["0"], "shape": [1, 1, 1], "images": [{"label": 0, "pixels": "zz"}]}',
+        "images[0]: found non-hexadecimal",
+    ),
+    "no class": (
+        "sample.json",
+        b'{"classes": ["0"], "shape": [1, 1, 1], "images": [{"label": 3, "pixels": "00"}]}',
+        "images[0]: found",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_attachment_is_told_in_one_sentence(kind: str) -> None:
+    name, content, words = BROKEN[kind]
+    with pytest.raises(RecordError) as caught:
+        found(profiling.record(), files={**profiling.FILES, name: content})
+    message = str(caught.value)
+    assert message.startswith("data/conv_profiling/")
+    assert f"/{name}: " in message
+    assert words in message
+    assert message.endswith("restore the file with git, or run the experiment again.")
+    assert "\n" not in message

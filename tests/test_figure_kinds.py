@@ -1,0 +1,178 @@
+"""Image grids, timelines and dot plots: the same bytes, every mark where its number is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from figures import dots, image_grid, style, timeline
+from figures.canvas import Drawing, Panel, render
+from figures.dots import Dots, DotSeries
+from figures.image_grid import Image, ImageGrid
+from figures.timeline import Lane, Level, Span, Timeline
+
+GRID = ImageGrid(
+    (Image(bytes([0, 10, 20, 30, 40, 255]), "$1"), Image(bytes(6), "2"), Image(bytes(6), "3")),
+    height=2,
+    width=3,
+    columns=2,
+)
+LINES = Timeline(
+    (
+        Lane("Forward", (Span(0, 60, 0, "conv2d"), Span(60, 61, 1, "max_pool2d"))),
+        Lane("Backward", (Span(61, 100, 0, "Convolution"),)),
+    ),
+    ("Convolution", "Pooling", "Never"),
+    "Time (ms)",
+    Level("Live (MB)", (0.0, 50.0), (4.0, 9.0)),
+)
+DOTS = Dots(
+    ("a", "b", "c"),
+    (DotSeries("Theory", (1.0, 1.0, 1.2), hollow=True), DotSeries("Measured", (1.0, None, 1.2), 1)),
+    "Ratio",
+    reference=1.0,
+)
+PANELS: dict[str, Panel] = {"grid": GRID, "timeline": LINES, "dots": DOTS}
+
+
+@contextmanager
+def drawn(draw: Callable[[Any, Axes], None], panel: Any) -> Iterator[Figure]:
+    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
+        figure = Figure(figsize=(7.16, 2.3), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(panel, figure.subplots())
+        figure.canvas.draw()
+        yield figure
+
+
+@pytest.mark.parametrize("kind", PANELS)
+def test_the_same_drawing_gives_the_same_bytes(kind: str) -> None:
+    def digest() -> str:
+        made = render(Drawing((PANELS[kind],), wide=True), "study/fig-x")
+        return hashlib.sha256(made.pdf + made.svg).hexdigest()
+
+    assert digest() == digest()
+
+
+@pytest.mark.parametrize("kind", PANELS)
+def test_drawing_leaves_the_settings_of_others_alone(kind: str) -> None:
+    before = dict(mpl.rcParams)
+    render(Drawing((PANELS[kind],)), "x")
+    assert dict(mpl.rcParams) == before
+
+
+# ------------------------------------------------------------------------------------ images
+
+
+def test_every_pixel_stands_in_its_place() -> None:
+    with drawn(image_grid.draw, GRID) as figure:
+        (shown,) = figure.axes[0].images
+        sheet = np.asarray(shown.get_array())
+        left, right, _, _ = shown.get_extent()
+        scale = sheet.shape[1] / (right - left)
+        small = sheet[:: int(scale), :: int(scale)]
+        assert small[:2, :3].tolist() == [[0, 10, 20], [30, 40, 255]]
+        assert not small[:, 3:].any(), "gaps and empty images are white"
+
+
+def test_every_image_has_its_label_below() -> None:
+    with drawn(image_grid.draw, GRID) as figure:
+        texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+        assert set(texts) == {"$1", "2", "3"}
+        assert texts["$1"][1] == texts["2"][1] < texts["3"][1]
+        assert texts["$1"][0] == texts["3"][0] < texts["2"][0]
+
+
+@pytest.mark.parametrize(
+    "images", [(), (Image(bytes(5), "1"),), (Image(bytes(6), "1"), Image(bytes(7), "2"))]
+)
+def test_images_of_another_size_are_refused(images: tuple[Image, ...]) -> None:
+    with pytest.raises(ValueError, match="needs images of 2 × 3 pixels"):
+        ImageGrid(images, height=2, width=3, columns=2)
+
+
+# --------------------------------------------------------------------------------- timelines
+
+
+def bars(figure: Figure) -> list[tuple[float, float, int]]:
+    """Start, end and row of every bar."""
+    patches = figure.axes[0].patches
+    return [(p.get_x(), p.get_x() + p.get_width(), round(p.get_y() + 0.37)) for p in patches]
+
+
+def test_every_bar_runs_from_its_start_to_its_end() -> None:
+    with drawn(timeline.draw, LINES) as figure:
+        assert bars(figure) == [(0, 60, 0), (60, 61, 0), (61, 100, 1)]
+        assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["Forward", "Backward"]
+
+
+def test_labels_stand_where_they_have_room() -> None:
+    with drawn(timeline.draw, LINES) as figure:
+        assert [t.get_text() for t in figure.axes[0].texts] == ["conv2d", "Convolution"]
+        first, *_ = figure.axes[0].patches
+        renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+        for text, bar in zip(figure.axes[0].texts, [first, figure.axes[0].patches[2]], strict=True):
+            inner, outer = text.get_window_extent(renderer), bar.get_window_extent(renderer)
+            assert outer.x0 <= inner.x0 and inner.x1 <= outer.x1
+
+
+def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> None:
+    with drawn(timeline.draw, LINES) as figure:
+        conv, pool, again = figure.axes[0].patches
+        assert conv.get_facecolor() == again.get_facecolor() != pool.get_facecolor()
+        assert conv.get_hatch() != pool.get_hatch()
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()] == ["Convolution", "Pooling"]
+
+
+def test_both_parts_have_one_axis_of_time() -> None:
+    with drawn(timeline.draw, LINES) as figure:
+        lanes, level = figure.axes
+        assert lanes.get_xlim() == level.get_xlim() == (0, 100)
+        (line,) = level.lines
+        assert list(map(float, line.get_ydata())) == [0.0, 4.0, 9.0, 9.0]
+
+
+def test_a_timeline_of_nothing_is_drawn() -> None:
+    empty = Timeline((Lane("Forward", ()),), ("Convolution",), "Time (ms)")
+    assert render(Drawing((empty,), height=empty.height), "x").svg
+
+
+def test_lanes_and_level_take_their_room() -> None:
+    plain = Timeline(LINES.lanes, LINES.kinds, "Time (ms)")
+    more = Timeline((*LINES.lanes, Lane("Device", ())), LINES.kinds, "Time (ms)")
+    assert plain.height < LINES.height
+    assert plain.height < more.height
+
+
+# -------------------------------------------------------------------------------------- dots
+
+
+def test_every_point_stands_at_its_number() -> None:
+    with drawn(dots.draw, DOTS) as figure:
+        _, theory, measured = figure.axes[0].lines
+        assert list(theory.get_xdata()) == [1.0, 1.0, 1.2]
+        assert list(measured.get_xdata()) == [1.0, 1.2]
+        assert list(measured.get_ydata()) == [0, 2], "a row without a number has no point"
+        assert theory.get_marker() != measured.get_marker()
+        assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["a", "b", "c"]
+
+
+def test_dots_without_numbers_say_so() -> None:
+    nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
+    with drawn(dots.draw, nothing) as figure:
+        assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
+
+
+def test_dots_grow_with_their_rows() -> None:
+    assert DOTS.height < Dots(("a",) * 9, (), "Ratio").height
