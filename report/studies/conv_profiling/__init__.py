@@ -174,6 +174,7 @@ def _facts(
         "counted": bool(counted),
         "counted_explained": all_explained([*counted.values(), *backward.values()]),
         "changed_explained": all_explained(list(dimensions.values())),
+        "below_peak": primary is not None and tables.estimate_below_peak(primary),
         "trained": learner is not None and any(map(learner.trained, learner.trainings)),
         "learner": markdown(learner.label) if learner else "",
         "on_gpu": primary is not None and primary.on_gpu,

@@ -82,8 +82,9 @@ def source_kernels(inputs: Inputs) -> Table:
 
 
 def _bare(name: str) -> str:
-    """A kernel's name without the name spaces, which tell nothing of it."""
-    return re.sub(r"\w+::", "", name)
+    """A kernel's name without name spaces and nested arguments, so that a cell can break it."""
+    short = re.sub(r"\w+::", "", name)
+    return re.sub(r"<([^<>]*)(<[^<>]*>)?>$", r" (\1)", short)
 
 
 def _printed(number: float | None) -> Cell:
@@ -323,6 +324,14 @@ def memory(all_runs: Sequence[Run]) -> Table:
         sources=tuple(run.file for run in all_runs),
         wide=several,
     )
+
+
+def estimate_below_peak(run: Run) -> bool:
+    """Whether the source's estimate lies below the peak at every batch size with a peak."""
+    image = layer_memory(BASE.layer(1)).parameters_and_output
+    peaked = {batch: run.peak(batch) for batch in run.batches()}
+    known = {batch: peak for batch, peak in peaked.items() if not isinstance(peak, Missing)}
+    return bool(known) and all(peak > batch * image for batch, peak in known.items())
 
 
 def verdicts(judged: Sequence[Claim]) -> Table:
