@@ -3,9 +3,10 @@
 Between steps parameters, running statistics, gradients, momentum and the batch are alive.  A step
 drops the gradients first; its forward pass then keeps what the backward pass will read.  Which
 tensors those are follows from the derivatives that PyTorch defines (``derivatives.yaml``): a
-convolution, a linear layer, a batch normalisation and a maximum pooling keep their input, an
-activation that works in place keeps its output, maximum pooling the place of each maximum, batch
-normalisation two numbers a channel, dropout its mask, the loss the logarithm of the probabilities.
+convolution, a linear layer, a batch normalisation and a maximum pooling keep their input, a ReLU
+its output, maximum pooling the place of each maximum, batch normalisation two numbers a channel,
+dropout its mask, the loss the logarithm of the probabilities and two numbers.  The derivative of a
+ReLU6 is defined on its input, so that one that works in place keeps a copy of what it writes over.
 A tensor that several layers keep is kept once.  Workspaces and copies in other layouts belong to
 the algorithms and are not theory: they are the residual.
 """
@@ -35,6 +36,8 @@ _FLOAT: Final = ELEMENT_BYTES["float32"]
 _LONG: Final = ELEMENT_BYTES["int64"]
 #: Activations that write over their input.
 _IN_PLACE: Final = frozenset({"relu", "relu6"})
+#: The loss itself and the sum of the classes' weights by which it was divided.
+_LOSS_BYTES: Final = 2 * _FLOAT
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def kept_bytes(layers: Sequence[Layer], *, on_host: bool = True) -> int:
     kept = {home for home in _kept_homes(layers, read, homes) if home != NETWORK_INPUT}
     tensors = sum(output_bytes(layers[home]) for home in kept)
     extras = sum(_extra_bytes(layer, on_host) for layer in layers)
-    return tensors + extras + output_bytes(layers[-1])
+    return tensors + extras + output_bytes(layers[-1]) + _LOSS_BYTES
 
 
 def _homes(layers: Sequence[Layer], read: Sequence[tuple[int, ...]]) -> list[int]:
@@ -127,13 +130,15 @@ def _kept_homes(
                 yield _home(read[number][0], homes)
             case Pooling() if layer.mode == "max":
                 yield _home(read[number][0], homes)
-            case Activation():
+            case Activation() if layer.function != "relu6":
                 yield homes[number]
 
 
 def _extra_bytes(layer: Layer, on_host: bool) -> int:
-    """What a layer keeps beside tensors that were there: indices, a mask, statistics."""
+    """What a layer keeps beside tensors that were there: a copy, indices, a mask, statistics."""
     match layer:
+        case Activation() if layer.function == "relu6":
+            return output_bytes(layer)
         case Pooling() if layer.mode == "max":
             return _LONG * elements(layer.output_shape)
         case BatchNorm():
