@@ -1,4 +1,9 @@
-"""The machine's ceilings: the largest matrix product and the largest copy, in a fresh process.
+"""The machine's ceilings: large matrix products and a large copy, in a fresh process.
+
+A ceiling must not lie below what a network reaches.  On a CPU PyTorch computes matrix products by
+one library (MKL on x86) and convolutions by another (oneDNN), which may use wider vectors: on an
+AMD processor with AVX-512 the first reaches half the rate of the second.  Both are measured, and
+the better one is the ceiling.
 
 A process that has measured a series gives lower ceilings than a new one (its allocator and thread
 pools are used), hence ``python -m experiments.harness.ceilings``, which prints JSON.
@@ -54,7 +59,7 @@ SIZES: Final[dict[tuple[Device, CeilingSize], Sizes]] = {
 def measure_apart(
     device: Device, threads: int, size: CeilingSize, moment: Moment
 ) -> tuple[Ceiling, ...]:
-    """Both ceilings, measured by a new process with the same number of threads.
+    """All ceilings, measured by a new process with the same number of threads.
 
     Raises ``MeasurementError`` with what that process said last.
     """
@@ -81,30 +86,48 @@ def measure_apart(
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> tuple[Ceiling, ...]:
-    """Both ceilings, in this process; raises what torch raises."""
+    """All ceilings, in this process; raises what torch raises."""
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
     sizes = SIZES[device, size]
     clock = timing.cpu_clock if device == "cpu" else timing.cuda_clock
     with torch.device(device), torch.no_grad():
         return (
-            _product(torch, sizes, moment, clock),
+            *(
+                _product(name, call, sizes, moment, clock)
+                for name, call in _products(torch, device, sizes.side).items()
+            ),
             _copy(torch, sizes, moment, clock),
         )
 
 
-def _product(torch: Any, sizes: Sizes, moment: Moment, clock: timing.Clock) -> Ceiling:
-    """C = A B with square matrices: ``2 n^3`` FLOP."""
+def _products(torch: Any, device: Device, side: int) -> dict[str, Callable[[], object]]:
+    """C = A B with square matrices, by each library that PyTorch has for it; ``""`` is its own."""
+    left, right = torch.randn(side, side), torch.randn(side, side)
+    out = torch.empty(side, side)
+    found: dict[str, Callable[[], object]] = {"": lambda: torch.mm(left, right, out=out)}
+    if device == "cpu" and torch.backends.mkldnn.is_available():
+        from torch.utils import mkldnn
+
+        linear = mkldnn.to_mkldnn(torch.nn.Linear(side, side, bias=False))
+        blocked = left.to_mkldnn()
+        found[" by oneDNN"] = lambda: linear(blocked)
+    return found
+
+
+def _product(
+    library: str, call: Callable[[], object], sizes: Sizes, moment: Moment, clock: timing.Clock
+) -> Ceiling:
+    """``2 n^3`` FLOP."""
     n = sizes.side
-    left, right, out = torch.randn(n, n), torch.randn(n, n), torch.empty(n, n)
     return Ceiling(
         operation="matrix_product",
         moment=moment,
         dtype="float32",
-        size=f"{n}x{n}x{n}",
+        size=f"{n}x{n}x{n}{library}",
         work=2 * n**3,
         work_unit="FLOP",
-        samples=_samples(lambda: torch.mm(left, right, out=out), sizes.runs, clock),
+        samples=_samples(call, sizes.runs, clock),
     )
 
 

@@ -9,15 +9,19 @@ from experiments.harness.ceilings import Sizes
 from report.errors import MeasurementError
 
 
-def test_both_ceilings_from_a_new_process() -> None:
-    pytest.importorskip("torch")
-    product, copy = ceilings.measure_apart("cpu", 1, "small", "before")
+def test_all_ceilings_from_a_new_process() -> None:
+    torch = pytest.importorskip("torch")
+    *products, copy = ceilings.measure_apart("cpu", 1, "small", "before")
     sizes = ceilings.SIZES["cpu", "small"]
-    assert (product.operation, product.work_unit) == ("matrix_product", "FLOP")
-    assert product.work == 2 * sizes.side**3
+    side = f"{sizes.side}x{sizes.side}x{sizes.side}"
+    libraries = [side, f"{side} by oneDNN"] if torch.backends.mkldnn.is_available() else [side]
+    assert [product.size for product in products] == libraries
+    for product in products:
+        assert (product.operation, product.work_unit) == ("matrix_product", "FLOP")
+        assert product.work == 2 * sizes.side**3
     assert (copy.operation, copy.work_unit) == ("copy", "B")
     assert copy.work == 2 * 4 * sizes.elements
-    for ceiling in (product, copy):
+    for ceiling in (*products, copy):
         assert ceiling.moment == "before"
         assert len(ceiling.samples) == sizes.runs
         assert all(sample > 0 for sample in ceiling.samples)
