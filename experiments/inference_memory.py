@@ -1,0 +1,416 @@
+"""What the inference of CNNs takes in time and memory, and what saves it.
+
+Networks in evaluation mode with random weights and a random input from a fixed seed, under
+``torch.no_grad()``.  ``sweep`` names sets of cases (``experiments.inference_sweeps``) and stands in
+no case: a case that belongs to several sets is measured once.  Factors of a case:
+
+- ``subject``: ``inference`` is one call of a network; ``training`` trains the deepest residual
+  network; ``accuracy`` is what the trained one makes of every test image; ``matrix_product`` is one
+  product of square matrices of ``side``, for the peak of a precision.
+- ``network``, ``image`` (pixels a side), ``batch``.
+- ``layout``: of weights, input and so of all maps, ``contiguous`` (NCHW) or ``channels_last``.
+- ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
+  stay float32 and are cast in every call.
+- ``execution``: ``eager``; ``folded``, normalisation in the convolutions and ReLU in place;
+  ``compiled`` by torch.compile; ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
+  with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
+- ``memory_limit``: MiB by which the address space may grow in the call; else what is available.
+- ``dataset``: ``digits`` of scikit-learn, scaled to 32 × 32; ``cifar10`` from a folder.
+
+Every ``inference`` case has series of durations, of what the system did in each call, and of bytes;
+ZFNet and VGG-16 have bytes alone but for their smallest batches, limited cases only say how long
+the call lasted that fitted.  Of some calls a Chrome trace lies beside the record.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
+
+from experiments import inference_sweeps as sweeps
+from experiments.harness.limits import limited, refuse_beyond
+from experiments.harness.measure import measure, measure_memory
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import (
+    FULL,
+    QUICK,
+    SEED,
+    CaseFile,
+    Counting,
+    Device,
+    Factor,
+    Factors,
+    Plan,
+    Session,
+    Study,
+)
+from experiments.harness.workload import Workload
+from experiments.inference_scores import (
+    check_folder,
+    history_series,
+    image_series,
+    images_of,
+    precisely,
+    trained,
+    weights_file,
+)
+from report.layers import ELEMENT_BYTES, Convolution, Layer
+from report.records import Series
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+#: Calls with more multiply-adds (thousands of millions) have their bytes measured once.
+_ONCE_FROM: Final = 8.0
+_MIB: Final = 2**20
+#: Networks and the batch of which a trace is kept, to see the time of each operator.
+TRACED: Final = ("LeNet-5", "AlexNet", "ResNet-20", "ResNet-110")
+TRACED_BATCH: Final = 64
+#: What a GPU's counters see of each network.
+_COUNTED_BATCHES: Final = frozenset({1, 64, 1024})
+
+
+def layers(factors: Factors) -> tuple[Layer, ...]:
+    """The layers of the network as it stands, not folded or tiled; found on the meta device."""
+    import torch
+
+    from experiments.harness.capture import layers_of
+
+    with torch.device("meta"):
+        if factors["subject"] == "matrix_product":
+            side = int(factors["side"])
+            product = torch.nn.Linear(side, side, bias=False)
+            return layers_of(product, torch.empty(side, side), root="product")
+        return layers_of(_network(factors).eval(), torch.empty(_input_shape(factors)))
+
+
+def _network(factors: Factors) -> nn.Sequential:
+    from experiments.networks import catalogue
+
+    return cast("nn.Sequential", catalogue.network(str(factors["network"])))
+
+
+def _input_shape(factors: Factors) -> tuple[int, int, int, int]:
+    """``(N, C, H, W)``; of a training, one image."""
+    from experiments.networks.catalogue import INPUT_SHAPES
+
+    channels, height, width = INPUT_SHAPES[str(factors["network"])]
+    height, width = (int(factors.get("image", extent)) for extent in (height, width))
+    return int(factors.get("batch", 1)), channels, height, width
+
+
+def build(factors: Factors, device: Device) -> Workload:
+    """Network and input on ``device``, the same values every time."""
+    import torch
+
+    torch.manual_seed(SEED)
+    with torch.device(device):
+        if factors["subject"] == "matrix_product":
+            return _product(factors)
+        module = _executed(_network(factors).eval(), factors)
+        source = torch.randn(_input_shape(factors))
+        if factors["layout"] == "channels_last":
+            source = source.contiguous(memory_format=torch.channels_last)
+    return _forward(module, source, str(factors["precision"]), device)
+
+
+def _product(factors: Factors) -> Workload:
+    import torch
+
+    side, kind = int(factors["side"]), getattr(torch, str(factors["precision"]))
+    left, right = torch.randn(side, side, dtype=kind), torch.randn(side, side, dtype=kind)
+    return Workload(lambda: torch.mm(left, right), reset=lambda: None)
+
+
+def _executed(network: nn.Sequential, factors: Factors) -> nn.Module:
+    import torch
+
+    from experiments.networks.variants import executed
+
+    tile = factors.get("tile")
+    module = executed(
+        network,
+        factors["execution"],  # type: ignore[arg-type]
+        None if tile is None else int(tile),
+    )
+    if factors["layout"] == "channels_last":
+        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return module
+
+
+def _forward(module: nn.Module, source: torch.Tensor, precision: str, device: Device) -> Workload:
+    import torch
+
+    from experiments.harness.passes import forward
+
+    if precision == "float32":
+        return forward(module, source)
+
+    def call() -> object:
+        with torch.no_grad(), precisely(precision, device):
+            return module(source)
+
+    return Workload(call, reset=lambda: None)
+
+
+def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """What the subject of a case asks for; raises what torch raises.
+
+    Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
+    cannot fit into its memory.
+    """
+    _refuse_float16(factors, session.device)
+    match factors["subject"]:
+        case "training":
+            return history_series(trained(factors, session)[1])
+        case "accuracy":
+            return image_series(factors, session)
+        case "matrix_product":
+            return measure(lambda: build(factors, session.device), session)
+    if session.device == "cpu" and "memory_limit" not in factors:
+        refuse_beyond(needed_bytes(layers(factors)))
+    with _cache(factors):
+        return _inference(factors, session)
+
+
+def _refuse_float16(factors: Factors, device: Device) -> None:
+    """A processor without float16 kernels is measured on a single image alone.
+
+    It computes each convolution element by element, hundreds of times slower than in float32.
+    """
+    import torch
+
+    if factors.get("precision") != "float16" or device != "cpu":
+        return
+    supported = torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    if not supported and factors.get("batch") != 1:
+        raise UnavailableError(
+            "oneDNN has no float16 kernels for this processor; what it does instead is measured at "
+            "batch 1 only, since it takes far too long."
+        )
+
+
+def needed_bytes(found: tuple[Layer, ...]) -> int:
+    """A lower bound of what must be held at once: a convolution's input and output, and the image.
+
+    Folding, compiling and tiling cannot avoid the maps of the first convolution in these networks,
+    and those of later ones only by tiling over several layers, which is done at one small batch.
+    """
+    image = _bytes(found[0].input_shape, found[0])
+    return max(
+        _bytes(layer.input_shape, layer) * (layer is not found[0])
+        + _bytes(layer.output_shape, layer)
+        + image
+        for layer in found
+        if layer is found[0] or isinstance(layer, Convolution)
+    )
+
+
+def _bytes(shape: tuple[int, ...], layer: Layer) -> int:
+    return prod(shape) * ELEMENT_BYTES[layer.dtype]
+
+
+def _cache(factors: Factors) -> AbstractContextManager[None]:
+    """Compiling starts from nothing in each case."""
+    from experiments.networks.variants import empty_cache
+
+    return empty_cache() if factors["execution"] == "compiled" else nullcontext()
+
+
+def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Durations and bytes, as far as they are wanted of this case."""
+
+    def made() -> Workload:
+        return build(factors, session.device)
+
+    repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else 3
+    if "memory_limit" in factors:
+        return _under_limit(factors, session)
+    with limited() if session.device == "cpu" else nullcontext():
+        if not sweeps.is_timed(factors):
+            _probe(made())
+            return measure_memory(made, session, repeats)
+        found = measure(made, session, repeats)
+    return (*found, *_transfers(factors, session))
+
+
+def _is_long(factors: Factors) -> bool:
+    return sweeps.gmacs(factors) > _ONCE_FROM
+
+
+def _probe(workload: Workload) -> float:
+    """Duration of one call (s); where memory runs out, it must not do so inside the profiler."""
+    start = time.perf_counter()
+    workload.call()
+    return time.perf_counter() - start
+
+
+def _under_limit(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """``first_call_time`` of a call that fits into the limit; only the call is limited."""
+    if session.device != "cpu":
+        raise UnavailableError(
+            "The limit on memory is one on the address space of a CPU's process."
+        )
+    workload = build(factors, session.device)
+    gc.collect()
+    with limited(int(factors["memory_limit"]) * _MIB):
+        seconds = _probe(workload)
+    return (Series(quantity="first_call_time", unit="s", samples=(seconds,)),)
+
+
+def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Copies between the host and a GPU, of the plain cases in float32."""
+    if session.device == "cpu" or factors["execution"] != "eager":
+        return ()
+    import torch
+
+    from experiments.harness.transfers import transfers
+
+    result = build(factors, session.device).call()
+    assert isinstance(result, torch.Tensor)
+    source = torch.empty(_input_shape(factors), device=session.device)
+    return transfers(source, result, session.protocol)
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """Traces; which images were trained on, and some of them; which weights were scored."""
+    from experiments.harness.images import image_files
+
+    match factors["subject"]:
+        case "training":
+            return image_files(images_of(factors, session))
+        case "accuracy":
+            return (weights_file(factors, session),)
+        case "inference" if is_traced(factors):
+            return (_trace_file(factors, session.device),)
+    return ()
+
+
+def is_traced(factors: Factors) -> bool:
+    """Whether a trace of the case is kept."""
+    return (
+        factors["network"] in TRACED
+        and factors["batch"] == TRACED_BATCH
+        and factors["precision"] == "float32"
+        and factors["execution"] == "eager"
+        and "memory_limit" not in factors
+    )
+
+
+def _trace_file(factors: Factors, device: Device) -> CaseFile:
+    from experiments.harness.profiling import trace_of_call
+
+    network, batch, layout = (str(factors[name]) for name in ("network", "batch", "layout"))
+    return CaseFile(
+        name=f"trace.{network.lower()}-{batch}-{layout.replace('_', '-')}.json.gz",
+        meaning=f"a Chrome trace of one warm call of {network} at batch {batch}, {layout}, which "
+        "Perfetto and chrome://tracing open",
+        content=trace_of_call(lambda: build(factors, device), device),
+    )
+
+
+def effort(factors: Factors) -> float:
+    """Seconds, about, on a machine of 50 GMAC/s."""
+    match factors["subject"]:
+        case "matrix_product":
+            return 4.0
+        case "training":
+            return 60.0
+        case "accuracy":
+            return 5.0
+    seconds = sweeps.gmacs(factors) / 50
+    if "memory_limit" in factors:
+        return seconds
+    compiling = 15.0 if factors["execution"] == "compiled" else 0.0
+    return compiling + max(1.5, 13 * seconds if sweeps.is_timed(factors) else 4 * seconds)
+
+
+def multiply_adds(factors: Factors) -> int:
+    """Those expected of one call, about; they only tell how long counting takes."""
+    return round(1e9 * sweeps.gmacs(factors)) if factors["subject"] == "inference" else 0
+
+
+def calls_on_gpu(factors: Factors, thorough: bool) -> int:
+    """Plain float32 networks at a few batches, or at all."""
+    if factors["subject"] != "inference" or "memory_limit" in factors:
+        return 0
+    if factors["execution"] != "eager" or factors["precision"] != "float32":
+        return 0
+    return 1 if thorough or factors["batch"] in _COUNTED_BATCHES else 0
+
+
+def _plan(plan: Plan, minimum: int, maximum: int, budget: float, warmup: int) -> Plan:
+    protocol = msgspec.structs.replace(
+        plan.protocol,
+        warmup_calls=warmup,
+        minimum_samples=minimum,
+        maximum_samples=maximum,
+        case_budget_s=budget,
+    )
+    return replace(plan, protocol=protocol)
+
+
+STUDY = Study(
+    name="inference_memory",
+    question="What does the inference of CNNs take in time and memory, and what saves it?",
+    factors=(
+        Factor("sweep", levels=tuple(sweeps.SWEEPS), quick=tuple(sweeps.SWEEPS)),
+        Factor("network", levels=sweeps.NETWORKS, quick=("LeNet-5", "ResNet-20")),
+        Factor("batch", levels=sweeps.BATCHES, quick=(1, 8, 64), any_count=True),
+        Factor("layout", levels=sweeps.LAYOUTS, quick=sweeps.LAYOUTS),
+        Factor("precision", levels=sweeps.PRECISIONS, quick=sweeps.PRECISIONS),
+        Factor(
+            "execution",
+            levels=sweeps.EXECUTIONS,
+            quick=("eager", "folded", "tiled_layers", "tiled_blocks"),
+        ),
+        Factor("tile", levels=sweeps.TILES, quick=(32, 64)),
+        Factor("memory_limit", levels=(128,), quick=(128,), any_count=True),
+        Factor("dataset", levels=("digits",), quick=("digits",)),
+    ),
+    measures=(
+        "first_call_time",
+        "time",
+        "cpu_time",
+        "page_faults",
+        "context_switches",
+        "wait_time",
+        "to_device_time",
+        "from_device_time",
+        "memory_events",
+        "allocated",
+        "resident",
+        "step_loss",
+        "epoch_time",
+        "train_loss",
+        "train_accuracy",
+        "test_loss",
+        "test_accuracy",
+        "image_loss",
+        "image_correct",
+    ),
+    cases=sweeps.cases,
+    layers=layers,
+    measure=measure_case,
+    effort=effort,
+    files=files,
+    counting=Counting(
+        workload=build,
+        multiply_adds=multiply_adds,
+        calls=lambda factors, thorough: 0,  # under a program that takes a thousand times as long
+        warm_up=sweeps.inference("LeNet-5", 1),
+        calls_on_gpu=calls_on_gpu,
+    ),
+    prepare=check_folder,
+    images="cifar10",
+    # Seven samples are the fewest from which a ratio of two medians has its 95 % confidence.
+    full=_plan(FULL, minimum=7, maximum=100, budget=1.0, warmup=2),
+    quick=_plan(QUICK, minimum=3, maximum=20, budget=0.1, warmup=1),
+)

@@ -1,0 +1,211 @@
+"""The cases of ``experiments.inference_memory``: sets of them, one a question; pure.
+
+A case is found by what it is: the same network at the same batch belongs to several sets and is
+measured once.  Cases that are compared with each other run one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Final, TypeAlias
+
+from experiments.harness.study import Factors, Levels
+from report.records import Factor as Level
+
+Sweep: TypeAlias = Callable[[Levels], Iterator[Factors]]
+
+RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
+NETWORKS: Final = ("LeNet-5", "CIFAR", "AlexNet", "ZFNet", "VGG-16", *RESNETS)
+LAYOUTS: Final = ("contiguous", "channels_last")
+PRECISIONS: Final = ("float32", "bfloat16", "float16")
+TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
+EXECUTIONS: Final = ("eager", "folded", "compiled", *TILED)
+BATCHES: Final = tuple(2**n for n in range(11))
+TILES: Final = (8, 16, 32, 64)
+
+#: Multiply-adds of one image, in millions, about: they tell how long a call lasts.
+MILLIONS: Final = {
+    "LeNet-5": 0.4,
+    "CIFAR": 12.3,
+    "AlexNet": 714.0,
+    "ZFNet": 1_170.0,
+    "VGG-16": 15_470.0,
+    "ResNet-20": 40.6,
+    "ResNet-32": 68.9,
+    "ResNet-44": 97.2,
+    "ResNet-56": 125.5,
+    "ResNet-110": 252.9,
+}
+#: The largest batch of the plan; of the others only memory is measured, at few batches.
+LARGEST: Final = {"LeNet-5": 1024, "CIFAR": 1024, "AlexNet": 128} | dict.fromkeys(RESNETS, 1024)
+MEMORY_ONLY: Final = {"ZFNet": (1, 8, 32), "VGG-16": (1, 8)}
+#: A case that a machine with 24 GiB cannot hold: 6.6 GB a map, four of them at once.
+TOO_LARGE: Final = ("VGG-16", 512)
+
+TILING: Final = ("ResNet-20", 224, 8)
+FUSION: Final = {"LeNet-5": (1, 64), "AlexNet": (8,), "ResNet-20": (1, 64), "ResNet-110": (1, 64)}
+#: ResNet-110 is not compiled: that takes a minute.
+COMPILED: Final = frozenset({"LeNet-5", "AlexNet", "ResNet-20"})
+#: Networks of the published comparison, each at a small batch.
+BEST: Final = {"LeNet-5": 64, "CIFAR": 64, "AlexNet": 8, "ZFNet": 8, "VGG-16": 2}
+#: LeNet-5 has neither a normalisation nor a ReLU.
+NOT_FOLDED: Final = frozenset({"LeNet-5"})
+LIMITED: Final = ("ResNet-20", "ResNet-110", "AlexNet")
+LIMITED_FROM: Final = 64
+
+_IMAGENET: Final = frozenset({"AlexNet", "ZFNet", "VGG-16"})
+_SUBJECTS: Final = ("matrix_product", "inference", "training", "accuracy")
+PRODUCT_SIDE: Final = 2048
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """The cases of the sets that ``levels["sweep"]`` names, each once, without other levels."""
+    found = {
+        frozenset(case.items()): case
+        for name, made in SWEEPS.items()
+        if name in levels["sweep"]
+        for case in made(levels)
+        if _is_asked_for(case, levels)
+    }
+    return tuple(sorted(found.values(), key=_place))
+
+
+def _is_asked_for(case: Factors, levels: Levels) -> bool:
+    return all(level in levels[name] for name, level in case.items() if name in levels)
+
+
+def _place(case: Factors) -> tuple[int, ...]:
+    """Where a case stands in a run: what is compared stands together."""
+    return (
+        _SUBJECTS.index(str(case["subject"])),
+        NETWORKS.index(str(case.get("network", NETWORKS[0]))),
+        int(case.get("image", 0)),
+        int(case.get("memory_limit", 0)),
+        int(case.get("batch", 0)),
+        EXECUTIONS.index(str(case.get("execution", "eager"))),
+        int(case.get("tile", 0)),
+        PRECISIONS.index(str(case.get("precision", "float32"))),
+        LAYOUTS.index(str(case.get("layout", "contiguous"))),
+    )
+
+
+def inference(
+    network: Level,
+    batch: Level,
+    layout: Level = "contiguous",
+    precision: Level = "float32",
+    execution: Level = "eager",
+    **more: Level,
+) -> Factors:
+    """One call of a network; ``more`` are ``image``, ``tile`` and ``memory_limit``."""
+    return {
+        "subject": "inference",
+        "network": network,
+        "image": more.pop("image", 224 if network in _IMAGENET else 32),
+        "batch": batch,
+        "layout": layout,
+        "precision": precision,
+        "execution": execution,
+        **more,
+    }
+
+
+def _batches(network: Level, levels: Levels) -> Sequence[int]:
+    """The batches of a network: those of the plan up to its largest, others as asked for."""
+    name = str(network)
+    asked = [int(batch) for batch in levels["batch"]]
+    planned = MEMORY_ONLY.get(name) or [b for b in BATCHES if b <= LARGEST[name]]
+    return [batch for batch in asked if batch in planned or batch not in BATCHES]
+
+
+def _batch(levels: Levels) -> Iterator[Factors]:
+    for network in levels["network"]:
+        for batch, layout in product(_batches(network, levels), LAYOUTS):
+            yield inference(network, batch, layout)
+    yield inference(*TOO_LARGE)
+
+
+def deepest(levels: Levels) -> str | None:
+    """The deepest residual network among the levels, which reduced precision is tried on."""
+    return next((name for name in reversed(RESNETS) if name in levels["network"]), None)
+
+
+def _precision(levels: Levels) -> Iterator[Factors]:
+    for precision in PRECISIONS[:2]:
+        yield {"subject": "matrix_product", "precision": precision, "side": PRODUCT_SIDE}
+    network = deepest(levels)
+    if network is None:
+        return
+    for batch, precision in product(levels["batch"], PRECISIONS):
+        yield inference(network, batch, precision=precision)
+    for dataset in levels["dataset"]:
+        named = {"network": network, "dataset": dataset}
+        yield {"subject": "training", **named}
+        for precision in PRECISIONS:
+            yield {"subject": "accuracy", **named, "precision": precision}
+
+
+def _amp_layout(levels: Levels) -> Iterator[Factors]:
+    largest = max(int(batch) for batch in levels["batch"])
+    for network, precision, layout in product(RESNETS, PRECISIONS[:2], LAYOUTS):
+        yield inference(network, largest, layout, precision)
+
+
+def _tiling(levels: Levels) -> Iterator[Factors]:
+    network, image, batch = TILING
+    yield inference(network, batch, image=image)
+    for form, tile in product(TILED, TILES):
+        yield inference(network, batch, execution=form, image=image, tile=tile)
+
+
+def _fusion(levels: Levels) -> Iterator[Factors]:
+    for network, batches in FUSION.items():
+        for batch in batches:
+            for layout, execution in product(LAYOUTS, _foldings(network)):
+                yield inference(network, batch, layout, execution=execution)
+            if network in COMPILED:
+                yield inference(network, batch, execution="compiled")
+
+
+def _foldings(network: str) -> tuple[str, ...]:
+    return ("eager",) if network in NOT_FOLDED else ("eager", "folded")
+
+
+def _best(levels: Levels) -> Iterator[Factors]:
+    for network, batch in BEST.items():
+        executions = (*_foldings(network), "compiled")
+        for execution, precision, layout in product(executions, PRECISIONS[:2], LAYOUTS):
+            yield inference(network, batch, layout, precision, execution)
+
+
+def _limit(levels: Levels) -> Iterator[Factors]:
+    """Plain, and with what saves most memory."""
+    ways = (("contiguous", "float32"), ("channels_last", "bfloat16"))
+    for limit, network in product(levels["memory_limit"], LIMITED):
+        for batch, (layout, precision) in product(levels["batch"], ways):
+            if LIMITED_FROM <= int(batch) <= LARGEST[network]:
+                yield inference(network, batch, layout, precision, memory_limit=limit)
+
+
+SWEEPS: Final[dict[str, Sweep]] = {
+    "batch": _batch,
+    "precision": _precision,
+    "amp_layout": _amp_layout,
+    "tiling": _tiling,
+    "fusion": _fusion,
+    "best": _best,
+    "limit": _limit,
+}
+
+
+def is_timed(factors: Factors) -> bool:
+    """Whether durations are sampled: not where only memory is asked for."""
+    network, batch = str(factors["network"]), factors["batch"]
+    return network in LARGEST or batch == BEST.get(network)
+
+
+def gmacs(factors: Factors) -> float:
+    """Multiply-adds of one call in thousands of millions, about."""
+    area = (int(factors["image"]) / 32) ** 2 if factors["network"] in RESNETS else 1.0
+    return MILLIONS[str(factors["network"])] * area * int(factors["batch"]) / 1e3
