@@ -1,0 +1,303 @@
+"""What one run measured, by array library: times, ratios of them, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final, TypeAlias
+
+from report import runs as any_study
+from report.missing import Missing
+from report.records import Factor, Sample
+from report.runs import known, labels
+from report.statistics import (
+    CONFIDENCE,
+    Estimate,
+    bonferroni,
+    identical,
+    median_interval,
+    rate_over,
+)
+from report.store import Stored
+from report.studies.backend_speedup.subject import (
+    HIDDEN,
+    Kind,
+    Network,
+    Setting,
+    kinds,
+    total,
+)
+
+#: The samples of each process of a case.
+Groups: TypeAlias = tuple[tuple[Sample, ...], ...]
+
+#: Both intervals of a ratio hold together with the usual confidence.
+_EACH: Final = bonferroni(CONFIDENCE, 2)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An array library and how it executes: operation by operation, or compiled as a whole."""
+
+    backend: str
+    execution: str = "eager"
+
+    @property
+    def key(self) -> str:
+        """Its name in the ids of values and tables."""
+        return self.backend if self.execution == "eager" else f"{self.backend}_{self.execution}"
+
+    @property
+    def name(self) -> str:
+        """Its name for a reader."""
+        return _NAMES[self.key]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it computes on a GPU."""
+        return self.backend in ("torch_cuda", "cupy")
+
+    @property
+    def eager(self) -> bool:
+        """Whether its operations can be timed one by one."""
+        return self.execution == "eager"
+
+
+_NAMES: Final = {
+    "numpy": "NumPy",
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "jax_compiled": "JAX compiled",
+    "torch_cuda": "PyTorch CUDA",
+    "cupy": "CuPy",
+}
+#: The library that every other one is compared with.
+NUMPY: Final = Variant("numpy")
+VARIANTS: Final = (
+    NUMPY,
+    Variant("torch"),
+    Variant("jax"),
+    Variant("jax", "compiled"),
+    Variant("torch_cuda"),
+    Variant("cupy"),
+)
+
+
+def grouped_median(groups: Groups, confidence: float = CONFIDENCE) -> Estimate:
+    """The median of all samples; its interval also holds the median of every process.
+
+    The interval of pooled samples (``median_interval``) takes them for independent.  Processes
+    differ by more than their own samples show, so that it is widened to hold the medians of all of
+    them; with a single process nothing changes.
+    """
+    pooled = median_interval(chain.from_iterable(groups), confidence)
+    centres = [median_interval(group).value for group in groups]
+    return replace(pooled, low=min(pooled.low, *centres), high=max(pooled.high, *centres))
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    def _known_levels(self, factor: str, **where: Factor) -> tuple[Factor, ...]:
+        """The levels of a factor among the cases of ``where``, ascending, with their own types."""
+        found = {
+            case.factors[factor]
+            for case in self.stored.record.cases
+            if factor in case.factors and where.items() <= case.factors.items()
+        }
+        return tuple(sorted(found))
+
+    def training(self, network: Network = "perceptron", dtype: str = "float32") -> Setting | None:
+        """What was trained, None where nothing was."""
+        where: dict[str, Factor] = {"subject": "training", "network": network, "dtype": dtype}
+        samples = self._known_levels("samples", **where)
+        datasets = self._known_levels("dataset", **where)
+        if not samples or not datasets:
+            return None
+        return Setting("training", network, dtype, int(samples[-1]), str(datasets[0]))
+
+    def widths(self, dtype: str = "float32") -> tuple[Setting, ...]:
+        """The sweep over the width of the hidden layer, at the number of images it shares."""
+        found = self._scaled("perceptron", dtype)
+        counts = [setting.samples for setting in found if setting.hidden != HIDDEN]
+        shared = max(counts, key=counts.count, default=None)
+        return tuple(s for s in found if s.samples == shared)
+
+    def sizes(
+        self, network: Network = "perceptron", hidden: int = HIDDEN, dtype: str = "float32"
+    ) -> tuple[Setting, ...]:
+        """The sweep over the number of images at one width."""
+        return tuple(s for s in self._scaled(network, dtype) if s.hidden == hidden)
+
+    def _scaled(self, network: Network, dtype: str) -> tuple[Setting, ...]:
+        found = {
+            Setting(
+                "scaling",
+                network,
+                dtype,
+                int(case.factors["samples"]),
+                str(case.factors["dataset"]),
+                int(case.factors.get("hidden", HIDDEN)),
+            )
+            for case in self.stored.record.cases
+            if {"subject": "scaling", "network": network, "dtype": dtype}.items()
+            <= case.factors.items()
+        }
+        return tuple(sorted(found, key=lambda s: (s.hidden, s.samples, s.dataset)))
+
+    def variants(self, setting: Setting | None, quantity: str = "time") -> tuple[Variant, ...]:
+        """The libraries whose cases of a setting hold a quantity."""
+        if setting is None:
+            return ()
+        return tuple(
+            v for v in VARIANTS if not isinstance(self.groups(quantity, setting, v), Missing)
+        )
+
+    def groups(self, quantity: str, setting: Setting, variant: Variant) -> Groups | Missing:
+        """The samples of a quantity by process, or why the first process has none."""
+        where = {
+            **setting.factors,
+            "backend": variant.backend,
+            "execution": variant.execution,
+        }
+        processes = self._known_levels("process", **where) or (1,)
+        found = [self.samples(quantity, {**where, "process": process}) for process in processes]
+        present = tuple(samples for samples in found if not isinstance(samples, Missing))
+        return present or next(samples for samples in found if isinstance(samples, Missing))
+
+    def estimate(
+        self,
+        quantity: str,
+        setting: Setting,
+        variant: Variant,
+        confidence: float = CONFIDENCE,
+    ) -> Estimate | Missing:
+        """The median of a quantity over all processes, in the quantity's unit."""
+        found = self.groups(quantity, setting, variant)
+        return found if isinstance(found, Missing) else grouped_median(found, confidence)
+
+    def totals(self, setting: Setting, variant: Variant) -> Estimate | Missing:
+        """The time of a whole training (s): the sum of its iterations, a sample a process."""
+        found = self.groups("time", setting, variant)
+        return found if isinstance(found, Missing) else median_interval(map(sum, found))
+
+    def speedup(
+        self, quantity: str, setting: Setting, variant: Variant, base: Variant = NUMPY
+    ) -> Estimate | Missing:
+        """How many times as fast as the base: ratio of medians, base over variant.
+
+        Positive samples are needed on both sides.
+        """
+        return over(
+            self.estimate(quantity, setting, base, _EACH),
+            self.estimate(quantity, setting, variant, _EACH),
+        )
+
+    def operation(self, kind: Kind, setting: Setting, variant: Variant) -> Estimate | Missing:
+        """The time (s) of all operations of a kind in one iteration, each timed apart."""
+        if not variant.eager:
+            return Missing("a compiled iteration is one program without separate operations")
+        return self.estimate(f"{kind}_time", setting, variant)
+
+    def operations_sum(self, setting: Setting, variant: Variant) -> Estimate | Missing:
+        """The time (s) of all operations of one iteration, added up sample by sample."""
+        if not variant.eager:
+            return Missing("a compiled iteration is one program without separate operations")
+        parts = [self.groups(f"{k}_time", setting, variant) for k in kinds(setting.network)]
+        absent = next((part for part in parts if isinstance(part, Missing)), None)
+        if absent is not None:
+            return absent
+        by_process = zip(*map(known, parts), strict=False)
+        sums = tuple(tuple(map(sum, zip(*part, strict=False))) for part in by_process)
+        return grouped_median(sums)
+
+    def bytes_of(self, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
+        """A number of bytes: the one that all processes agree on, else their lower median."""
+        found = self.groups(quantity, setting, variant)
+        if isinstance(found, Missing):
+            return found
+        samples = sorted(int(sample) for group in found for sample in group)
+        same = identical(samples)
+        return samples[(len(samples) - 1) // 2] if same is None else int(same)
+
+    def curve(self, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
+        """A quantity after 0, 1, 2 … iterations, empty where it was not recorded."""
+        found = self.groups(quantity, setting, variant)
+        return () if isinstance(found, Missing) else tuple(map(float, found[0]))
+
+    def rates(self, variant: Variant) -> tuple[float | Missing, float | Missing]:
+        """What bounds a library: FLOP/s of its products and B/s of its copies.
+
+        They are the record's ceilings, which hold for the device of the run; for a library on the
+        processor beside a GPU they are the best rates that NumPy reached in any case of the run.
+        """
+        if variant.on_gpu == self.on_gpu:
+            return _value(self.ceiling("matrix_product")), _value(self.ceiling("copy"))
+        return self._best_rate("matrix_product"), self._best_rate("relu")
+
+    def _best_rate(self, kind: Kind) -> float | Missing:
+        found = []
+        for setting in (*self.widths(), *self.sizes()):
+            time = self.operation(kind, setting, NUMPY)
+            if isinstance(time, Estimate):
+                step = total(setting, kind)
+                work = step.flops if kind == "matrix_product" else 4 * step.elements
+                found.append(work / time.value)
+        return max(found, default=Missing(f"no rate of the processor was reached on {self.label}"))
+
+
+def over(base: Estimate | Missing, new: Estimate | Missing) -> Estimate | Missing:
+    """The quotient of two estimates, or the first that is missing."""
+    if isinstance(base, Missing):
+        return base
+    if isinstance(new, Missing):
+        return new
+    if base.low <= 0 or new.low <= 0:
+        return Missing("shorter than the clock can tell")
+    return rate_over(base, new)
+
+
+def compared_runs(
+    quantity: str, setting: Setting, variant: Variant, base: Run, new: Run
+) -> Estimate | Missing:
+    """How many times as fast a library is in another run, such as one with more threads."""
+    return over(
+        base.estimate(quantity, setting, variant, _EACH),
+        new.estimate(quantity, setting, variant, _EACH),
+    )
+
+
+def _value(found: Estimate | Missing) -> float | Missing:
+    return found if isinstance(found, Missing) else found.value
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first."""
+    return tuple(map(Run, records, labels(records)))
+
+
+def primary_run(all_runs: Sequence[Run]) -> Run | None:
+    """The run that the prose speaks of: one on a GPU, which holds all libraries, if there is one.
+
+    Else it is the one with the fewest threads, whose times scatter least; the newest of several.
+    """
+    timed = [run for run in all_runs if run.variants(run.training())]
+    on_gpu = [run for run in timed if run.on_gpu]
+    on_cpu = sorted(timed, key=lambda run: run.stored.record.environment.threads)
+    return next(iter((*on_gpu, *on_cpu, *all_runs)), None)
+
+
+def thread_pair(all_runs: Sequence[Run]) -> tuple[Run, Run] | None:
+    """Two runs of one processor with fewest and most threads, None where there are none."""
+    machines: dict[str, list[Run]] = {}
+    for run in all_runs:
+        if not run.on_gpu and run.variants(run.training()):
+            machines.setdefault(run.stored.record.environment.cpu.model, []).append(run)
+    for found in machines.values():
+        ordered = sorted(found, key=lambda run: run.stored.record.environment.threads)
+        few, many = ordered[0], ordered[-1]
+        if few.stored.record.environment.threads < many.stored.record.environment.threads:
+            return few, many
+    return None

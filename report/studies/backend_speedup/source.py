@@ -1,0 +1,210 @@
+"""What the source of backend_speedup printed, as numbers and as an audit of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Final
+
+from report.audit import (
+    Check,
+    Printed,
+    check,
+    difference,
+    exact,
+    printed_column,
+    printed_value,
+    ratio,
+    times,
+    total,
+)
+from report.errors import StudyError
+from report.format import Number
+from report.reported import Reported
+from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS, parameter_count
+
+MEGA: Final = 10**6
+FLOAT: Final = 4
+
+#: Rows of the source's tables, by what this study calls them.
+PERFORMANCE_ROWS: Final = {
+    "iteration": "Average time per iteration",
+    "forward": "Forward pass time",
+    "backward": "Backward pass time",
+}
+OPERATION_ROWS: Final = {
+    "matrix_product": "Matrix multiplication",
+    "relu": "ReLU activation",
+    "softmax": "Softmax activation",
+    "gradient": "Gradient computation",
+}
+MEMORY_ROWS: Final = {
+    "parameters": "Model parameters",
+    "input": "Input data",
+    "activations": "Intermediate activations",
+    "gradients": "Gradient storage",
+    "framework": "Framework overhead",
+    "total": "Total",
+}
+_TABLES: Final = {"3": PERFORMANCE_ROWS, "4": OPERATION_ROWS, "5": MEMORY_ROWS}
+SIDES: Final = ("cpu", "gpu")
+
+
+def cell(reported: Reported, table: str, row: str, column: str) -> Printed:
+    """One number of the source's Table 3, 4 or 5; raises ``StudyError`` if it is not there."""
+    source = reported.table(table)
+    names, name = source.column(source.columns[0].key), _TABLES[table][row]
+    for found, printed in zip(names, printed_column(source, column), strict=True):
+        if found == name and printed is not None:
+            return Printed(
+                printed.number, printed.decimals, printed.unit, f"{source.place}, {name}, {column}"
+            )
+    raise StudyError(
+        f"data/reported/backend_speedup.json: {source.place}: no number for {name}, {column}; "
+        "restore the file with git."
+    )
+
+
+def number(reported: Reported, table: str, row: str, column: str) -> Number:
+    """The number of a cell as printed, in the unit of its column."""
+    return cell(reported, table, row, column).number
+
+
+def count(reported: Reported, id: str) -> int:
+    """A whole number of the source; raises ``StudyError`` for one that is not whole."""
+    found = reported.value(id).number
+    if isinstance(found, int):
+        return found
+    raise StudyError(
+        f"data/reported/backend_speedup.json: {id}: expected a whole number, found {found}; "
+        "restore the file with git."
+    )
+
+
+# ------------------------------------------------------------------------------------- audit
+
+
+def audit(reported: Reported) -> tuple[Check, ...]:
+    """Every derived number of the source, computed again from what is printed beside it."""
+    return (*_times(reported), *_speedups(reported), *_memory(reported), *_samples(reported))
+
+
+def _value(reported: Reported) -> Callable[[str], Printed]:
+    return lambda id: printed_value(reported, id)
+
+
+def _times(reported: Reported) -> Iterator[Check]:
+    of = _value(reported)
+    for side in SIDES:
+        iteration = cell(reported, "3", "iteration", side)
+        yield check(
+            of(f"total_time_{side}"),
+            "iterations · time of an iteration / 10³",
+            lambda n, t: n * t / 1000,
+            exact(of("iterations").number, "1", "Section 6.4"),
+            iteration,
+        )
+        passes = (cell(reported, "3", row, side) for row in ("forward", "backward"))
+        yield check(iteration, "forward + backward", total, *passes)
+        operations = (cell(reported, "4", row, side) for row in OPERATION_ROWS)
+        yield check(iteration, "sum of the operations of Table 4", total, *operations)
+
+
+def _speedups(reported: Reported) -> Iterator[Check]:
+    of = _value(reported)
+    cpu, gpu = of("total_time_cpu"), of("total_time_gpu")
+    yield check(of("total_speedup"), "CPU / GPU", ratio, cpu, gpu)
+    for table, rows in (("3", PERFORMANCE_ROWS), ("4", OPERATION_ROWS)):
+        for row in rows:
+            both = (cell(reported, table, row, side) for side in SIDES)
+            yield check(cell(reported, table, row, "speedup"), "CPU / GPU", ratio, *both)
+
+
+def _memory(reported: Reported) -> Iterator[Check]:
+    for side in SIDES:
+        *parts, whole = (cell(reported, "5", row, side) for row in MEMORY_ROWS)
+        yield check(whole, "sum of the components", total, *parts)
+    parameters = exact(parameter_count("perceptron"), "1", "theory: parameters")
+    images = exact(_cell_two(reported, "training"), "1", "Table 2, training samples")
+    learned = exact(count(reported, "training"), "1", "Section 7, training samples")
+    pixels = exact(PIXELS, "1", "theory: pixels of an image")
+    yield check(
+        cell(reported, "5", "parameters", "cpu"), "4 B · parameters / 10⁶", _megabytes, parameters
+    )
+    yield check(
+        cell(reported, "5", "input", "cpu"), "4 B · pixels · images / 10⁶", _megabytes, pixels,
+        images,
+    )  # fmt: skip
+    yield check(
+        cell(reported, "5", "input", "cpu"), "(pixels + label) · images · 1 B / 10⁶",
+        lambda d, m: (d + 1) * m / MEGA, pixels, images,
+    )  # fmt: skip
+    neurons = exact(2 * (HIDDEN + CLASSES), "1", "theory: Z and A of both layers")
+    yield check(
+        cell(reported, "5", "activations", "cpu"), "4 B · (Z1, A1, Z2, A2) / 10⁶", _megabytes,
+        neurons, learned,
+    )  # fmt: skip
+    yield check(
+        cell(reported, "5", "gradients", "cpu"),
+        "4 B · (parameters + (h + k) · images) / 10⁶",
+        lambda p, m: FLOAT * (p + (HIDDEN + CLASSES) * m) / MEGA,
+        parameters,
+        learned,
+    )
+
+
+def _samples(reported: Reported) -> Iterator[Check]:
+    of = _value(reported)
+    images = exact(_cell_two(reported, "training"), "1", "Table 2, training samples")
+    yield check(
+        of("training"), "training samples − validation samples", difference, images,
+        of("validation"),
+    )  # fmt: skip
+
+
+def _megabytes(*counts: Fraction) -> Fraction:
+    return FLOAT * times(*counts) / MEGA
+
+
+def _cell_two(reported: Reported, column: str) -> int:
+    (found,) = reported.table("2").column(column)
+    if isinstance(found, int):
+        return found
+    raise StudyError(
+        f"data/reported/backend_speedup.json: Table 2, {column}: expected a whole number, found "
+        f"{found}; restore the file with git."
+    )
+
+
+def data_set_number(reported: Reported, column: str) -> int:
+    """A whole number of the source's table of data sets."""
+    return _cell_two(reported, column)
+
+
+# ------------------------------------------------------------------------------------ Amdahl
+
+
+def amdahl(reported: Reported) -> float:
+    """The total speed-up that the printed shares and speed-ups of the operations give.
+
+    1 / Σ (fᵢ / sᵢ) with fᵢ the share of operation i in the CPU's time (Amdahl 1967).
+    """
+    cpu = {row: float(number(reported, "4", row, "cpu")) for row in OPERATION_ROWS}
+    whole = sum(cpu.values())
+    return 1 / sum(
+        cpu[row] / whole / float(number(reported, "4", row, "speedup")) for row in OPERATION_ROWS
+    )
+
+
+def amdahl_limit(reported: Reported, row: str) -> float:
+    """The total speed-up if one operation took no time at all and the others stayed as they are."""
+    cpu = {row: float(number(reported, "4", row, "cpu")) for row in OPERATION_ROWS}
+    whole = sum(cpu.values())
+    return whole / (whole - cpu[row])
+
+
+def gradient_beyond_backward(reported: Reported, side: str) -> float:
+    """Gradient computation less backward pass (ms): above 0 it takes longer than what it is in."""
+    gradient = cell(reported, "4", "gradient", side)
+    backward = cell(reported, "3", "backward", side)
+    return float(gradient.value - backward.value)
