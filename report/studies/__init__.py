@@ -13,12 +13,14 @@ from report.paper import Findings, Inputs
 STUDIES: Final[dict[str, str]] = {
     "conv_scaling": "report.studies.conv_scaling",
     "conv_profiling": "report.studies.conv_profiling",
+    "inference_memory": "report.studies.inference_memory",
 }
 
 #: Study → patterns of the names of attachments that its paper is computed from.
 ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {
     "conv_scaling": ("ncu.json.gz",),
     "conv_profiling": ("trace.*.json.gz", "images.json", "sample.json", "ncu.json.gz"),
+    "inference_memory": ("trace.*.json.gz",),
 }
 
 

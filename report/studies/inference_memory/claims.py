@@ -1,0 +1,261 @@
+"""What the source claims, and what this paper claims, judged by every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from report.format import NO_BREAK
+from report.missing import Missing, present
+from report.paper import Claim, Inputs
+from report.statistics import Estimate
+from report.studies.inference_memory import settings_claims as settings
+from report.studies.inference_memory.batches import knee, rates, resnets, sweep
+from report.studies.inference_memory.measured import Run, scaled
+from report.studies.inference_memory.memory import (
+    FROM_BATCH,
+    TOLERANCE,
+    fitted_by_theory,
+    judged,
+    residuals,
+)
+from report.studies.inference_memory.subject import Call
+from report.studies.inference_memory.verdicts import (
+    NOT_MEASURED,
+    UNMEASURED,
+    Judged,
+    counted,
+    inverse,
+    listed,
+    percent,
+    ratios,
+    span,
+)
+from report.tables import Column, Table
+
+
+def all_claims(inputs: Inputs, all_runs: Sequence[Run]) -> tuple[Claim, ...]:
+    """Every claim, judged on every run; one that says so where there is none."""
+    if not all_runs:
+        return (_nothing(),)
+    return tuple(
+        Claim(f"{id_}-{run.key}", f"{sentence}; {run.label}.", found.verdict, found.because)
+        for run in all_runs
+        for id_, sentence, judge in _CLAIMS
+        for found in (judge(inputs, run),)
+    )
+
+
+def _nothing() -> Claim:
+    return Claim(
+        "own-measurement",
+        "What the source says of time and memory holds on this study's machines.",
+        "not measured",
+        "no run of this experiment is in the data directory",
+    )
+
+
+def verdict_table(run: Run, claims: Sequence[Claim]) -> Table:
+    """What the numbers of one run say of every claim."""
+    ending, wanted = f"; {run.label}.", {f"{id_}-{run.key}" for id_, *_ in _CLAIMS}
+    rows = [
+        (claim.sentence.removesuffix(ending), claim.verdict, claim.because)
+        for claim in claims
+        if claim.id in wanted
+    ]
+    return Table(
+        f"tbl-claims-{run.key}",
+        f"Claims, of the source where it says so, and what the numbers of {run.label} say of them; "
+        "intervals in brackets.",
+        (Column("Claim"), Column("Verdict"), Column("Because")),
+        tuple(rows),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+# ----------------------------------------------------------------------------- batch sizes
+
+
+def _monotone_memory(inputs: Inputs, run: Run) -> Judged:
+    peaks = {n: present({c.batch: run.peak(c) for c in sweep(run, n)}) for n in resnets(run)}
+    falls = {n: steps for n, found in peaks.items() if (steps := _falling(found))}
+    right = len(peaks) - len(falls)
+    told = counted(right, len(peaks), "peak memory rises with every step of the batch size")
+    steps = sorted({step for found in falls.values() for step in found})
+    where = "; it does not from batch " + ", ".join(f"{a} to {b}" for a, b in steps)
+    return Judged(told.verdict, told.because + (where if steps else ""))
+
+
+def _falling(peaks: dict[int, int]) -> list[tuple[int, int]]:
+    """The steps of the batch size at which the peak does not rise."""
+    return [(a, b) for a, b in pairwise(peaks) if peaks[b] <= peaks[a]]
+
+
+def _falls_to(inputs: Inputs, run: Run) -> Judged:
+    limit = _reported(inputs, "best_up_to")
+    found = {n: _step(run, n, 1, limit) for n in resnets(run)}
+    return ratios(found, f"time of an image at batch {limit} over that at batch 1", below=True)
+
+
+def _rises_again(inputs: Inputs, run: Run) -> Judged:
+    limit = _reported(inputs, "best_up_to")
+    middle = [_reported(inputs, id_) for id_ in ("middle_low", "middle_high")]
+    found: dict[str, Estimate | Missing] = {}
+    for network in resnets(run):
+        steps = [s for b in middle if isinstance(s := _step(run, network, limit, b), Estimate)]
+        if steps:
+            found[network] = max(steps, key=lambda step: step.value)
+    what = f"longest time of an image at batch {listed(middle)} over that at batch {limit}"
+    return ratios(found, what, below=False, any_is_enough=True)
+
+
+def _falls_at_large(inputs: Inputs, run: Run) -> Judged:
+    middle = _reported(inputs, "middle_high")
+    large = _reported(inputs, "large_high")
+    found = {n: _step(run, n, middle, large) for n in resnets(run)}
+    what = f"time of an image at batch {large:,} over that at batch {middle}"
+    return ratios(found, what, below=True, any_is_enough=True)
+
+
+def _step(run: Run, network: str, before: int, after: int) -> Estimate | Missing:
+    """Time of an image at one batch over that at another."""
+    by_batch = {call.batch: call for call in sweep(run, network)}
+    if before not in by_batch or after not in by_batch:
+        return Missing(UNMEASURED)
+    return run.image_time_ratio(by_batch[after], by_batch[before])
+
+
+def _utilisation_by_batch(inputs: Inputs, run: Run) -> Judged:
+    limit = _reported(inputs, "best_up_to")
+    found = {n: inverse(_step(run, n, 1, limit)) for n in resnets(run)}
+    return ratios(found, f"utilisation at batch {limit} over that at batch 1", below=False)
+
+
+def _plateau(inputs: Inputs, run: Run) -> Judged:
+    reached = {n: (knee(r), max(r)) for n in resnets(run) if (r := rates(run, n))}
+    early = [n for n, (first, last) in reached.items() if first < last]
+    told = ", ".join(f"{n} {first:,}" for n, (first, _) in reached.items())
+    judged_ = counted(len(early), len(reached), "the rate is within a tenth of its best before")
+    return Judged(judged_.verdict, f"{judged_.because}; knees: {told}" if told else judged_.because)
+
+
+def _utilisation_by_depth(inputs: Inputs, run: Run) -> Judged:
+    names = resnets(run)
+    if len(names) < 2:
+        return NOT_MEASURED
+    first, last = names[0], names[-1]
+    shared = [b for b in rates(run, first) if b in rates(run, last)]
+    found: dict[str, Estimate | Missing] = {}
+    for batch in shared:
+        calls = {n: next(c for c in sweep(run, n) if c.batch == batch) for n in (first, last)}
+        found[f"batch {batch:,}"] = _depth_ratio(run, calls[last], calls[first])
+    what = f"utilisation of {last} over that of {first}"
+    return ratios(found, what, below=False)
+
+
+def _depth_ratio(run: Run, deep: Call, shallow: Call) -> Estimate | Missing:
+    """Ratio of the rates of work of two networks; their ceiling is the same."""
+    ratio, new, old = run.time_ratio(shallow, deep), run.work(deep), run.work(shallow)
+    if isinstance(ratio, Missing):
+        return ratio
+    if isinstance(new, Missing) or isinstance(old, Missing) or not old:
+        return Missing(UNMEASURED)
+    return scaled(ratio, new / old)
+
+
+def _more_waiting(inputs: Inputs, run: Run) -> Judged:
+    found: dict[str, tuple[Estimate, Estimate]] = {}
+    for network in resnets(run):
+        calls = run.timed(sweep(run, network))
+        if len(calls) > 1:
+            few, many = run.off_cpu(calls[0]), run.off_cpu(calls[-1])
+            if isinstance(few, Estimate) and isinstance(many, Estimate):
+                found[network] = (few, many)
+    more = [n for n, (few, many) in found.items() if many.low > few.high]
+    told = counted(len(more), len(found), "the share of time off the processor is clearly larger")
+    ends = [e.value for pair in found.values() for e in pair]
+    if not ends:
+        return Judged("not measured", "time off the processor was not recorded")
+    return Judged(told.verdict, f"{told.because}; all shares lie in {span(ends)}")
+
+
+# --------------------------------------------------------------------------------- own claims
+
+
+def _theory_agrees(inputs: Inputs, run: Run) -> Judged:
+    found = residuals(run, judged(run))
+    if not found:
+        return Judged("not measured", "no peak is both predicted and measured on this device")
+    worst = max(abs(share) for _, share in found.values())
+    exact = sum(residual == 0 for residual, _ in found.values())
+    return Judged(
+        "supported" if worst <= TOLERANCE else "refuted",
+        f"over {len(found)} cases from batch {FROM_BATCH} on the residual is at most "
+        f"{percent(worst) if worst else f'0{NO_BREAK}%'} of the measured peak, and 0{NO_BREAK}B in "
+        f"{exact} of them",
+    )
+
+
+def _theory_foretells(inputs: Inputs, run: Run) -> Judged:
+    right, total = fitted_by_theory(run)
+    if not total:
+        return Judged("not measured", "no call was given a limit of memory on this device")
+    return Judged(
+        "supported" if right == total else "refuted",
+        f"the outcome of {right} of {total} calls under a limit is that of the prediction",
+    )
+
+
+def _reported(inputs: Inputs, id_: str) -> int:
+    """A whole number of the source."""
+    return int(inputs.reported.value(id_).number)
+
+
+_Judge: TypeAlias = Callable[[Inputs, Run], Judged]
+
+_CLAIMS: Final[tuple[tuple[str, str, _Judge], ...]] = (
+    ("peak-theory", "Peak memory follows from layer shapes within the rule", _theory_agrees),
+    ("limit-theory", "The prediction tells which batch fits into memory", _theory_foretells),
+    ("memory-monotone", "Peak memory grows with every larger batch (source)", _monotone_memory),
+    ("time-falls", "Total time drops up to the source's best batch (source)", _falls_to),
+    ("time-rises", "In the middle range total time sometimes rises (source)", _rises_again),
+    ("time-large", "At very large batches it may drop again (source)", _falls_at_large),
+    ("use-batch", "Utilisation goes up with the batch size (source)", _utilisation_by_batch),
+    ("use-plateau", "Utilisation reaches a plateau (source)", _plateau),
+    ("use-depth", "Deeper networks use the device better (source)", _utilisation_by_depth),
+    ("waits", "Larger batches bring more waiting on the system (source)", _more_waiting),
+    ("half-time", "Half precision is slower at small batches (source)", settings.half_is_slower),
+    ("half-memory", "It saves memory, most at large batches (source)", settings.half_saves),
+    ("accuracy", "It does not lower the accuracy (source)", settings.accuracy_kept),
+    ("loss", "It does not raise the loss (source)", settings.loss_kept),
+    ("amc-time", "AMP with the coalesced layout is slower (source)", settings.both_are_slower),
+    ("amc-memory", "It saves about half of the peak memory (source)", settings.both_save),
+    ("amc-theory", "Smaller activations alone explain that saving", settings.activations_explain),
+    ("tile-time", "Time falls with the tile size (source)", settings.tiles_time),
+    ("tile-use", "Utilisation grows with the tile size (source)", settings.tiles_utilisation),
+    ("tile-memory", "Memory grows with the tile size (source)", settings.tiles_memory),
+    ("tile-pays", "Tiles are faster than whole maps", settings.tiles_pay),
+    (
+        "speedup-lenet",
+        "The published speed-up of LeNet-5 is reached",
+        settings.published_speedup("LeNet-5"),
+    ),
+    (
+        "speedup-alexnet",
+        "The published speed-up of AlexNet is reached",
+        settings.published_speedup("AlexNet"),
+    ),
+    (
+        "speedup-zfnet",
+        "The published speed-up of ZFNet is reached",
+        settings.published_speedup("ZFNet"),
+    ),
+    (
+        "speedup-vgg",
+        "The published speed-up of VGG is reached",
+        settings.published_speedup("VGG-16"),
+    ),
+    ("no-one-wins", "No one setting is best for all networks (source)", settings.no_one_wins),
+)

@@ -1,0 +1,229 @@
+"""What one run measured: time, memory and waits of each call, and the ceilings they stand under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from report import runs as any_study
+from report.events import blocked_channels
+from report.layers import Layer
+from report.liveness import Held, held
+from report.missing import Missing
+from report.records import Factor, Sample
+from report.runs import labels
+from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval, rate, rate_over
+from report.store import Stored
+from report.studies.inference_memory.subject import Call, Precision, call_of, order
+from report.work import Flops, flops, forward_macs
+from report.workspaces import Conditions
+
+#: Both intervals of a quotient hold together with the usual confidence.
+_EACH: Final = bonferroni(CONFIDENCE, 2)
+_SIDE: Final = 2048
+_NO_RULES: Final = Missing("workspaces are known for eager calls on a CPU only")
+
+
+@dataclass(frozen=True)
+class Run(any_study.Run):
+    """One record of this study."""
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the record with any outcome, by network, then by batch."""
+        cases = self.stored.record.cases
+        found = (call_of(case) for case in cases if case.factors.get("subject") == "inference")
+        return tuple(sorted(found, key=lambda call: (order(call.network), call.batch)))
+
+    def chosen(self, **where: Factor | None) -> tuple[Call, ...]:
+        """The calls with these attributes; without memory limit unless one is asked for."""
+        wanted = {"memory_limit": None, **where}
+        return tuple(c for c in self.calls if all(getattr(c, n) == v for n, v in wanted.items()))
+
+    def networks(self, calls: Iterable[Call] | None = None) -> tuple[str, ...]:
+        """The networks of the calls (of all of them) in the order of the tables."""
+        found = self.calls if calls is None else calls
+        return tuple(sorted({call.network for call in found}, key=order))
+
+    # ------------------------------------------------------------------------------- outcomes
+
+    def ran_out(self, call: Call) -> bool:
+        """Whether memory ran out."""
+        case = self._by_factors.get(frozenset(call.factors.items()))
+        return case is not None and case.status == "out_of_memory"
+
+    def timed(self, calls: Iterable[Call]) -> tuple[Call, ...]:
+        """Those of ``calls`` that have samples of time."""
+        return tuple(c for c in calls if not isinstance(self.time(c), Missing))
+
+    def sample_counts(self) -> tuple[int, ...]:
+        """How many samples of time each timed call has."""
+        found = (self.samples("time", call.factors) for call in self.calls)
+        return tuple(len(samples) for samples in found if not isinstance(samples, Missing))
+
+    # ----------------------------------------------------------------------------------- time
+
+    def time(self, call: Call) -> Estimate | Missing:
+        """Median duration of a call in seconds."""
+        return self.median("time", call.factors)
+
+    def image_time(self, call: Call) -> Estimate | Missing:
+        """Median duration of a call over its images (s)."""
+        found = self.time(call)
+        return found if isinstance(found, Missing) else scaled(found, 1 / call.batch)
+
+    def image_rate(self, call: Call) -> Estimate | Missing:
+        """Images a second: those of a call over its median duration."""
+        found = self.samples("time", call.factors)
+        return found if isinstance(found, Missing) else rate(call.batch, found)
+
+    def time_ratio(self, above: Call, below: Call) -> Estimate | Missing:
+        """The ratio of the median durations of two calls."""
+        return self.ratio("time", above.factors, below.factors)
+
+    def image_time_ratio(self, above: Call, below: Call) -> Estimate | Missing:
+        """The ratio of the durations for each image of two calls."""
+        found = self.time_ratio(above, below)
+        return found if isinstance(found, Missing) else scaled(found, below.batch / above.batch)
+
+    def work(self, call: Call) -> Flops | Missing:
+        """The theoretical work of a call, however it is executed (FLOP)."""
+        layers = self.layers(call.factors)
+        return layers if isinstance(layers, Missing) else flops(forward_macs(layers))
+
+    def utilisation(self, call: Call) -> Estimate | Missing:
+        """Achieved rate over the measured ceiling of the same precision."""
+        found, work = self.samples("time", call.factors), self.work(call)
+        ceiling = self.ceiling_of(call.precision, _EACH)
+        for part in (found, work, ceiling):
+            if isinstance(part, Missing):
+                return part
+        return rate_over(rate(work, found, _EACH), ceiling)  # type: ignore[arg-type]
+
+    def ceiling_of(
+        self, precision: Precision, confidence: float = CONFIDENCE
+    ) -> Estimate | Missing:
+        """The rate of a large matrix product in a precision (FLOP/s)."""
+        if precision == "float32":
+            return self.ceiling("matrix_product", confidence)
+        case: dict[str, Factor] = {
+            "subject": "matrix_product",
+            "precision": precision,
+            "side": _SIDE,
+        }
+        found = self.samples("time", case)
+        return found if isinstance(found, Missing) else rate(2 * _SIDE**3, found, confidence)
+
+    # --------------------------------------------------------------------------------- memory
+
+    def peak(self, call: Call) -> int | Missing:
+        """Most bytes allocated during a call, with parameters and input."""
+        return self.fixed("allocated_peak", call.factors)
+
+    def resident(self, call: Call) -> Estimate | Missing:
+        """How much the resident memory of the process grew during a call (B)."""
+        after = self.samples("resident_peak", call.factors)
+        before = self.samples("resident_before", call.factors)
+        if isinstance(after, Missing):
+            return after
+        if isinstance(before, Missing):
+            return before
+        return median_interval([a - b for a, b in zip(after, before, strict=False)])
+
+    def saved(self, call: Call, base: Call) -> float | Missing:
+        """The share of the peak of ``base`` that ``call`` does without."""
+        new, old = self.peak(call), self.peak(base)
+        if isinstance(new, Missing):
+            return new
+        return old if isinstance(old, Missing) else 1 - new / old
+
+    def held(self, call: Call) -> tuple[Held, ...] | Missing:
+        """What theory says is alive at each layer of an eager call."""
+        layers = self.layers(call.factors)
+        if isinstance(layers, Missing):
+            return layers
+        return alive(layers, self.conditions(call))
+
+    def conditions(self, call: Call) -> Conditions:
+        """How a call ran, as theory needs it."""
+        environment = self.stored.record.environment
+        autocast = None if call.precision == "float32" else call.precision
+        return Conditions(
+            call.layout, environment.threads, blocked_channels(environment), False, autocast
+        )
+
+    def predicted(self, call: Call) -> Held | Missing:
+        """The layer at which theory says that most is alive, with what is alive there."""
+        if self.on_gpu or call.execution != "eager":
+            return _NO_RULES
+        layers = self.layers(call.factors)
+        return layers if isinstance(layers, Missing) else highest(layers, self.conditions(call))
+
+    def needed(self, call: Call) -> int | Missing:
+        """The most bytes that tensors and parameters need at one layer, on any device."""
+        layers = self.layers(call.factors)
+        return layers if isinstance(layers, Missing) else most(layers, self.conditions(call))
+
+    # ---------------------------------------------------------------------------------- waits
+
+    def off_cpu(self, call: Call) -> Estimate | Missing:
+        """The share of the threads' time in which they did not run."""
+        time = self.samples("time", call.factors)
+        busy = self.samples("cpu_time", call.factors)
+        if isinstance(time, Missing):
+            return time
+        if isinstance(busy, Missing):
+            return busy
+        threads = self.stored.record.environment.threads
+        return median_interval(_shares(time, busy, threads))
+
+    def count(self, quantity: str, call: Call) -> Estimate | Missing:
+        """The median of a count of the same call, such as page faults."""
+        return self.median(quantity, call.factors)
+
+
+def _shares(time: Sequence[Sample], busy: Sequence[Sample], threads: int) -> list[float]:
+    return [1 - b / (threads * t) for t, b in zip(time, busy, strict=False)]
+
+
+@lru_cache(maxsize=4096)
+def alive(layers: tuple[Layer, ...], conditions: Conditions) -> tuple[Held, ...]:
+    """``report.liveness.held``, computed once for equal layers and conditions."""
+    return held(layers, conditions)
+
+
+@lru_cache(maxsize=4096)
+def highest(layers: tuple[Layer, ...], conditions: Conditions) -> Held:
+    """The layer at which most is alive, the first of equals."""
+    return max(alive(layers, conditions), key=lambda at: at.total)
+
+
+@lru_cache(maxsize=4096)
+def most(layers: tuple[Layer, ...], conditions: Conditions) -> int:
+    """The most bytes that are needed at one layer."""
+    return max(at.needed for at in alive(layers, conditions))
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """An estimate in another unit."""
+    return Estimate(
+        estimate.value * factor,
+        estimate.low * factor,
+        estimate.high * factor,
+        estimate.n,
+        estimate.confidence,
+    )
+
+
+def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
+    """The runs of this study, newest first."""
+    return tuple(map(Run, records, labels(records)))
+
+
+def primary_run(all_runs: Sequence[Run]) -> Run | None:
+    """The run that the prose speaks of: the newest timed one on a CPU, else the newest timed."""
+    timed = [run for run in all_runs if run.timed(run.calls)]
+    on_cpu = [run for run in timed if not run.on_gpu]
+    return next(iter((*on_cpu, *timed, *all_runs)), None)

@@ -1,0 +1,197 @@
+"""The numbers of inference_memory's prose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from report.format import Number, Style
+from report.missing import Missing
+from report.paper import Inputs
+from report.statistics import CONFIDENCE, Estimate
+from report.studies.inference_memory import run_values
+from report.studies.inference_memory.batches import ENOUGH
+from report.studies.inference_memory.choices import reported_speedups
+from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE
+from report.values import Value
+
+Finding: TypeAlias = Number | Estimate | Missing
+NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
+
+#: What the prose says of the source: id, name.
+_REPORTED: Final = (
+    ("amc_batch", "Batch of AMP with AMC"),
+    ("best_up_to", "Batch up to which the source's time drops"),
+    ("middle_low", "First batch of the source's middle range"),
+    ("middle_high", "Last batch of the source's middle range"),
+    ("large_low", "First of the source's very large batches"),
+    ("large_high", "Last of the source's very large batches"),
+    ("tile_smallest", "The source's smallest tile"),
+    ("tile_largest", "The source's largest tile"),
+    ("tile_image", "Side of the source's tiled image"),
+    ("tile_batch", "Batch of the source's tiling"),
+    ("cifar_side", "Side of a CIFAR-10 image as printed"),
+)
+
+
+def all_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
+    """Every number of the prose; those of a run are missing without one."""
+    return (*_chosen(), *_reported(inputs), *_of_run(inputs, run))
+
+
+def _chosen() -> tuple[Value, ...]:
+    """Rules of this paper."""
+    return (
+        Value(
+            "confidence", "Confidence of the intervals", CONFIDENCE, "1", "chosen", (), "percent"
+        ),
+        Value("enough", "Share of the best rate at a knee", ENOUGH, "1", "chosen", (), "percent"),
+        Value(
+            "enough_rest",
+            "What is left to gain beyond a knee",
+            round(1 - ENOUGH, 12),
+            "1",
+            "1 − share of the best rate at a knee",
+            (),
+            "percent",
+        ),
+        Value("tolerance", "Rule of agreement", TOLERANCE, "1", "chosen", (), "percent"),
+        Value("from_batch", "First batch of that rule", FROM_BATCH, "1", "chosen", (), "exact"),
+    )
+
+
+def _reported(inputs: Inputs) -> tuple[Value, ...]:
+    origin = (inputs.reported_file,)
+    found = {id_: inputs.reported.value(id_) for id_, _ in _REPORTED}
+    low, high = (inputs.reported.value(f"amc_saving_{end}") for end in ("low", "high"))
+    speedups = reported_speedups(inputs)
+    return (
+        *(
+            Value(
+                f"reported_{id_}", name, found[id_].number, "1", found[id_].place, origin, "exact"
+            )
+            for id_, name in _REPORTED
+        ),
+        Value("saving_low", low.name, low.number, "%", low.place, origin),
+        Value("saving_high", high.name, high.number, "%", high.place, origin),
+        Value(
+            "speedup_lenet", "Published, LeNet", speedups["LeNet-5"], "1", "Section IV-E", origin
+        ),
+        Value(
+            "speedup_larger",
+            "Published, AlexNet",
+            int(speedups["AlexNet"]),
+            "1",
+            "Section IV-E",
+            origin,
+        ),
+    )
+
+
+def _of_run(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
+    origin = () if run is None else (run.file,)
+    return tuple(
+        Value(
+            id_, name, NO_RECORD if run is None else find(inputs, run), unit, formula, origin, style
+        )
+        for id_, name, unit, formula, style, find in _RUN
+    )
+
+
+_Find: TypeAlias = Callable[[Inputs, Run], Finding]
+_MEDIAN: Final = "median of the samples"
+_RATIO: Final = "ratio of medians"
+
+#: What the prose says of the run: id, name, unit, formula, style, function.
+_RUN: Final[Sequence[tuple[str, str, str, str, Style, _Find]]] = (
+    ("fewest_samples", "Fewest samples of a timed call", "1", "count", "exact",
+     run_values.fewest_samples),
+    ("cases", "Calls in the record", "1", "count", "exact", run_values.cases),
+    ("ceiling", "Ceiling of the matrix product in float32", "FLOP/s", "work / median time",
+     "measured", run_values.ceiling),
+    ("ceiling_reduced", "Ceiling in reduced precision", "FLOP/s", "work / median time",
+     "measured", run_values.ceiling_reduced),
+    ("smallest", "Smallest batch of the ResNets", "1", "cases of the record", "exact",
+     run_values.smallest),
+    ("largest", "Largest batch of the ResNets", "1", "cases of the record", "exact",
+     run_values.largest),
+    ("deep_first", "Time of a call of the deepest network, smallest batch", "s", _MEDIAN,
+     "measured", run_values.deep_first),
+    ("deep_last", "The same, largest batch", "s", _MEDIAN, "measured", run_values.deep_last),
+    ("deep_gain", "Gain in images a second from the smallest to the largest batch", "1", _RATIO,
+     "measured", run_values.deep_gain),
+    ("deep_peak", "Peak of the deepest network, largest batch", "B", "allocator", "measured",
+     run_values.deep_peak),
+    ("shallow_peak", "Peak of the shallowest network, largest batch", "B", "allocator", "measured",
+     run_values.shallow_peak),
+    ("best_share", "Best utilisation of the ResNets", "1", "achieved rate / ceiling", "percent",
+     run_values.best_share),
+    ("knee_least", "Smallest knee of the ResNets", "1", "rule of the knee", "exact",
+     run_values.knee_least),
+    ("knee_most", "Largest knee of the ResNets", "1", "rule of the knee", "exact",
+     run_values.knee_most),
+    ("compared", "Peaks that were predicted and measured", "1", "count", "exact",
+     run_values.compared),
+    ("exact_peaks", "Those predicted to the byte", "1", "count", "exact", run_values.exact_peaks),
+    ("residual_peak", "Residual furthest from zero", "B", "measured − predicted", "exact",
+     run_values.residual_peak),
+    ("residual_share", "The same over the measured peak", "1", "|measured − predicted| / measured",
+     "percent", run_values.residual_share),
+    ("deep_contiguous", "Peak of the deepest network, contiguous, over what is needed", "1",
+     "peak / needed, largest batch", "measured", run_values.deep_contiguous),
+    ("deep_channels_last", "The same, channels last", "1", "peak / needed, largest batch",
+     "measured", run_values.deep_channels_last),
+    ("half_first", "Time in reduced precision over float32, smallest batch", "1", _RATIO,
+     "measured", run_values.half_first),
+    ("half_last", "The same, largest batch", "1", _RATIO, "measured", run_values.half_last),
+    ("half_saved_first", "Peak saved in reduced precision, smallest batch", "1",
+     "1 − peak / peak in float32", "percent", run_values.half_saved_first),
+    ("half_saved_last", "The same, largest batch", "1", "1 − peak / peak in float32", "percent",
+     run_values.half_saved_last),
+    ("test_images", "Test images", "1", "count", "exact", run_values.test_images),
+    ("accuracy", "Accuracy in float32", "1", "mean over the test images", "percent",
+     run_values.accuracy),
+    ("accuracy_change", "Change of accuracy", "1", "paired difference", "percent",
+     run_values.accuracy_changed),
+    ("loss_change", "Change of loss", "1", "mean paired difference", "measured",
+     run_values.loss_changed),
+    ("amp_batch", "Batch of AMP with channels last", "1", "largest that ran", "exact",
+     run_values.amp_batch),
+    ("both_saved_least", "Least peak saved by both", "1", "1 − peak / base peak", "percent",
+     run_values.both_saved_least),
+    ("both_saved_most", "Most peak saved by both", "1", "1 − peak / base peak", "percent",
+     run_values.both_saved_most),
+    ("both_fastest", "Time with both over the base, least", "1", _RATIO, "measured",
+     run_values.both_fastest),
+    ("both_slowest", "Time with both over the base, most", "1", _RATIO, "measured",
+     run_values.both_slowest),
+    ("needed_saved_least", "Least saving by theory", "1", "1 − needed / needed in float32",
+     "percent", run_values.needed_saved_least),
+    ("needed_saved_most", "Most saving by theory", "1", "1 − needed / needed in float32",
+     "percent", run_values.needed_saved_most),
+    ("untiled_time", "Time without tiles", "s", _MEDIAN, "measured", run_values.untiled_time),
+    ("tile_worst", "Largest time with tiles over that without", "1", _RATIO, "measured",
+     run_values.tile_worst),
+    ("tile_best", "Smallest time with tiles over that without", "1", _RATIO, "measured",
+     run_values.tile_best),
+    ("tile_least_peak", "Least peak with tiles over that without", "1", "ratio of bytes",
+     "measured", run_values.tile_least_peak),
+    ("halo_most", "Most work by halos", "1", "work / work without tiles", "measured",
+     run_values.halo_most),
+    ("off_first", "Time off the processor, deepest network, smallest batch", "1", "1 − CPU time / "
+     "(threads · time)", "percent", run_values.off_first),
+    ("off_last", "The same, largest batch", "1", "1 − CPU time / (threads · time)", "percent",
+     run_values.off_last),
+    ("faults_last", "Page faults of a call, deepest network, largest batch", "1", _MEDIAN,
+     "measured", run_values.faults_last),
+    ("folded_best", "Best speed-up by folding", "1", _RATIO, "measured", run_values.folded_best),
+    ("compiled_best", "Best speed-up by compiling", "1", _RATIO, "measured",
+     run_values.compiled_best),
+    ("best_lenet", "Speed-up of the best setting, LeNet-5", "1", _RATIO, "measured",
+     run_values.best_lenet),
+    ("best_mean", "Geometric mean of the speed-ups of the published networks", "1",
+     "geometric mean of ratios", "measured", run_values.best_mean),
+    ("clear", "Choices that gain clearly", "1", "count", "exact", run_values.clear),
+    ("decisions", "Choices", "1", "networks · goals", "exact", run_values.decisions),
+)  # fmt: skip
