@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figures import bars, diagram, dots, image_grid, scaling, style, timeline, waterfall
+from figures import bars, diagram, dots, image_grid, roofline, scaling, style, timeline, waterfall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,7 @@ Panel: TypeAlias = (
     | diagram.Diagram
     | dots.Dots
     | image_grid.ImageGrid
+    | roofline.Roofline
     | scaling.Scaling
     | timeline.Timeline
     | waterfall.Waterfall
@@ -69,6 +70,8 @@ def _draw(panel: Panel, axes: Axes) -> None:
             dots.draw(panel, axes)
         case image_grid.ImageGrid():
             image_grid.draw(panel, axes)
+        case roofline.Roofline():
+            roofline.draw(panel, axes)
         case scaling.Scaling():
             scaling.draw(panel, axes)
         case timeline.Timeline():

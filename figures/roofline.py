@@ -1,0 +1,160 @@
+"""Achieved rate over arithmetic intensity under the roofs of a device, both axes logarithmic.
+
+After Williams, Waterman and Patterson (CACM 2009).  A measured roof is a line with its interval as
+a band, one of a data sheet is dashed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from figures import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A limit with the ends of its interval, in the unit of its axis."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RoofLine:
+    """``peak`` in the unit of the rates; ``bandwidth`` such that it times an intensity is one."""
+
+    label: str
+    peak: Ceiling
+    bandwidth: Ceiling
+    look: Literal["measured", "sheet"] = "measured"
+    series: int = 0
+
+    @property
+    def ridge(self) -> float:
+        """The intensity at which both limits meet."""
+        return self.peak.middle / self.bandwidth.middle
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
+
+    All intensities and rates are above 0: what does no multiply-adds has no place here.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    series: int = 0
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A finished description of the figure, in the units of its labels."""
+
+    x_label: str
+    y_label: str
+    roofs: tuple[RoofLine, ...]
+    marks: tuple[Marks, ...] = ()
+    title: str = ""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The intensities that are drawn: all points and ridges, with room on both sides."""
+        inside = [*(x for marks in self.marks for x in marks.x), *(r.ridge for r in self.roofs)]
+        return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
+
+
+#: How far the axes go beyond what is drawn, as a factor.
+_ROOM: Final = 2.5
+
+
+def draw(figure: Roofline, axes: Axes) -> None:
+    """Draw ``figure`` on ``axes``."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(*figure.span)
+    for roof in figure.roofs:
+        _draw_roof(roof, figure.span, axes)
+    for marks in figure.marks:
+        _draw_marks(marks, axes)
+    if not figure.roofs and not figure.marks:
+        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
+    axes.set_xlabel(figure.x_label)
+    axes.set_ylabel(figure.y_label)
+    axes.set_title(figure.title.replace("$", r"\$"), loc="left")
+    _plain_ticks(axes)
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(loc="lower right", borderaxespad=0.3, handletextpad=0.4, labelspacing=0.3)
+
+
+def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
+    measured = roof.look == "measured"
+    colour = style.INK if measured else style.THEORY
+    x = sorted({*span, *_ridges(roof, span)})
+    axes.plot(
+        x,
+        _heights(x, roof.peak.middle, roof.bandwidth.middle),
+        color=colour,
+        linewidth=1.0,
+        label=roof.label.replace("$", r"\$"),
+        zorder=1.5,
+        **({} if measured else {"dashes": (4, 2)}),
+    )
+    if roof.peak.low < roof.peak.high or roof.bandwidth.low < roof.bandwidth.high:
+        low = _heights(x, roof.peak.low, roof.bandwidth.low)
+        high = _heights(x, roof.peak.high, roof.bandwidth.high)
+        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, zorder=1.4)
+
+
+def _ridges(roof: RoofLine, span: tuple[float, float]) -> list[float]:
+    """The corners of line and band, as far as they are drawn."""
+    peak, bandwidth = roof.peak, roof.bandwidth
+    corners = (roof.ridge, peak.low / bandwidth.low, peak.high / bandwidth.high)
+    return [x for x in corners if span[0] < x < span[1]]
+
+
+def _heights(x: list[float], peak: float, bandwidth: float) -> list[float]:
+    return [min(peak, intensity * bandwidth) for intensity in x]
+
+
+def _draw_marks(marks: Marks, axes: Axes) -> None:
+    colour = style.colour(marks.series)
+    errors = None
+    if marks.low:
+        errors = (
+            [y - low for y, low in zip(marks.y, marks.low, strict=True)],
+            [high - y for y, high in zip(marks.y, marks.high, strict=True)],
+        )
+    axes.errorbar(
+        marks.x,
+        marks.y,
+        yerr=errors,
+        color=colour,
+        marker=style.marker(marks.series),
+        markerfacecolor="white" if marks.hollow else colour,
+        markeredgewidth=0.8,
+        linestyle="none",
+        elinewidth=0.8,
+        capsize=1.4,
+        alpha=0.85,
+        label=marks.label.replace("$", r"\$"),
+    )
+
+
+def _plain_ticks(axes: Axes) -> None:
+    """Powers of ten as a reader writes them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(base=10))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
