@@ -29,13 +29,15 @@ class Scale:
 
     ``image`` and ``batch`` are those at which all but themselves is varied; ``sized_batch`` is the
     batch at which the image is varied and layers are profiled.  ``ladder`` is what each of its
-    steps changes, one after the other.
+    steps changes, one after the other; only the ``laddered`` networks climb it, since compiling
+    takes long, unless none of them is asked for.
     """
 
     image: int
     batch: int
     sized_batch: int
     ladder: tuple[Factors, ...]
+    laddered: tuple[str, ...]
 
 
 CPU: Final = Scale(
@@ -49,6 +51,7 @@ CPU: Final = Scale(
         {"execution": "compiled"},
         {"optimizer": "fused"},
     ),
+    laddered=("ResNet-18",),
 )
 GPU: Final = Scale(
     image=224,
@@ -63,6 +66,7 @@ GPU: Final = Scale(
         {"optimizer": "fused"},
         {"execution": "compiled_cuda_graph"},
     ),
+    laddered=("ResNet-50",),
 )
 #: The ways in which layers are profiled, and in which the largest images are trained on.
 _WAYS: Final[tuple[Factors, ...]] = (
@@ -125,20 +129,25 @@ def _profiles(levels: Levels, scale: Scale) -> Iterator[Factors]:
 
 
 def _rounds(levels: Levels, scale: Scale) -> tuple[Factors, ...]:
-    """The cases of one round, network by network; what is compared stands close together.
-
-    With photographs only the batch is varied, beside the same on random images.
-    """
+    """The cases of one round, network by network; what is compared stands close together."""
     found = [
         {"subject": "training", "network": network, **case}
         for network in levels["network"]
         for name, make in _SETS.items()
-        if name in levels["sweep"] and (name == "batch" or "folder" not in levels["dataset"])
+        if name in levels["sweep"] and _has(name, network, levels, scale)
         for case in make(levels, scale)
         if _possible(case, levels)
     ]
     # A dictionary keeps the first of equal ones, in order.
     return tuple({tuple(case.items()): case for case in found}.values())
+
+
+def _has(name: str, network: Level, levels: Levels, scale: Scale) -> bool:
+    """Whether a network is measured in a set; photographs only in that of batches."""
+    if "folder" in levels["dataset"]:
+        return name == "batch"
+    climbing = set(scale.laddered) & set(levels["network"])
+    return name != "ladder" or not climbing or network in climbing
 
 
 def _batch_set(levels: Levels, scale: Scale) -> Iterator[Factors]:

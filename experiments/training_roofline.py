@@ -189,7 +189,7 @@ _ON_CPU: Final = Study(
     factors=(
         Factor("sweep", levels=SWEEPS, quick=SWEEPS),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
-        Factor("image", levels=(64, 128, 224), quick=(64,), any_count=True),
+        Factor("image", levels=(64, 224), quick=(64,), any_count=True),
         Factor("batch", levels=(1, 2, 8, 32, 64), quick=(2, 8), any_count=True),
         Factor("precision", levels=("float32", "bfloat16"), quick=("float32", "bfloat16")),
         Factor(
@@ -231,7 +231,7 @@ _ON_CPU: Final = Study(
     files=files,
     prepare=prepare,
     images="folder",
-    full=_plan(FULL, warmup=10, minimum=7, maximum=50, budget=3.0),
+    full=_plan(FULL, warmup=10, minimum=6, maximum=50, budget=2.0),
     quick=_plan(QUICK, warmup=3, minimum=3, maximum=10, budget=0.5),
 )
 
@@ -256,7 +256,7 @@ _ON_GPU: Final = replace(
         for factor in _ON_CPU.factors
     ),
     cases=partial(cases, scale=GPU),
-    full=_plan(FULL, warmup=10, minimum=7, maximum=100, budget=3.0),
+    full=_plan(FULL, warmup=10, minimum=6, maximum=100, budget=2.0),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)
