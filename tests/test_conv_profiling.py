@@ -66,7 +66,14 @@ def assert_whole(result: Findings) -> str:
     for text in texts:
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
     assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
+    # A figure or table that follows a line of text directly becomes part of its paragraph.
+    assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", _without_tables(texts[0]))
     return texts[0]
+
+
+def _without_tables(text: str) -> str:
+    """The manuscript without what stands inside tables, whose notes follow their rows."""
+    return re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
 
 
 FULL = found(profiling.record())
