@@ -220,7 +220,7 @@ def _panel(
         points += series(network, calls, quantity, factor, index)
         failed = tuple(float(call.batch) for call in calls if run.ran_out(call))
         if failed:
-            absent.append(Absent(f"{network}, out of memory", failed, index))
+            absent.append(Absent("" if absent else "out of memory", failed, index))
     batches = sorted({call.batch for network in names for call in sweep(run, network)})
     return Scaling(
         "Batch size (images)",

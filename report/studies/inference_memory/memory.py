@@ -7,7 +7,16 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Absent, Band, Curve, Points, Scaling
-from report.liveness import INPUT, PARAMETERS, READ, STATISTICS, WRITTEN, Held, reconciled_peak
+from report.liveness import (
+    INPUT,
+    PARAMETERS,
+    PENDING,
+    READ,
+    STATISTICS,
+    WRITTEN,
+    Held,
+    reconciled_peak,
+)
 from report.missing import Missing, present
 from report.paper import Figure
 from report.reconciliation import Reconciliation, Term
@@ -24,7 +33,7 @@ FROM_BATCH: Final = 8
 _MEGA: Final = 1e-6
 _MEBI: Final = 2**20
 _BEFORE: Final = (PARAMETERS, STATISTICS, INPUT)
-_TENSORS: Final = (READ, WRITTEN)
+_TENSORS: Final = (READ, WRITTEN, PENDING)
 _DID_NOT_FIT: Final = Missing("out of memory: the limit was reached, and the call ended there")
 
 
@@ -98,8 +107,21 @@ def peak_table(run: Run) -> Table:
             Column("Residual", "B"),
         ),
         tuple(_peak_row(run, call) for call in calls),
+        notes=_unknown_notes(run, calls),
         sources=(run.file,),
         wide=True,
+    )
+
+
+def _unknown_notes(run: Run, calls: Sequence[Call]) -> tuple[str, ...]:
+    """Where the layer at the peak takes a workspace that no rule gives."""
+    unknown = [
+        f"{call.network}, {LAYOUT_NAMES[call.layout]}"
+        for call in calls
+        if isinstance(at := run.predicted(call), Held) and not at.complete
+    ]
+    return (f"The layer's workspace is unknown and left out: {'; '.join(unknown)}.",) * bool(
+        unknown
     )
 
 
@@ -339,15 +361,15 @@ def limit_figure(run: Run) -> Figure | None:
         line = present({c.batch: _predicted_total(run, c) for c in calls})
         if line:
             y = tuple(size * _MEGA for size in line.values())
-            curves.append(Curve(f"{name}, predicted", tuple(line), y, "fit", index))
+            curves.append(Curve("" if curves else "predicted", tuple(line), y, "fit", index))
         failed = tuple(float(call.batch) for call in calls if run.ran_out(call))
         if failed:
-            absent.append(Absent(f"{name}, out of memory", failed, index))
+            absent.append(Absent("" if absent else "out of memory", failed, index))
     panel = Scaling(
         "Batch size (images)",
         "Peak memory (MB)",
         tuple(points),
-        tuple(c for c in curves if _lowest_or_highest(c, curves)),
+        tuple(curves),
         (Band("Limit", limit, limit, limit, 4),),
         tuple(float(b) for b in sorted({call.batch for call in limited})),
         absent=tuple(absent),
@@ -356,15 +378,11 @@ def limit_figure(run: Run) -> Figure | None:
         "fig-limit",
         f"Peak memory on {run.label} under a limit of {limited[0].memory_limit} MiB beyond what "
         "the process has: points where the call ran, crosses at the upper edge where memory ran "
-        "out, dotted the prediction for the first and the last network.",
+        "out, dotted what theory predicts.",
         _limit_alt(run, limited),
         Drawing((panel,), height=3.1),
         (run.file,),
     )
-
-
-def _lowest_or_highest(curve: Curve, curves: Sequence[Curve]) -> bool:
-    return curve in (curves[0], curves[-1])
 
 
 def _predicted_total(run: Run, call: Call) -> int | Missing:

@@ -83,8 +83,8 @@ def _row(run: Run, call: Call, base: Call) -> tuple[Cell, ...]:
 def precision_figure(run: Run) -> Figure:
     """Ratio of times and share of memory saved over the batch size."""
     panels = (
-        _panel(run, run.time_ratio, 1, "Time against float32", Curve("Equal", (), ())),
-        _panel(run, run.saved, _PERCENT, "Peak memory saved (%)", None),
+        _panel(run, run.time_ratio, 1, "Time against float32", equal=1),
+        _panel(run, run.saved, _PERCENT, "Peak memory saved (%)", equal=0),
     )
     return Figure(
         "fig-precision",
@@ -102,7 +102,8 @@ def _panel(
     quantity: Callable[[Call, Call], Estimate | float | Missing],
     factor: float,
     label: str,
-    reference: Curve | None,
+    *,
+    equal: float,
 ) -> Scaling:
     drawn, batches = [], set()
     for index, precision in enumerate(REDUCED):
@@ -112,15 +113,14 @@ def _panel(
         if found:
             drawn.append(points(precision, found, factor, index, joined=len(found) == len(chosen)))
     ends = (min(batches, default=1), max(batches, default=1))
-    curves = (Curve("Equal", ends, (1.0, 1.0)),) if reference and drawn else ()
+    curves = (Curve("as float32", ends, (equal, equal)),) if drawn else ()
     return Scaling(
         "Batch size (images)",
         label,
         tuple(drawn),
         curves,
         x_ticks=ticks(sorted(batches)),
-        y_scale="linear",
-        y_from_zero=True,
+        y_scale="log" if equal else "linear",
     )
 
 

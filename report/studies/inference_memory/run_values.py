@@ -110,14 +110,15 @@ def best_share(inputs: Inputs, run: Run) -> Finding:
 
 
 def knee_least(inputs: Inputs, run: Run) -> Finding:
-    return min(_knees(run), default=_NO_CASE)
+    return min(knees(run), default=_NO_CASE)
 
 
 def knee_most(inputs: Inputs, run: Run) -> Finding:
-    return max(_knees(run), default=_NO_CASE)
+    return max(knees(run), default=_NO_CASE)
 
 
-def _knees(run: Run) -> list[int]:
+def knees(run: Run) -> list[int]:
+    """The knees of the ResNets, contiguous."""
     return [knee(found) for n in resnets(run) if (found := rates(run, n))]
 
 

@@ -1,0 +1,552 @@
+"""The study: predictions and choices against known answers, and what it says of what is missing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from figures.canvas import render
+from figures.scaling import Scaling
+from report.devices import read_devices
+from report.errors import StudyError
+from report.layers import Layer
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Findings, Inputs
+from report.records import Case, Record
+from report.reported import read_reported
+from report.shapes import parameter_count
+from report.statistics import Estimate
+from report.studies import ATTACHMENTS, STUDIES, find_study
+from report.studies.inference_memory import findings
+from report.studies.inference_memory.batches import knee
+from report.studies.inference_memory.choices import decision, is_clear
+from report.studies.inference_memory.measured import runs
+from report.studies.inference_memory.memory import parts
+from report.studies.inference_memory.operators import kind_of, trace_name
+from report.studies.inference_memory.source import checks
+from report.studies.inference_memory.subject import RESNETS, Call
+from report.studies.inference_memory.tilings import cost, groups
+from report.tables import to_csv, to_latex, to_markdown
+from report.work import forward_macs
+from tests import factory
+from tests import inference as inf
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "templates" / "papers" / "inference_memory.qmd.j2"
+REPORTED = read_reported(ROOT / "data" / "reported" / "inference_memory.json")
+DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+SMALL = (("LeNet-5", (1, 8, 64)),)
+KEY = "example-2t"
+
+
+def inputs(*records: Record, files: dict[str, bytes] | None = None) -> Inputs:
+    stored = tuple(factory.stored(record) for record in records)
+    return Inputs(
+        records=stored,
+        reported=REPORTED,
+        reported_file="reported/inference_memory.json",
+        devices=DEVICES,
+        attachments={item.file: files or {} for item in stored},
+    )
+
+
+def found(*records: Record, **how: Any) -> Findings:
+    return findings(inputs(*records, **how))
+
+
+@cache
+def layers(network: str, batch: int, image: int) -> tuple[Layer, ...]:
+    return inf.layers_of(network, batch, image)
+
+
+@cache
+def full() -> Record:
+    calls = inf.plan(("ResNet-20", "ResNet-110"), (1, 8, 64, 256), SMALL)
+    return inf.record(inf.cases(None, calls, layers=layers))
+
+
+@cache
+def whole() -> Findings:
+    return found(full())
+
+
+def small(*extra: Case, **how: Any) -> Record:
+    """One network over three batch sizes in both layouts, and ``extra``."""
+    calls = [inf.call(batch=b, layout=y) for b in (1, 8, 64) for y in inf.LAYOUTS]
+    return inf.record([*(inf.case(call, layers=layers, **how) for call in calls), *extra])
+
+
+def assert_whole(result: Findings) -> str:
+    """Every output can be written, and none of them prints a number that is none."""
+    text = write_manuscript(TEMPLATE, result)
+    for table in result.tables.values():
+        for output in (to_markdown(table), to_latex(table), to_csv(table)):
+            assert not re.search(r"\b(nan|inf|None)\b", output), table.id
+    assert not re.search(r"\b(nan|inf|None|Missing)\b", text)
+    references = set(re.findall(r"@((?:tbl|fig|sec|eq)-[\w-]*\w)", text))
+    defined = set(re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text))
+    assert references <= defined, references - defined
+    json.dumps(result.as_json("inference_memory", ()))
+    return text
+
+
+def verdicts(result: Findings, key: str = KEY) -> dict[str, str]:
+    ending = f"-{key}"
+    return {i.removesuffix(ending): c.verdict for i, c in result.claims.items() if ending in i}
+
+
+def rows(result: Findings, table: str) -> list[dict[str, Any]]:
+    this = result.tables[table]
+    return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
+
+
+# ----------------------------------------------------------------------------------- the whole
+
+
+def test_the_study_is_listed() -> None:
+    assert STUDIES["inference_memory"] == "report.studies.inference_memory"
+    assert find_study("inference_memory") is findings
+    assert ATTACHMENTS["inference_memory"] == ("trace.*.json.gz",)
+
+
+def test_a_whole_record_gives_a_whole_paper() -> None:
+    text = assert_whole(whole())
+    assert "not measured in this edition" not in text
+    missing = [i for i, v in whole().values.items() if isinstance(v.number, Missing)]
+    assert not missing
+
+
+def test_every_figure_can_be_drawn() -> None:
+    for figure in whole().figures.values():
+        assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
+        assert figure.alt
+        assert figure.sources
+
+
+def test_without_records_the_paper_says_so() -> None:
+    result = found()
+    text = assert_whole(result)
+    assert "No run of the experiment is in the data directory" in text
+    assert {claim.verdict for claim in result.claims.values()} == {"not measured"}
+    assert not result.figures
+    assert isinstance(result.values["deep_gain"].number, Missing)
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [],
+        [inf.out_of_memory(inf.call(batch=8))],
+        [inf.training()],
+        [inf.product("bfloat16", 1e11)],
+        [inf.case(inf.call(batch=8), time=None)],
+        [inf.case(inf.call(batch=8))],
+        [inf.case(inf.call("LeNet-5", 1)), inf.case(inf.call("LeNet-5", 8))],
+    ],
+    ids=["none", "no memory", "training", "product", "no time", "one batch", "no ResNet"],
+)
+def test_a_part_of_a_record_is_enough(cases: list[Case]) -> None:
+    assert_whole(found(inf.record(cases)))
+
+
+# --------------------------------------------------------------------------------------- memory
+
+
+def test_peaks_that_follow_the_theory_leave_no_residual() -> None:
+    result = whole()
+    assert verdicts(result)["peak-theory"] == "supported"
+    assert result.values["residual_peak"].number == 0
+    assert result.values["residual_share"].number == 0
+    assert {row["Residual"] for row in rows(result, "tbl-peaks")} == {0}
+    assert all(row["Cases"] == row["Exact"] for row in rows(result, "tbl-agreement"))
+    assert all(r.explained for r in result.reconciliations.values())
+
+
+def test_a_peak_off_the_theory_is_told() -> None:
+    at_64 = inf.call(batch=64)
+    right = runs(inputs(small()).records)[0].peak(at_64)
+    assert isinstance(right, int)
+    calls = [inf.call(batch=8), inf.call(batch=16)]
+    wrong = inf.case(at_64, layers=layers, allocated_peak=[right + right // 20] * 3)
+    record = inf.record([*(inf.case(c, layers=layers) for c in calls), wrong])
+    result = found(record)
+    assert_whole(result)
+    assert verdicts(result)["peak-theory"] == "refuted"
+    assert result.values["residual_peak"].number == right // 20
+    assert result.values["exact_peaks"].number == 2
+    this = result.reconciliations[f"peak-{KEY}-ResNet-20-64-contiguous-float32"]
+    assert this.residual == right // 20
+
+
+def test_the_parts_of_a_peak_are_all_of_it() -> None:
+    run = runs(inputs(full()).records)[0]
+    for call in run.chosen(execution="eager"):
+        at = run.predicted(call)
+        assert not isinstance(at, Missing)
+        assert sum(parts(at)) == at.total
+        assert min(parts(at)) >= 0
+        needed = run.needed(call)
+        assert isinstance(needed, int)
+        assert needed <= at.total
+
+
+def test_the_rule_does_not_judge_small_batches() -> None:
+    wrong = inf.case(inf.call(batch=1), layers=layers, allocated_peak=[1] * 3)
+    result = found(inf.record([wrong, inf.case(inf.call(batch=8), layers=layers)]))
+    assert verdicts(result)["peak-theory"] == "supported"
+
+
+def test_memory_that_ran_out_is_a_dash_and_a_cross() -> None:
+    result = whole()
+    (limited,) = [r for r in rows(result, "tbl-limit") if r["Network"] == "ResNet-20"]
+    assert isinstance(limited["Batch 1,024"], Missing)
+    assert "out of memory" in limited["Batch 1,024"].reason
+    assert isinstance(limited["Batch 64"], int)
+    (panel,) = result.figures["fig-limit"].drawing.panels
+    assert isinstance(panel, Scaling)
+    assert [absent.x for absent in panel.absent] == [(1024.0,)]
+    assert all(1024.0 not in p.x for p in panel.points if p.label == "ResNet-20")
+    assert verdicts(result)["limit-theory"] == "supported"
+
+
+def test_an_unlimited_call_that_ran_out_is_listed() -> None:
+    result = found(small(inf.out_of_memory(inf.call(batch=512))))
+    assert_whole(result)
+    (row,) = rows(result, "tbl-failures")
+    assert row["Batch"] == 512
+    assert "Memory ran out" in row["Outcome"]
+    left, _ = result.figures["fig-memory"].drawing.panels
+    assert isinstance(left, Scaling)
+    assert left.absent[0].x == (512.0,)
+
+
+def test_a_gpu_has_no_predicted_peaks() -> None:
+    machine = factory.environment("example-100", factory.GPU)
+    record = inf.record(
+        [inf.case(inf.call(batch=b), machine, layers, wait_time=[1e-4] * 15) for b in (1, 8)],
+        machine,
+    )
+    result = found(record, small())
+    assert_whole(result)
+    assert verdicts(result, "example-100")["peak-theory"] == "not measured"
+    assert rows(result, "tbl-waits-example-100")[0]["Host waits"].value == pytest.approx(1e-4)
+    assert result.facts["primary"] == "Example Processor, 2 threads"
+    assert_whole(found(record))
+
+
+# ----------------------------------------------------------------------------------- networks
+
+
+@pytest.mark.parametrize(
+    ("network", "parameters", "macs"),
+    [("ResNet-20", 269_722, 40_551_040), ("ResNet-110", 1_727_962, 252_887_680)],
+)
+def test_the_layers_of_these_tests_are_the_networks(
+    network: str, parameters: int, macs: int
+) -> None:
+    here = layers(network, 1, 32)
+    assert (sum(map(parameter_count, here)), forward_macs(here)) == (parameters, macs)
+    (row,) = [r for r in rows(whole(), "tbl-networks") if r["Network"] == network]
+    assert (row["Parameters"], row["Multiply-adds"]) == (parameters, macs)
+
+
+def test_published_parameters_agree_with_the_shapes() -> None:
+    published = dict(
+        zip(
+            REPORTED.table("networks").column("network"),
+            REPORTED.table("networks").column("parameters"),
+            strict=True,
+        )
+    )
+    for name in RESNETS:
+        decimals = 1 if name == "ResNet-110" else 2
+        own = sum(map(parameter_count, layers(name, 1, 32))) / 1e6
+        assert round(own, decimals) == published[name]
+
+
+def test_work_of_one_image_whatever_the_batch() -> None:
+    result = found(inf.record([inf.case(inf.call(batch=64), layers=layers)]))
+    (row,) = [r for r in rows(result, "tbl-networks") if r["Network"] == "ResNet-20"]
+    assert row["Multiply-adds"] == 40_551_040
+
+
+# -------------------------------------------------------------------------------- batch sizes
+
+
+def estimate(value: float) -> Estimate:
+    return Estimate(value, value, value, 9, 0.95)
+
+
+def test_the_knee() -> None:
+    rates = {1: 10.0, 2: 19.0, 4: 36.0, 8: 40.0, 16: 39.0}
+    assert knee({b: estimate(rate) for b, rate in rates.items()}) == 4
+    assert knee({1: estimate(5)}) == 1
+    assert knee({1: estimate(9), 2: estimate(10)}) == 1
+
+
+def test_rates_and_utilisation() -> None:
+    run = runs(inputs(small(seconds=lambda call, _: 1e-3 * call.batch)).records)[0]
+    call = inf.call(batch=64)
+    rate, use = run.image_rate(call), run.utilisation(call)
+    assert isinstance(rate, Estimate)
+    assert isinstance(use, Estimate)
+    assert rate.value == pytest.approx(1000)
+    assert use.value == pytest.approx(2 * 40_551_040 * 1000 / 2e11)
+    ratio = run.image_time_ratio(call, inf.call(batch=1))
+    assert isinstance(ratio, Estimate)
+    assert ratio.value == pytest.approx(1)
+
+
+def test_reduced_precision_stands_under_its_own_ceiling() -> None:
+    run = runs(inputs(full()).records)[0]
+    found_ = run.ceiling_of("bfloat16")
+    assert isinstance(found_, Estimate)
+    assert found_.value == pytest.approx(3e11)
+    assert isinstance(run.ceiling_of("float16"), Missing)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (lambda call, _: 1e-2 + 1e-4 * call.batch, ("supported", "supported")),
+        (lambda call, _: 1e-4 * call.batch, ("undecided", "undecided")),
+        (lambda call, _: 1e-4 * call.batch**1.5, ("refuted", "refuted")),
+    ],
+    ids=["better", "same", "worse"],
+)
+def test_verdicts_on_the_batch_size_follow_the_times(
+    seconds: Any, expected: tuple[str, str]
+) -> None:
+    judged = verdicts(found(small(seconds=seconds)))
+    assert (judged["time-falls"], judged["use-batch"]) == expected
+
+
+def test_a_peak_that_falls_is_told_with_its_step() -> None:
+    cases = [
+        inf.case(inf.call(batch=b), layers=layers, allocated_peak=[size] * 3)
+        for b, size in ((1, 500), (8, 400), (64, 900))
+    ]
+    result = found(inf.record(cases))
+    assert verdicts(result)["memory-monotone"] == "refuted"
+    assert "from batch 1 to 8" in result.claims[f"memory-monotone-{KEY}"].because
+
+
+def test_time_off_the_processor() -> None:
+    run = runs(inputs(small()).records)[0]
+    share = run.off_cpu(inf.call(batch=8))
+    assert isinstance(share, Estimate)
+    assert share.value == pytest.approx(0.05)
+
+
+# ---------------------------------------------------------------------- precision and layout
+
+
+def test_precision_is_paired_with_float32() -> None:
+    result = whole()
+    table = rows(result, "tbl-precision")
+    assert {row["Precision"] for row in table} == {"bfloat16", "float16"}
+    assert table[0]["Time ratio"].value == pytest.approx(0.6)
+    assert verdicts(result)["half-memory"] == "supported"
+    assert verdicts(result)["half-time"] == "refuted"
+
+
+def test_accuracy_and_loss_are_paired_over_images() -> None:
+    (base, half, missing) = rows(whole(), "tbl-accuracy")
+    assert base["Accuracy"] == half["Accuracy"] == 0.75
+    assert half["Change of accuracy"].value == 0
+    assert half["Change of loss"].value == pytest.approx(-0.0225)
+    assert isinstance(missing["Accuracy"], Missing)
+    assert verdicts(whole())["accuracy"] == verdicts(whole())["loss"] == "supported"
+
+
+def test_lost_accuracy_is_told() -> None:
+    right, wrong = [1] * 100, [1] * 60 + [0] * 40
+    cases = [
+        inf.accuracy("float32", [0.1, 0.2] * 50, right),
+        inf.accuracy("bfloat16", [0.9, 1.1] * 50, wrong),
+    ]
+    judged = verdicts(found(small(*cases)))
+    assert (judged["accuracy"], judged["loss"]) == ("refuted", "refuted")
+
+
+def test_both_settings_save_what_theory_says_and_more() -> None:
+    result = whole()
+    for row in rows(result, "tbl-amp"):
+        assert row["Needed, saved"] < 0.5
+        assert row["Saved, both"] > row["Saved, AMP"] > row["Saved, channels last"] > 0
+        assert row["Time, both"].value == pytest.approx(0.48)
+    assert verdicts(result)["amc-time"] == "refuted"
+
+
+# --------------------------------------------------------------------------------------- tiles
+
+
+def test_layers_that_go_through_patches_together() -> None:
+    here = layers("ResNet-20", 8, 224)
+    assert len(groups(here, "tiled_layers")) == 19
+    blocks = groups(here, "tiled_blocks")
+    assert len(blocks) == 10
+    assert [layer.name for layer in blocks[0]] == ["conv", "bn", "relu"]
+    stages = groups(here, "tiled_stages")
+    assert len(stages) == 3
+    assert stages[0][0].name == "conv"
+    assert stages[0][-1].name == "stage1_block3.relu2"
+    tiled = {layer.name for group in stages for layer in group}
+    assert tiled == {layer.name for layer in here} - {"pool", "flatten", "fc"}
+
+
+def test_halos_cost_more_in_smaller_tiles_and_larger_groups() -> None:
+    here = layers("ResNet-20", 8, 224)
+    run = runs(inputs(full()).records)[0]
+    alive = run.held(Call("ResNet-20", 224, 8))
+    assert not isinstance(alive, Missing)
+    factor = {
+        (form, tile): (c := cost(here, form, tile, alive)).macs / c.macs_untiled  # type: ignore[arg-type]
+        for form in ("tiled_layers", "tiled_blocks", "tiled_stages")
+        for tile in (8, 32, 224)
+    }
+    assert {factor["tiled_layers", tile] for tile in (8, 32, 224)} == {1}
+    for form in ("tiled_blocks", "tiled_stages"):
+        assert factor[form, 8] > factor[form, 32] > factor[form, 224] == 1
+    assert factor["tiled_stages", 8] > factor["tiled_blocks", 8]
+
+
+def test_tiles_are_judged_against_whole_maps() -> None:
+    result = whole()
+    judged = verdicts(result)
+    assert (judged["tile-time"], judged["tile-pays"]) == ("supported", "refuted")
+    base, *tiles = rows(result, "tbl-tiling")
+    assert base["Patches through"] == "whole maps"
+    assert len(tiles) == 12
+    assert all(row["Time ratio"].low > 1 for row in tiles)
+    assert all(row["Work"] == 1 for row in tiles if row["Patches through"] == "each layer")
+
+
+# ------------------------------------------------------------------------------------- choices
+
+
+def test_the_best_setting_is_found_and_named() -> None:
+    (row,) = [r for r in rows(whole(), "tbl-published") if r["Network"] == "LeNet-5"]
+    assert row["In float32"].value == pytest.approx(1 / 0.7)
+    assert row["By"] == "contiguous, float32, compiled"
+    assert row["Published"] == 5.6
+    assert verdicts(whole())["speedup-lenet"] == "refuted"
+    assert verdicts(whole())["speedup-vgg"] == "not measured"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(10, "supported"), (2, "refuted")])
+def test_a_published_speedup_is_reached_or_not(factor: float, verdict: str) -> None:
+    def seconds(call: Call, _: object) -> float:
+        return 1e-3 if call.layout == "contiguous" else 1e-3 / factor
+
+    calls = [inf.call("LeNet-5", 64, layout=layout) for layout in inf.LAYOUTS]
+    record = inf.record([inf.case(call, layers=layers, seconds=seconds) for call in calls])
+    assert verdicts(found(record))["speedup-lenet"] == verdict
+
+
+def test_a_choice_is_made_by_its_goal() -> None:
+    run = runs(inputs(small()).records)[0]
+    latency, memory, throughput = (
+        decision(run, "ResNet-20", goal) for goal in ("latency", "memory", "throughput")
+    )
+    assert not isinstance(latency, Missing)
+    assert not isinstance(memory, Missing)
+    assert not isinstance(throughput, Missing)
+    assert (latency.call.batch, latency.call.layout) == (1, "channels_last")
+    assert memory.call.batch == 1
+    assert (throughput.call.batch, throughput.base.batch) == (64, 64)
+
+
+def test_a_gain_is_clear_if_its_interval_excludes_one() -> None:
+    assert is_clear(Estimate(1.2, 1.1, 1.3, 9, 0.95))
+    assert not is_clear(Estimate(1.2, 0.9, 1.3, 9, 0.95))
+    assert not is_clear(Missing("not there"))
+    assert not is_clear(1)
+
+
+# -------------------------------------------------------------------------------------- traces
+
+
+def trace(*operators: tuple[str, float]) -> bytes:
+    """A trace of operators one after another; durations in µs."""
+    events, start = [], 0.0
+    for name, duration in operators:
+        events.append(
+            {"ph": "X", "cat": "cpu_op", "name": name, "tid": 1, "ts": start, "dur": duration}
+        )
+        start += duration + 1
+    return gzip.compress(json.dumps({"traceEvents": events}).encode(), mtime=0)
+
+
+def test_time_by_kind_of_operator() -> None:
+    call = inf.call(batch=64)
+    name = trace_name(call)
+    assert name == "trace.resnet-20-64-contiguous.json.gz"
+    content = trace(("aten::conv2d", 60), ("aten::batch_norm", 30), ("aten::relu", 10))
+    result = found(small(), files={name: content})
+    assert_whole(result)
+    (row,) = rows(result, "tbl-operators")
+    assert (row["Convolution"], row["Batch norm"], row["Activation"]) == (0.6, 0.3, 0.1)
+    assert row["Operators"] == pytest.approx(1e-4)
+    assert result.downloads[name].content == content
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("aten::conv2d", "Convolution"),
+        ("aten::tanh", "Activation"),
+        ("aten::adaptive_avg_pool2d", "Pooling"),
+        ("aten::add", "Addition"),
+        ("aten::linear", "Linear"),
+        ("aten::pad", "Other"),
+        ("aten::flatten", "Other"),
+    ],
+)
+def test_kinds_of_operators(operator: str, kind: str) -> None:
+    assert kind_of(operator) == kind
+
+
+# -------------------------------------------------------------------------------------- source
+
+
+def test_the_audit_of_the_source() -> None:
+    found_ = [check.verdict for check in checks(REPORTED)]
+    assert found_ == ["agrees", "differs", "differs", "differs"]
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"layout": "diagonal"}, "factors.layout: expected one of contiguous, channels_last"),
+        ({"precision": "int8"}, "factors.precision: expected one of"),
+        ({"execution": "guessed"}, "factors.execution: expected one of"),
+        ({"batch": 0}, "factors.batch: expected a whole number from 1 on, found 0"),
+        ({"batch": True}, "found True"),
+        ({"tile": 8}, "a tile belongs to a tiled execution"),
+        ({"colour": "red"}, "expected network, image, batch"),
+    ],
+)
+def test_foreign_factors_are_refused(change: dict[str, Any], words: str) -> None:
+    case = inf.case(inf.call(batch=8), layers=layers)
+    strange = msgspec.structs.replace(case, factors={**case.factors, **change})
+    with pytest.raises(StudyError, match=re.escape(words)) as caught:
+        found(inf.record([strange]))
+    assert str(caught.value).startswith("data/inference_memory/")
+    assert str(caught.value).endswith("run the experiment of this version again.")
+
+
+def test_cases_of_other_subjects_are_left_alone() -> None:
+    other = msgspec.structs.replace(inf.training(), factors={"subject": "other"})
+    assert_whole(found(small(other)))
