@@ -12,6 +12,7 @@ from typing import Final
 from experiments.harness.study import Study, UsageError
 
 STUDIES: Final[dict[str, str]] = {
+    "backend_speedup": "experiments.backend_speedup",
     "conv_profiling": "experiments.conv_profiling",
     "conv_scaling": "experiments.conv_scaling",
     "inference_memory": "experiments.inference_memory",

@@ -52,6 +52,16 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "involuntary_switches": Quantity(
         "1", "times that the system took a thread's core away during the same call", whole=True
     ),
+    # Operations of an iteration by kind, each finished before the next begins.
+    "unfold_time": Quantity("s", "time of one iteration in unfolding images into columns"),
+    "matrix_product_time": Quantity("s", "time of one iteration in matrix products"),
+    "bias_time": Quantity("s", "time of one iteration in adding biases"),
+    "relu_time": Quantity("s", "time of one iteration in ReLU, forward"),
+    "pooling_time": Quantity("s", "time of one iteration in pooling, forward"),
+    "softmax_time": Quantity("s", "time of one iteration in softmax"),
+    "gradient_time": Quantity(
+        "s", "time of one iteration in what its gradients need besides matrix products"
+    ),
     "wait_time": Quantity("s", "how long the host waited for the device after the same call"),
     "to_device_time": Quantity("s", "duration of one copy of a call's input to the device"),
     "from_device_time": Quantity("s", "duration of one copy of a call's result to the host"),
@@ -78,6 +88,15 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         "B", "bytes in live blocks after the call, its results still held", whole=True
     ),
     "allocated_peak": Quantity("B", "most bytes in live blocks during the call", whole=True),
+    "allocated_input": Quantity("B", "live bytes of a call's input and targets", whole=True),
+    "allocated_parameters": Quantity("B", "live bytes of the parameters", whole=True),
+    "allocated_workspace": Quantity(
+        "B", "bytes that a library keeps after a first call for the next ones", whole=True
+    ),
+    "allocated_activations": Quantity(
+        "B", "bytes that a forward pass leaves for the backward pass", whole=True
+    ),
+    "allocated_gradients": Quantity("B", "bytes that a backward pass leaves", whole=True),
     "requested_before": Quantity("B", "bytes asked for by live tensors before", whole=True),
     "requested_after": Quantity("B", "bytes asked for by live tensors after", whole=True),
     "requested_peak": Quantity("B", "most bytes asked for during the call", whole=True),
@@ -88,6 +107,11 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         "B", "highest resident memory of the process during the call", whole=True
     ),
     "resident_before": Quantity("B", "resident memory of the process before", whole=True),
+    "resident_start": Quantity(
+        "B", "resident memory of a fresh process before it imports its library", whole=True
+    ),
+    "resident_import": Quantity("B", "the same after the import", whole=True),
+    "resident_first_use": Quantity("B", "the same after a first operation", whole=True),
     "lackey_multiply_adds": Quantity(
         "MAC",
         "float32 operations of one warm call that valgrind's lackey counts one by one: lanes of "

@@ -109,10 +109,10 @@ def _run(task: _Task, folder: Path, variables: Mapping[str, str]) -> _Result:
         return _Result("failed", f"The process of this case did not end within {LIMIT_S:g} s.")
     if done.returncode == 0 and told.exists():
         return msgspec.json.decode(told.read_bytes(), type=_Result)
-    return _Result("failed", _ended(done.returncode, done.stderr.decode(errors="replace")))
+    return _Result("failed", ended(done.returncode, done.stderr.decode(errors="replace")))
 
 
-def _ended(code: int, said: str) -> str:
+def ended(code: int, said: str) -> str:
     """How the process ended without a result."""
     if code == -9:
         return "The process of this case was killed, most likely for lack of memory."

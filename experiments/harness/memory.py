@@ -161,6 +161,11 @@ def resident_unavailable() -> str | None:
     return None
 
 
+def resident_now() -> int | None:
+    """Resident memory of this process (B), mapped files included; None where it cannot be read."""
+    return _status_bytes("VmRSS") if _STATUS.exists() else None
+
+
 def resident(workload: Workload, repeats: int = REPEATS) -> tuple[Series, ...]:
     """Resident memory of the process before a call and its peak during it, after a warm-up (B).
 

@@ -23,7 +23,14 @@ from experiments.harness.journal import (
     read_story,
 )
 from experiments.harness.selection import Selection, select
-from experiments.harness.study import CeilingSize, CounterChoice, Device, Session, Study
+from experiments.harness.study import (
+    UNSET,
+    CeilingSize,
+    CounterChoice,
+    Device,
+    Session,
+    Study,
+)
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
 from report.records import SCHEMA_VERSION, Attachment, Ceiling, Record, encode, parse
@@ -131,13 +138,14 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads)
     identity, missing = code.identify()
-    timer = timing.TIMERS[request.device]
+    protocol = selection.plan.protocol
+    timer = timing.TIMERS[request.device] if protocol.timer == UNSET else protocol.timer
     return Header(
         study=request.study,
         started=_now(),
         command=command_of(request, threads),
         code=identity,
-        protocol=msgspec.structs.replace(selection.plan.protocol, timer=timer),
+        protocol=msgspec.structs.replace(protocol, timer=timer),
         environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
         cases=selection.cases,
         counters=request.counter_choice,

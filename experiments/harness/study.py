@@ -21,6 +21,8 @@ Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Every random input and weight of every study starts from this seed.
 SEED: Final = 0
+#: The timer of a plan that leaves it to the harness, which takes that of the device.
+UNSET: Final = "unset"
 
 
 class UsageError(MeasurementError):
@@ -84,7 +86,7 @@ def _plan(
             minimum_samples=minimum,
             maximum_samples=maximum,
             case_budget_s=budget,
-            timer="unset",
+            timer=UNSET,
         ),
         size,
     )

@@ -1,0 +1,279 @@
+"""One network from scratch on many array libraries: what does the library change?
+
+A perceptron 784-h-10 (ReLU, softmax, cross-entropy) and a small convolutional network are written
+once against the array API standard (``experiments.backends``) and trained by full-batch gradient
+descent, with a learning rate of 0.1, from the same initial parameters on every library.  Each case
+is measured in a process of its own that imports one library.  Factors:
+
+- ``subject``: ``training`` goes through whole trainings, every iteration a sample; ``scaling``
+  repeats the first iteration, so that the work stays the same.
+- ``network``: ``perceptron``, with ``hidden`` neurons, or ``convnet``, which has no such factor.
+- ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
+- ``execution``: ``eager`` is operation by operation; ``compiled`` makes the whole iteration one
+  program (``jax.jit``).
+- ``dtype``: of all arrays.
+- ``samples``: training images.  Where the data set has fewer, they begin again from the first.
+- ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
+  1,000 images held out.
+- ``process``: the same case is measured by several processes in rounds, since one process keeps
+  what it draws by chance.  The first also gives the course of a training and the bytes.
+
+Losses and accuracies of a training have one value before the first iteration and one after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from experiments.backends import apart, convnet, perceptron
+from experiments.backends.child import Pictures, Task
+from experiments.backends.libraries import ON_CPU, ON_GPU
+from experiments.harness.images import check_folder, image_files
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import (
+    FULL,
+    QUICK,
+    CaseFile,
+    Factor,
+    Factors,
+    Levels,
+    Plan,
+    Session,
+    Study,
+)
+from report.layers import DType, Layer
+from report.records import Series
+
+if TYPE_CHECKING:
+    from experiments.datasets import Images, Split
+
+#: The source's hidden layer, which is trained.
+HIDDEN: Final = 10
+#: The source's number for the perceptron; an iteration of the convolutional network takes about a
+#: hundred times as long.
+ITERATIONS: Final = {"perceptron": 500, "convnet": 50}
+#: Images trained on: four fifths of the digits; 59,000 of MNIST, as in the source.
+TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
+#: Images at which the width is varied.
+WIDENED_AT: Final = {"digits": 1_438, "mnist": 4_000}
+#: Neurons at which the number of images is varied; the other network's memory allows fewer images.
+SAMPLED_AT: Final = (HIDDEN, 128)
+CONVNET_SAMPLES: Final = range(1, 4_001)
+#: Of MNIST; of the digits a fifth.
+HELD_OUT: Final = 1_000
+
+_DTYPES: Final[tuple[DType, ...]] = ("float32", "float64")
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """On a CPU; that a GPU's libraries are not available there, one case each says."""
+    return tuple(
+        case
+        for case in cases_on_gpu(levels)
+        if case["backend"] in ON_CPU or (_is_source(case) and case["process"] == 1)
+    )
+
+
+def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
+    """In rounds, a process a round; in a round the libraries side by side at each size."""
+    found = (
+        {**size, "backend": backend, "execution": execution, "process": process}
+        for process in levels["process"]
+        for size in _sizes(levels)
+        for backend, execution in product(levels["backend"], levels["execution"])
+        if execution == "eager" or (backend == "jax" and size["dtype"] == "float32")
+    )
+    # The same size may stand in two sets.
+    return tuple({tuple(case.items()): case for case in found}.values())
+
+
+def _is_source(factors: Factors) -> bool:
+    """Whether it is the network that the source trains, in the precision of a GPU."""
+    chosen = {"subject": "training", "network": "perceptron", "dtype": "float32"}
+    return chosen.items() <= factors.items() and factors["execution"] == "eager"
+
+
+def _sizes(levels: Levels) -> Iterator[Factors]:
+    """What a round goes through, but for the libraries."""
+    makers = {"training": _trained, "scaling": _scaled}
+    for subject, network in product(levels["subject"], levels["network"]):
+        for dataset, dtype in product(levels["dataset"], levels["dtype"]):
+            base = {"subject": subject, "network": network, "dtype": dtype, "dataset": dataset}
+            yield from ({**base, **size} for size in makers[str(subject)](base, levels))
+
+
+def _trained(base: Factors, levels: Levels) -> Iterator[Factors]:
+    samples = TRAINED_ON[str(base["dataset"])]
+    if base["network"] == "convnet":
+        if base["dtype"] == "float32":
+            yield {"samples": samples}
+    elif HIDDEN in levels["hidden"]:
+        yield {"hidden": HIDDEN, "samples": samples}
+
+
+def _scaled(base: Factors, levels: Levels) -> Iterator[Factors]:
+    """The width in both precisions; the number of images in float32."""
+    simple = base["dtype"] == "float32"
+    if base["network"] == "convnet":
+        yield from ({"samples": n} for n in levels["samples"] if simple and n in CONVNET_SAMPLES)
+        return
+    for hidden in levels["hidden"]:
+        yield {"hidden": hidden, "samples": WIDENED_AT[str(base["dataset"])]}
+    for hidden, samples in product(levels["hidden"], levels["samples"]):
+        if simple and hidden in SAMPLED_AT:
+            yield {"hidden": hidden, "samples": samples}
+
+
+def layers(factors: Factors) -> tuple[Layer, ...]:
+    """The layers of a forward pass on all images of a case."""
+    dtype = next(name for name in _DTYPES if name == factors["dtype"])
+    if factors["network"] == "convnet":
+        return convnet.layers(int(factors["samples"]), dtype)
+    return perceptron.layers(int(factors["hidden"]), int(factors["samples"]), dtype)
+
+
+def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Everything that is measured of a case, in a process of its own."""
+    if session.device == "cpu" and factors["backend"] in ON_GPU:
+        raise UnavailableError(
+            f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
+        )
+    return apart.measured(_task(factors, session))
+
+
+def _task(factors: Factors, session: Session) -> Task:
+    images = _images(str(factors["dataset"]), session.images)
+    training = factors["subject"] == "training"
+    return Task(
+        factors=factors,
+        threads=_threads(),
+        protocol=session.protocol,
+        iterations=ITERATIONS[str(factors["network"])] if training else 0,
+        train=_pictures(images.train, int(factors["samples"])),
+        test=_pictures(images.test) if training and factors["process"] == 1 else None,
+    )
+
+
+def _threads() -> int:
+    """Those of the run, which the harness has told torch."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+@lru_cache(maxsize=1)
+def _images(dataset: str, folder: Path | None) -> Images:
+    """The images, split as in the source; kept between cases."""
+    from experiments.datasets import handwritten, resplit
+
+    if dataset != "mnist":
+        return handwritten(None)
+    return resplit(handwritten(folder), HELD_OUT)
+
+
+def _pictures(split: Split, count: int | None = None) -> Pictures:
+    return Pictures(split.pixels[:count].tobytes(), split.labels[:count].tobytes())
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """Which images were trained on, with some of them; what each library is."""
+    if factors["subject"] != "training" or factors["process"] != 1:
+        return ()
+    images = image_files(_images(str(factors["dataset"]), session.images))
+    return (*images, _library_file(factors, session)) if _is_source(factors) else images
+
+
+def _library_file(factors: Factors, session: Session) -> CaseFile:
+    task = Task(factors=factors, threads=_threads(), protocol=session.protocol)
+    content = msgspec.json.encode(apart.described(task), order="sorted")
+    return CaseFile(
+        name=f"backend.{factors['backend']}.json",
+        meaning=f"version, libraries below and device of {factors['backend']}",
+        content=msgspec.json.format(content, indent=1) + b"\n",
+    )
+
+
+def effort(factors: Factors) -> float:
+    """About so many seconds, on two cores."""
+    samples = float(factors["samples"])
+    if factors["network"] == "convnet":
+        return 2 + samples * (0.01 if factors["subject"] == "training" else 0.003)
+    work = samples * float(factors["hidden"])
+    return 3 + work * (2e-6 if factors["dtype"] == "float64" else 1e-6)
+
+
+def _brief(plan: Plan, fewest: int, most: int, budget: float, timer: str) -> Plan:
+    """Several processes measure each case, so that each takes fewer samples."""
+    return replace(
+        plan,
+        protocol=msgspec.structs.replace(
+            plan.protocol,
+            minimum_samples=fewest,
+            maximum_samples=most,
+            case_budget_s=budget,
+            timer=timer,
+        ),
+    )
+
+
+_TIMER: Final = "time.perf_counter_ns around one iteration a sample, which has ended on its device"
+
+_ON_CPU: Final = Study(
+    name="backend_speedup",
+    question="What does the array library change when the same network is trained on each?",
+    factors=(
+        Factor("subject", levels=("training", "scaling"), quick=("training", "scaling")),
+        Factor("network", levels=("perceptron", "convnet"), quick=("perceptron",)),
+        Factor("hidden", levels=(10, 32, 128, 512, 2048, 4096), quick=(10, 512), any_count=True),
+        Factor("samples", levels=(1_000, 4_000, 16_000, 60_000), quick=(16_000,), any_count=True),
+        Factor("dtype", levels=_DTYPES, quick=("float32",)),
+        Factor("backend", levels=(*ON_CPU, *ON_GPU), quick=(*ON_CPU, *ON_GPU)),
+        Factor("execution", levels=("eager", "compiled"), quick=("eager", "compiled")),
+        Factor("process", levels=(1, 2, 3), quick=(1,)),
+        Factor("dataset", levels=("digits",), quick=("digits",)),
+    ),
+    measures=(
+        "first_call_time",
+        "time",
+        "cpu_time",
+        "page_faults",
+        "context_switches",
+        "forward_time",
+        "backward_time",
+        "matrix_product_time",
+        "bias_time",
+        "relu_time",
+        "softmax_time",
+        "gradient_time",
+        "update_time",
+        "unfold_time",
+        "pooling_time",
+        "to_device_time",
+        "from_device_time",
+        "train_loss",
+        "train_accuracy",
+        "test_loss",
+        "test_accuracy",
+        "memory_events",
+        "allocated",
+        "resident",
+    ),
+    cases=cases,
+    layers=layers,
+    measure=measure_case,
+    effort=effort,
+    files=files,
+    prepare=check_folder,
+    images="mnist",
+    full=_brief(FULL, fewest=10, most=50, budget=1.0, timer=_TIMER),
+    quick=_brief(QUICK, fewest=10, most=30, budget=0.3, timer=_TIMER),
+)
+
+STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, cases=cases_on_gpu))

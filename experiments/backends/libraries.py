@@ -1,0 +1,203 @@
+"""The array libraries: how each makes an array, waits for one, and says what it is.
+
+Each is imported only when it is loaded, so that a process holds no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from experiments.backends.operations import Array, Namespace
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.text import first_line, without_paths
+
+#: Where the cases of a run on a CPU are measured, and those that need a GPU.
+ON_CPU: Final = ("numpy", "torch", "jax")
+ON_GPU: Final = ("torch_cuda", "cupy")
+
+_INSTALL: Final = {
+    "numpy": "python -m pip install numpy",
+    "torch": "python -m pip install 'ridgepoint[experiments]'",
+    "jax": "python -m pip install 'ridgepoint[jax]'",
+    "torch_cuda": "python -m pip install 'ridgepoint[experiments]'",
+    "cupy": "python -m pip install cupy-cuda12x",
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library on its device.
+
+    ``xp`` is its namespace; ``wait`` returns what it is given once that is computed; ``to_host``
+    copies an array into one of NumPy; ``compiled`` turns a function of arrays into one program, and
+    is None where that takes more than a line.  ``version`` and ``device`` are in its own words.
+    """
+
+    name: str
+    xp: Namespace
+    device: Any
+    wait: Callable[[Any], Any]
+    to_host: Callable[[Array], Any]
+    version: str
+    device_name: str
+    compiled: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+
+    def place(self, values: Any, dtype: str) -> Array:
+        """A copy of an array of NumPy on the device, never a view of it."""
+        xp = self.xp
+        return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
+
+
+def load(name: str, threads: int) -> Library:
+    """The library called ``name``; raises ``UnavailableError`` with what would make it available.
+
+    The environment of the process says how many threads to use (``apart.variables_of``); torch is
+    told as well.
+    """
+    try:
+        return _LOADERS[name](threads)
+    except ImportError as error:
+        raise UnavailableError(
+            f"{name} cannot be imported ({first_line(str(error))}); install it with: "
+            f"{_INSTALL[name]}"
+        ) from error
+
+
+def _numpy(threads: int) -> Library:
+    import array_api_compat.numpy as xp
+    import numpy
+
+    return Library("numpy", xp, "cpu", _as_is, _as_is, numpy.__version__, "cpu")
+
+
+def _as_is(value: Any) -> Any:
+    """Nothing to wait for, and nothing to copy."""
+    return value
+
+
+def _torch(threads: int) -> Library:
+    import torch
+
+    torch.set_num_threads(threads)
+    import array_api_compat.torch as xp
+
+    def to_host(array: Array) -> Any:
+        return array.numpy()
+
+    return Library("torch", xp, "cpu", _as_is, to_host, str(torch.__version__), "cpu")
+
+
+def _torch_cuda(threads: int) -> Library:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UnavailableError("PyTorch finds no CUDA device here; measure it with --device cuda.")
+    torch.set_num_threads(threads)
+    # float32 means IEEE single precision on every device.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    import array_api_compat.torch as xp
+
+    def wait(value: Any) -> Any:
+        torch.cuda.synchronize()
+        return value
+
+    def to_host(array: Array) -> Any:
+        return array.cpu().numpy()
+
+    device = torch.cuda.get_device_name()
+    return Library("torch_cuda", xp, "cuda", wait, to_host, str(torch.__version__), device)
+
+
+def _jax(threads: int) -> Library:
+    import jax
+    import numpy
+
+    device = jax.devices("cpu")[0]
+    return Library(
+        "jax",
+        jax.numpy,
+        device,
+        jax.block_until_ready,
+        numpy.asarray,
+        jax.__version__,
+        device.device_kind,
+        compiled=jax.jit,
+    )
+
+
+def _cupy(threads: int) -> Library:
+    import cupy  # type: ignore[import-not-found]
+
+    if not cupy.cuda.is_available():
+        raise UnavailableError("CuPy finds no CUDA device here; measure it with --device cuda.")
+    import array_api_compat.cupy as xp
+
+    def wait(value: Any) -> Any:
+        cupy.cuda.Device().synchronize()
+        return value
+
+    device = cupy.cuda.Device()
+    name = cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
+    return Library("cupy", xp, device, wait, cupy.asnumpy, cupy.__version__, name)
+
+
+_LOADERS: Final[dict[str, Callable[[int], Library]]] = {
+    "numpy": _numpy,
+    "torch": _torch,
+    "torch_cuda": _torch_cuda,
+    "jax": _jax,
+    "cupy": _cupy,
+}
+
+
+def described(library: Library, threads: int) -> dict[str, Any]:
+    """What computes: versions, the libraries of matrix products and of threads, the device.
+
+    ``thread_pools`` are those that are loaded, by threadpoolctl; JAX's own is not among them.
+    """
+    import array_api_compat
+    import threadpoolctl  # type: ignore[import-untyped]
+
+    pools = threadpoolctl.threadpool_info()
+    return {
+        "name": library.name,
+        "version": library.version,
+        "array_api_compat": array_api_compat.__version__,
+        "matrix_products": _products(library.name, pools),
+        "device": library.device_name,
+        "threads": threads,
+        "thread_pools": [
+            {name: pool.get(name) for name in ("internal_api", "version", "num_threads")}
+            for pool in pools
+        ],
+    }
+
+
+def _products(name: str, pools: list[dict[str, Any]]) -> str:
+    """The library behind the matrix products, as far as it can be told."""
+    match name:
+        case "numpy":
+            return _blas(pools)
+        case "torch":
+            import torch
+
+            return _line_with("Math Kernel Library", torch.__config__.show()) or _blas(pools)
+        case "jax":
+            return "XLA with Eigen"
+    return "cuBLAS"
+
+
+def _blas(pools: list[dict[str, Any]]) -> str:
+    """BLAS with its version and the processor that it took its kernels for."""
+    found = [pool for pool in pools if pool.get("user_api") == "blas"]
+    words = (
+        (pool.get("internal_api"), pool.get("version"), pool.get("architecture")) for pool in found
+    )
+    return "; ".join(" ".join(str(word) for word in item if word) for item in words) or "unknown"
+
+
+def _line_with(word: str, text: str) -> str | None:
+    lines = (line.strip(" -") for line in text.splitlines())
+    return next((without_paths(line) for line in lines if word in line), None)
