@@ -131,6 +131,12 @@ class Run(any_study.Run):
         """The sweep over the number of images at one width."""
         return tuple(s for s in self._scaled(network, dtype) if s.hidden == hidden)
 
+    def sizes_of_all_widths(self) -> tuple[Setting, ...]:
+        """Every case of the sweeps over the number of images, whatever the width."""
+        found = self._scaled("perceptron", "float32")
+        counts = {s.hidden: len({o.samples for o in found if o.hidden == s.hidden}) for s in found}
+        return tuple(s for s in found if counts[s.hidden] > 1)
+
     def _scaled(self, network: Network, dtype: str) -> tuple[Setting, ...]:
         found = {
             Setting(

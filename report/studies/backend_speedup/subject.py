@@ -211,6 +211,13 @@ def parameter_count(network: Network, hidden: int = HIDDEN) -> int:
     return (KERNEL**2 + 1) * CHANNELS + (FEATURES + 1) * CLASSES
 
 
+def forward_macs(network: Network) -> Macs:
+    """Multiply-adds of the forward pass of one image."""
+    if network == "perceptron":
+        return Macs(PIXELS * HIDDEN + HIDDEN * CLASSES)
+    return Macs(CHANNELS * KERNEL**2 * MAP**2 + FEATURES * CLASSES)
+
+
 def activation_count(setting: Setting) -> int:
     """Elements that the forward pass leaves for the backward pass."""
     if setting.network == "perceptron":

@@ -1,0 +1,144 @@
+"""Memory by component: each from theory, what was measured of it, and the rest with its name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from report.layers import ELEMENT_BYTES
+from report.missing import Missing
+from report.reconciliation import Reconciliation, Term
+from report.runs import difference
+from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.subject import CLASSES, Setting, components
+
+#: Component → the quantity that holds it, and its name for a reader.
+COMPONENTS: Final = {
+    "parameters": "Parameters",
+    "input": "Input and targets",
+    "activations": "Activations",
+    "gradients": "Gradients",
+}
+
+#: NumPy computes into a temporary operand of at least this many bytes instead of a new array
+#: (``numpy/_core/src/multiarray/temp_elide.c``, ``NPY_MIN_ELIDE_BYTES``).
+ELIDED_FROM: Final = 256 * 1024
+
+_SHAPES: Final = "shapes in the record"
+
+
+def component(run: Run, setting: Setting, variant: Variant, name: str) -> int | Missing:
+    """The measured bytes of a component."""
+    return run.bytes_of(f"allocated_{name}", setting, variant)
+
+
+def theory(setting: Setting, name: str) -> int:
+    """The bytes of a component from shapes."""
+    return int(getattr(components(setting), name))
+
+
+def framework(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+    """Resident bytes that a library costs before it computes: import and first operation."""
+    return difference(
+        run.bytes_of("resident_first_use", setting, variant),
+        run.bytes_of("resident_start", setting, variant),
+    )
+
+
+def resident(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+    """Highest resident bytes of an iteration beyond those of the fresh process."""
+    if variant.on_gpu:
+        return Missing("what lies on a GPU is not in the resident memory of the process")
+    return difference(
+        run.bytes_of("resident_peak", setting, variant),
+        run.bytes_of("resident_start", setting, variant),
+    )
+
+
+# ------------------------------------------------------------------------- totals and peaks
+
+
+def whole(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
+    """From the framework's overhead and the components of theory to the resident memory."""
+    overhead = framework(run, setting, variant)
+    if isinstance(overhead, Missing):
+        return overhead
+    total = resident(run, setting, variant)
+    start = Term("Framework overhead", overhead, "first use − start", "resident memory, measured")
+    measured = (
+        total
+        if isinstance(total, Missing)
+        else Term("Resident", total, "highest − start", "resident memory")
+    )
+    return Reconciliation(
+        f"resident-{run.key}-{variant.key}-{setting.network}",
+        f"Resident memory of an iteration with {variant.name} on {run.label}",
+        "B",
+        start,
+        _component_terms(setting),
+        measured,
+    )
+
+
+def _component_terms(setting: Setting) -> tuple[Term, ...]:
+    formulas = {
+        "parameters": "s · parameters",
+        "input": "s · (d + k) · m",
+        "activations": "s · elements that the backward pass needs",
+        "gradients": "s · parameters",
+    }
+    return tuple(
+        Term(title, theory(setting, name), formulas[name], _SHAPES)
+        for name, title in COMPONENTS.items()
+    )
+
+
+def peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
+    """From the components of theory to the peak of an iteration of the perceptron, array by array.
+
+    The most is alive when ReLU's gradient is taken: of the gradients only those of the second layer
+    are there, beside the error of the output and three arrays of the hidden layer's size.
+    """
+    highest = run.bytes_of("allocated_peak", setting, variant)
+    if isinstance(highest, Missing):
+        return highest
+    if setting.network != "perceptron" or not variant.eager:
+        return Missing("which arrays are alive at the peak is known for the perceptron alone")
+    parameters, given, activations, _ = _component_terms(setting)
+    return Reconciliation(
+        f"peak-{run.key}-{variant.key}-{setting.hidden}-{setting.samples}-{setting.dtype}",
+        f"Peak of an iteration with {variant.name} on {run.label}",
+        "B",
+        parameters,
+        (given, activations, *_temporaries(setting, variant)),
+        Term("Peak", highest, "highest during an iteration", "the library's allocations"),
+    )
+
+
+def _temporaries(setting: Setting, variant: Variant) -> tuple[Term, ...]:
+    size, h, m = ELEMENT_BYTES[setting.dtype], setting.hidden, setting.samples
+    return (
+        Term("Output error", size * CLASSES * m, "s · k · m", "equation (5)"),
+        Term(
+            "Gradients of layer 2",
+            size * (h + 1) * CLASSES,
+            "s · (h + 1) · k",
+            "equations (6) and (7)",
+        ),
+        Term(
+            "Hidden gradient and mask",
+            _mask_bytes(size, h * m, variant),
+            "s · 3 · h · m, or (2 · s + 1) · h · m where NumPy computes into a temporary",
+            "equation (8): gradient, mask as numbers, their product",
+        ),
+    )
+
+
+def _mask_bytes(size: int, count: int, variant: Variant) -> int:
+    """Bytes at ReLU's gradient: two operands and a product.
+
+    Where NumPy puts the product into an operand, the most is alive one step before, when the mask
+    is there both as truth values and as numbers.
+    """
+    if variant == NUMPY and size * count >= ELIDED_FROM:
+        return (2 * size + 1) * count
+    return 3 * size * count

@@ -1,0 +1,226 @@
+"""The tables and the figure of memory by component."""
+
+from __future__ import annotations
+
+from figures.bars import Bars, BarSeries
+from figures.canvas import Drawing
+from report.missing import Missing
+from report.paper import Figure, Inputs
+from report.reconciliation import Reconciliation, series_table
+from report.runs import known
+from report.studies.backend_speedup.measured import Run, Variant
+from report.studies.backend_speedup.memory import (
+    COMPONENTS,
+    component,
+    framework,
+    peak,
+    resident,
+    theory,
+    whole,
+)
+from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.theory_tables import source_memory_rows, source_setting
+from report.tables import Cell, Column, Table
+
+_MEGA = 1e6
+
+
+def measured_variants(run: Run, setting: Setting | None) -> tuple[Variant, ...]:
+    """The libraries of which some memory was measured at a setting."""
+    if setting is None:
+        return ()
+    return tuple(
+        v
+        for v in run.variants(setting)
+        if not isinstance(component(run, setting, v, "input"), Missing)
+        or not isinstance(framework(run, setting, v), Missing)
+    )
+
+
+def source_memory(inputs: Inputs) -> Table:
+    """The source's components beside theory at its size."""
+    setting = source_setting(inputs)
+    rows: list[tuple[Cell, ...]] = []
+    for name, title in COMPONENTS.items():
+        printed, size = source_memory_rows(inputs, name)[0], theory(setting, name)
+        rows.append((title, size, printed, known_number(printed) / size))
+    none = Missing("theory says nothing of it")
+    for name, title in (("framework", "Framework, CPU"), ("total", "Total, CPU")):
+        rows.append((title, none, source_memory_rows(inputs, name)[0], none))
+    for name, title in (("framework", "Framework, GPU"), ("total", "Total, GPU")):
+        rows.append((title, none, source_memory_rows(inputs, name)[1], none))
+    return Table(
+        "tbl-source-memory",
+        "Memory of the source by component, beside theory for its network and its training images "
+        "in float32.",
+        (
+            Column("Component"),
+            Column("Theory", "B", "MB"),
+            Column("Source", "B", "MB"),
+            Column("Source ÷ theory", "1"),
+        ),
+        tuple(rows),
+        notes=("Components are printed with the same numbers for CPU and GPU.",),
+        sources=(inputs.reported_file,),
+    )
+
+
+def memory_table(run: Run) -> Table | None:
+    """The components of an iteration with every library, each with theory beside it."""
+    setting = run.training()
+    shown = measured_variants(run, setting)
+    if setting is None or not shown:
+        return None
+    rows: list[tuple[Cell, ...]] = [
+        (
+            title,
+            theory(setting, name),
+            *(component(run, setting, v, name) for v in shown),
+        )
+        for name, title in COMPONENTS.items()
+    ]
+    none = Missing("theory says nothing of it")
+    rows.append(("Peak of an iteration", none, *(_peak(run, setting, v) for v in shown)))
+    rows.append(("Framework overhead", none, *(framework(run, setting, v) for v in shown)))
+    rows.append(("Resident, in all", none, *(resident(run, setting, v) for v in shown)))
+    return Table(
+        "tbl-memory",
+        f"Memory of a training iteration on {run.label} at {setting.samples:,} images in "
+        f"{setting.dtype}, by component: theory from shapes, and what was measured with each "
+        "library.",
+        (
+            Column("Component"),
+            Column("Theory", "B", "kB"),
+            *(Column(v.name, "B", "kB") for v in shown),
+        ),
+        tuple(rows),
+        notes=(
+            "Framework overhead: resident memory after the first operation less that of the fresh "
+            "process. Resident: highest of an iteration, less the same.",
+        ),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _peak(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+    return run.bytes_of("allocated_peak", setting, variant)
+
+
+def resident_table(run: Run) -> Table | None:
+    """From overhead and components to the resident memory, a row a library."""
+    found = wholes(run)
+    if not found:
+        return None
+    return series_table(
+        {v.name: told for v, told in found.items()},
+        "tbl-resident",
+        f"From framework overhead and the components of theory to the resident memory on "
+        f"{run.label}, with what is left.",
+        Column("Library"),
+        sources=(run.file,),
+    )
+
+
+def wholes(run: Run) -> dict[Variant, Reconciliation]:
+    """The reconciliations of the resident memory by library."""
+    setting = run.training()
+    if setting is None:
+        return {}
+    told = {v: whole(run, setting, v) for v in measured_variants(run, setting)}
+    return {v: t for v, t in told.items() if isinstance(t, Reconciliation)}
+
+
+def peaks(run: Run) -> dict[str, Reconciliation]:
+    """The reconciliations of the peak, by library, width and number of images."""
+    settings = [run.training(), *run.widths(), *run.sizes()]
+    found: dict[str, Reconciliation] = {}
+    for setting in dict.fromkeys(s for s in settings if s is not None):
+        for variant in run.variants(setting):
+            told = peak(run, setting, variant)
+            if isinstance(told, Reconciliation):
+                level = f"{variant.name}, width {setting.hidden}, {setting.samples:,} images"
+                found.setdefault(level, told)
+    return found
+
+
+def peak_table(run: Run) -> Table | None:
+    """From the arrays of theory to the peak of an iteration, a row a case."""
+    found = peaks(run)
+    if not found:
+        return None
+    return series_table(
+        found,
+        "tbl-peaks",
+        f"From the arrays of theory to the peak of an iteration of the perceptron on {run.label}, "
+        "by library, width and number of images.",
+        Column("Case"),
+        sources=(run.file,),
+    )
+
+
+def memory_figure(inputs: Inputs, run: Run | None) -> Figure:
+    """Stacked bars of the components: theory, each library, the source."""
+    bars, heights = [_source_bars(inputs)], 0.0
+    own = _own_bars(run) if run else None
+    if own is not None:
+        bars.insert(0, own)
+    heights = max(bar.height for bar in bars)
+    return Figure(
+        "fig-memory",
+        "Memory of a training iteration by component. "
+        + ("Left: theory and this study's libraries. Right: " if own else "")
+        + "the source's CPU and GPU beside theory for the source's size; the tables hold the "
+        "numbers.",
+        " ".join(_told(bar) for bar in bars),
+        Drawing(tuple(bars), wide=True, height=heights),
+        (inputs.reported_file, *((run.file,) if run and own else ())),
+    )
+
+
+def _told(bars: Bars) -> str:
+    parts = []
+    for row, name in enumerate(bars.names):
+        cells = [f"{s.label.lower()} {x:.3g}" for s in bars.series if (x := s.x[row]) is not None]
+        parts.append(f"{name}: {', '.join(cells) or 'not measured'}")
+    return f"Stacked bars, {bars.x_label}. {'; '.join(parts)}."
+
+
+def _source_bars(inputs: Inputs) -> Bars:
+    setting = source_setting(inputs)
+    series = []
+    for index, (name, title) in enumerate((*COMPONENTS.items(), ("framework", "Framework"))):
+        printed = [float(known_number(cell)) / _MEGA for cell in source_memory_rows(inputs, name)]
+        expected = None if name == "framework" else theory(setting, name) / _MEGA
+        series.append(BarSeries(title, (expected, *printed), series=index))
+    return Bars(
+        ("Theory", "Source, CPU", "Source, GPU"), tuple(series), "Memory (MB)", stacked=True
+    )
+
+
+def known_number(cell: Cell) -> float:
+    """A number that a table of the source holds."""
+    assert isinstance(cell, int | float)
+    return cell
+
+
+def _own_bars(run: Run) -> Bars | None:
+    setting, found = run.training(), wholes(run)
+    told = {v: r for v, r in found.items() if not isinstance(r.measured, Missing)}
+    if setting is None or not told:
+        return None
+    series = []
+    for index, (name, title) in enumerate(COMPONENTS.items()):
+        sizes = [component(run, setting, v, name) for v in told]
+        series.append(BarSeries(title, (theory(setting, name) / _MEGA, *map(_scaled, sizes)),
+                                series=index))  # fmt: skip
+    overhead = [r.start.amount / _MEGA for r in told.values()]
+    series.append(BarSeries("Framework", (None, *overhead), series=4))
+    rest = [known(r.residual) / _MEGA for r in told.values()]
+    series.append(BarSeries("Unexplained", (None, *rest), series=5))
+    names = ("Theory", *(v.name for v in told))
+    return Bars(names, tuple(series), "Resident memory (MB)", stacked=True)
+
+
+def _scaled(size: int | Missing) -> float | None:
+    return None if isinstance(size, Missing) else size / _MEGA

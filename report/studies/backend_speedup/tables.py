@@ -1,0 +1,362 @@
+"""The tables of backend_speedup that a run fills: performance, operations and scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from report.missing import Missing
+from report.paper import Claim, Inputs
+from report.runs import known
+from report.statistics import Estimate
+from report.studies.backend_speedup.decomposed import (
+    Decomposition,
+    decompose,
+    iteration_bound,
+    kind_bound,
+)
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+    compared_runs,
+)
+from report.studies.backend_speedup.source import (
+    OPERATION_ROWS,
+    amdahl,
+    amdahl_limit,
+    count,
+)
+from report.studies.backend_speedup.subject import (
+    HIDDEN,
+    KIND_NAMES,
+    NETWORK_NAMES,
+    Kind,
+    Network,
+    Setting,
+    kinds,
+)
+from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.tables import Cell, Column, Table
+
+FASTER, SLOWER, UNTOLD = "faster", "slower", "not told apart"
+
+
+def word(ratio: Estimate | Missing) -> Cell:
+    """What a speed-up is called: faster or slower only where its interval excludes 1."""
+    if isinstance(ratio, Missing):
+        return ratio
+    if ratio.low > 1:
+        return FASTER
+    return SLOWER if ratio.high < 1 else UNTOLD
+
+
+# -------------------------------------------------------------------------------- performance
+
+
+def performance(run: Run, network: Network, id: str) -> Table | None:
+    """Times of the training with every library, and its speed-up over NumPy."""
+    setting = run.training(network)
+    if setting is None:
+        return None
+    shown = [v for v in VARIANTS if _tried(run, setting, v)]
+    trained = run.groups("time", setting, NUMPY)
+    iterations = 0 if isinstance(trained, Missing) else len(trained[0])
+    return Table(
+        id,
+        f"Training the {NETWORK_NAMES[network]} on {run.label}: {iterations} iterations on "
+        f"{setting.samples:,} images in {setting.dtype}. Medians with 95 % intervals; speed-ups "
+        "are over NumPy.",
+        (
+            Column("Library"),
+            Column("First call", "s", "ms"),
+            Column("Iteration", "s", "ms"),
+            Column("Forward", "s", "ms"),
+            Column("Backward", "s", "ms"),
+            Column("Training", "s"),
+            Column("Speed-up", "1"),
+            Column("So it is"),
+        ),
+        tuple(_performance_row(run, setting, variant) for variant in shown),
+        notes=(
+            "First call: the first iteration of a fresh process, thrown away. Training: sum of all "
+            "iterations; its interval is the span of the processes.",
+        ),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _tried(run: Run, setting: Setting, variant: Variant) -> bool:
+    found = run.groups("time", setting, variant)
+    return not (isinstance(found, Missing) and found.reason.startswith("not part of"))
+
+
+def _performance_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
+    ratio = run.speedup("time", setting, variant)
+    quantities = ("first_call_time", "time", "forward_time", "backward_time")
+    return (
+        variant.name,
+        *(run.estimate(quantity, setting, variant) for quantity in quantities),
+        run.totals(setting, variant),
+        1 if variant == NUMPY and not isinstance(ratio, Missing) else ratio,
+        "base" if variant == NUMPY else word(ratio),
+    )
+
+
+def precision(run: Run) -> Table | None:
+    """float64 against float32 for every library."""
+    single = run.widths("float32")
+    double = {(s.hidden, s.samples): s for s in run.widths("float64")}
+    pairs = [(s, double[s.hidden, s.samples]) for s in single if (s.hidden, s.samples) in double]
+    if not pairs:
+        return None
+    rows = tuple(
+        (short.hidden, v.name, run.estimate("time", short, v), run.estimate("time", long, v), ratio)
+        for short, long in (pairs[0], pairs[-1])
+        for v in run.variants(long)
+        if not isinstance(ratio := _precision_ratio(run, short, long, v), Missing)
+    )
+    return Table(
+        "tbl-precision",
+        f"Time of an iteration in float32 and in float64 on {run.label}, at the smallest and the "
+        "largest width.",
+        (
+            Column("Width", "1"),
+            Column("Library"),
+            Column("float32", "s", "ms"),
+            Column("float64", "s", "ms"),
+            Column("float64 ÷ float32", "1"),
+        ),
+        rows,
+        sources=(run.file,),
+    )
+
+
+def _precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Estimate | Missing:
+    from report.studies.backend_speedup.measured import over
+
+    return over(run.estimate("time", long, v), run.estimate("time", short, v))
+
+
+def threads(few: Run, many: Run) -> Table:
+    """What more threads of the same processor gain, at the smallest and the largest sizes."""
+    settings = [*few.sizes()[:1], *few.sizes()[-1:], *few.widths()[-1:]]
+    rows = [
+        (s.hidden, s.samples, v.name, few.estimate("time", s, v), many.estimate("time", s, v), r,
+         word(r))
+        for s in dict.fromkeys(settings)
+        for v in few.variants(s)
+        if not isinstance(r := compared_runs("time", s, v, few, many), Missing)
+    ]  # fmt: skip
+    return Table(
+        "tbl-threads",
+        f"What threads gain: time of an iteration on {few.label} and on {many.label}.",
+        (
+            Column("Width", "1"),
+            Column("Images", "1"),
+            Column("Library"),
+            Column("Fewer threads", "s", "ms"),
+            Column("More threads", "s", "ms"),
+            Column("Speed-up", "1"),
+            Column("So they are"),
+        ),
+        tuple(rows),
+        sources=(few.file, many.file),
+        wide=True,
+    )
+
+
+def transfers(run: Run) -> Table | None:
+    """Copies to a GPU and back, beside the training that they serve."""
+    setting = run.training()
+    moved = [v for v in run.variants(setting) if v.on_gpu]
+    if setting is None or not moved:
+        return None
+    return Table(
+        "tbl-transfers",
+        f"Copies between host and GPU on {run.label}, apart from the training and with it.",
+        (
+            Column("Library"),
+            Column("Input to the GPU", "s", "ms"),
+            Column("Result back", "s", "ms"),
+            Column("Training", "s", "ms"),
+            Column("With copies", "s", "ms"),
+        ),
+        tuple(_transfer_row(run, setting, variant) for variant in moved),
+        sources=(run.file,),
+    )
+
+
+def _transfer_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
+    there = run.estimate("to_device_time", setting, variant)
+    back = run.estimate("from_device_time", setting, variant)
+    alone = run.totals(setting, variant)
+    absent = next((t for t in (there, back, alone) if isinstance(t, Missing)), None)
+    together = absent or sum(known(t).value for t in (there, back, alone))
+    return variant.name, there, back, alone, together
+
+
+# --------------------------------------------------------------------------------- operations
+
+
+def operations(run: Run) -> Table | None:
+    """Time, share and speed-up of each kind of operation with every library."""
+    setting = run.training()
+    shown = [v for v in run.variants(setting, "matrix_product_time") if v.eager]
+    if setting is None or not shown:
+        return None
+    return Table(
+        "tbl-operations",
+        f"Where the time of an iteration goes on {run.label}, at {setting.samples:,} images: every "
+        "operation timed apart, those of a kind added up. Speed-ups are over NumPy.",
+        (
+            Column("Operations"),
+            Column("Library"),
+            Column("Time", "s", "µs"),
+            Column("Share", "1", "%"),
+            Column("Least time", "s", "µs"),
+            Column("Speed-up", "1"),
+            Column("So it is"),
+        ),
+        tuple(
+            _operation_row(run, setting, kind, variant)
+            for kind in kinds(setting.network)
+            for variant in shown
+        ),
+        notes=("Share: of the sum of all operations of the library.",),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> tuple[Cell, ...]:
+    time, whole = run.operation(kind, setting, variant), run.operations_sum(setting, variant)
+    ratio = run.speedup(f"{kind}_time", setting, variant)
+    share = (
+        time.value / whole.value
+        if isinstance(time, Estimate) and isinstance(whole, Estimate)
+        else Missing("a part was not measured")
+    )
+    return (
+        KIND_NAMES[kind],
+        variant.name,
+        time,
+        share,
+        kind_bound(run, setting, kind, variant),
+        1 if variant == NUMPY else ratio,
+        "base" if variant == NUMPY else word(ratio),
+    )
+
+
+def decompositions(run: Run) -> tuple[tuple[Setting, Decomposition], ...]:
+    """Amdahl's decomposition of every library against NumPy, smallest and largest size first."""
+    settings = [run.training(), *run.sizes()[-1:], *run.widths()[-1:]]
+    found = []
+    for setting in dict.fromkeys(s for s in settings if s is not None):
+        for variant in run.variants(setting):
+            if variant == NUMPY or not variant.eager:
+                continue
+            parts = decompose(run, setting, variant)
+            if isinstance(parts, Decomposition):
+                found.append((setting, parts))
+    return tuple(found)
+
+
+def amdahl_table(inputs: Inputs, run: Run | None) -> Table:
+    """Total speed-ups from those of the operations, against the ones that were measured."""
+    reported = inputs.reported
+    rows: list[tuple[Cell, ...]] = [
+        (
+            "Source, CuPy",
+            HIDDEN,
+            count(reported, "training"),
+            amdahl(reported),
+            reported.value("total_speedup").number,
+            OPERATION_ROWS["matrix_product"],
+            amdahl_limit(reported, "matrix_product"),
+        )
+    ]
+    for setting, parts in decompositions(run) if run else ():
+        rows.append(
+            (
+                parts.variant.name,
+                setting.hidden,
+                setting.samples,
+                parts.predicted,
+                parts.measured,
+                KIND_NAMES[parts.most],
+                1 / (1 - parts.parts["matrix_product"][0]),
+            )
+        )
+    return Table(
+        "tbl-amdahl",
+        "Total speed-ups over NumPy by Amdahl's decomposition from those of the operations, beside "
+        "the measured ones. The last column is the most that faster matrix products alone could "
+        "give.",
+        (
+            Column("Library"),
+            Column("Width", "1"),
+            Column("Images", "1"),
+            Column("From the parts", "1"),
+            Column("Measured", "1"),
+            Column("Gains most"),
+            Column("Limit", "1"),
+        ),
+        tuple(rows),
+        notes=() if run else (f"Own libraries: {NO_RECORD.reason}.",),
+        sources=(inputs.reported_file, *((run.file,) if run else ())),
+        wide=True,
+    )
+
+
+# ------------------------------------------------------------------------------------ scaling
+
+
+def scaling(run: Run, settings: Sequence[Setting], id: str, what: str) -> Table | None:
+    """Time and speed-up over a sweep, a row a level and library."""
+    rows = tuple(_scaling_rows(run, settings))
+    if not rows:
+        return None
+    return Table(
+        id,
+        f"Time of an iteration on {run.label} over {what}. Speed-ups are over NumPy.",
+        (
+            Column("Width", "1"),
+            Column("Images", "1"),
+            Column("Library"),
+            Column("Iteration", "s", "ms"),
+            Column("Least time", "s", "ms"),
+            Column("Speed-up", "1"),
+            Column("So it is"),
+        ),
+        rows,
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _scaling_rows(run: Run, settings: Sequence[Setting]) -> Iterator[tuple[Cell, ...]]:
+    for setting in settings:
+        for variant in run.variants(setting):
+            ratio = run.speedup("time", setting, variant)
+            yield (
+                setting.hidden,
+                setting.samples,
+                variant.name,
+                run.estimate("time", setting, variant),
+                iteration_bound(run, setting, variant),
+                1 if variant == NUMPY else ratio,
+                "base" if variant == NUMPY else word(ratio),
+            )
+
+
+def verdicts(judged: Sequence[Claim]) -> Table:
+    """Every claim with what the numbers say of it."""
+    return Table(
+        "tbl-claims",
+        "Claims and what the numbers say of them.",
+        (Column("Claim"), Column("Verdict"), Column("Because")),
+        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
+        wide=True,
+    )
