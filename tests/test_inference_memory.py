@@ -490,6 +490,7 @@ def test_time_by_kind_of_operator() -> None:
     call = inf.call(batch=64)
     name = trace_name(call)
     assert name == "trace.resnet-20-64-contiguous.json.gz"
+    assert trace_name(inf.call(layout="channels_last")).endswith("-channels-last.json.gz")
     content = trace(("aten::conv2d", 60), ("aten::batch_norm", 30), ("aten::relu", 10))
     result = found(small(), files={name: content})
     assert_whole(result)

@@ -214,7 +214,8 @@ def _panel(
     run: Run, quantity: Estimated, factor: float, label: str, *, linear: bool = False
 ) -> Scaling:
     names = resnets(run)
-    points, absent = [], []
+    points: list[Points] = []
+    absent: list[Absent] = []
     for index, network in enumerate(names):
         calls = sweep(run, network)
         points += series(network, calls, quantity, factor, index)

@@ -354,7 +354,9 @@ def limit_figure(run: Run) -> Figure | None:
     if not limited:
         return None
     limit = (limited[0].memory_limit or 0) * _MEBI * _MEGA
-    points, curves, absent = [], [], []
+    points: list[Points] = []
+    curves: list[Curve] = []
+    absent: list[Absent] = []
     for index, name in enumerate(run.networks(limited)):
         calls = [call for call in limited if call.network == name]
         points += series(name, calls, run.peak, _MEGA, index)

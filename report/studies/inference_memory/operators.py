@@ -73,7 +73,8 @@ def traces(inputs: Inputs, run: Run) -> tuple[Traced, ...]:
 
 def trace_name(call: Call) -> str:
     """The file of a call's trace beside the record."""
-    return f"trace.{call.network.lower()}-{call.batch}-{call.layout}.json.gz"
+    layout = call.layout.replace("_", "-")
+    return f"trace.{call.network.lower()}-{call.batch}-{layout}.json.gz"
 
 
 def operator_table(run: Run, found: Sequence[Traced]) -> Table | None:
