@@ -55,7 +55,7 @@ from experiments.inference_scores import (
     check_folder,
     history_series,
     image_series,
-    images_of,
+    images_file,
     precisely,
     trained,
     weights_file,
@@ -280,12 +280,10 @@ def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Traces; which images were trained on, and some of them; which weights were scored."""
-    from experiments.harness.images import image_files
-
+    """Traces; which images were trained on; which weights were scored."""
     match factors["subject"]:
         case "training":
-            return image_files(images_of(factors, session))
+            return (images_file(factors, session),)
         case "accuracy":
             return (weights_file(factors, session),)
         case "inference" if is_traced(factors):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Epochs by the images and the device; CIFAR-10 has 35 times as many images as the digits.
 EPOCHS: Final[dict[tuple[str, Device], int]] = {
-    ("digits", "cpu"): 6,
-    ("digits", "cuda"): 6,
+    ("digits", "cpu"): 4,
+    ("digits", "cuda"): 4,
     ("cifar10", "cpu"): 1,
     ("cifar10", "cuda"): 30,
 }
@@ -136,6 +136,17 @@ def scored(
     scores = torch.cat(parts)
     losses = functional.cross_entropy(scores, labels, reduction="none")
     return losses.cpu(), (scores.argmax(dim=1) == labels).cpu()
+
+
+def images_file(factors: Factors, session: Session) -> CaseFile:
+    """Which images were trained and tested on."""
+    from experiments.datasets import identity
+
+    return CaseFile(
+        name="images.json",
+        meaning="which images were trained and tested on",
+        content=identity(images_of(factors, session)),
+    )
 
 
 def weights_file(factors: Factors, session: Session) -> CaseFile:
