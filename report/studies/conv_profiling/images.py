@@ -12,7 +12,7 @@ from figures.image_grid import Image, ImageGrid
 from report import strict
 from report.errors import RecordError
 from report.paper import Figure, Inputs
-from report.studies.conv_profiling.measured import Run
+from report.runs import Run
 
 _REMEDY = "restore the file with git, or run the experiment again"
 _COLUMNS = 10

@@ -1,0 +1,401 @@
+"""The numbers of backend_speedup's prose that come from runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from report.format import Style
+from report.missing import Missing
+from report.reconciliation import Reconciliation
+from report.statistics import Estimate
+from report.studies.backend_speedup.claims import growth
+from report.studies.backend_speedup.crossovers import Comparison, agreeing
+from report.studies.backend_speedup.decomposed import (
+    Decomposition,
+    decompose,
+    iteration_bound,
+)
+from report.studies.backend_speedup.learning import (
+    largest_accuracy_difference,
+    largest_difference,
+    learned,
+)
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+    compared_runs,
+)
+from report.studies.backend_speedup.memory import framework
+from report.studies.backend_speedup.memory_tables import peaks, wholes
+from report.studies.backend_speedup.subject import Kind, Setting
+from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.studies.conv_profiling.images import DataSet
+from report.studies.conv_profiling.values import Finding, exact, residual
+from report.studies.conv_scaling.reconciled import largest_residual
+from report.values import Value
+
+_OVER: Final = "median of NumPy / median of the library"
+
+
+def fastest(run: Run | None, setting: Setting | None) -> Variant:
+    """The library with the largest speed-up whose interval excludes 1; NumPy without one."""
+    if run is None or setting is None:
+        return NUMPY
+    ratios = {v: run.speedup("time", setting, v) for v in run.variants(setting) if v != NUMPY}
+    faster = {v: r.value for v, r in ratios.items() if isinstance(r, Estimate) and r.low > 1}
+    return max(faster, key=lambda v: faster[v], default=NUMPY)
+
+
+def run_values(
+    run: Run | None,
+    pair: tuple[Run, Run] | None,
+    compared: Sequence[Comparison],
+    images: DataSet | None,
+) -> tuple[Value, ...]:
+    """Everything that the prose says of the runs; missing without them."""
+    return (
+        *_data(run, images),
+        *_performance(run),
+        *_operations(run),
+        *_learning(run),
+        *_scaling(run, compared),
+        *_threads(pair),
+        *_memory(run),
+    )
+
+
+def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
+    origin = (run.file,) if run else ()
+    setting = run.training() if run else None
+    trained = run.groups("time", setting, NUMPY) if run and setting else NO_RECORD
+    large = run.sizes()[-1].samples if run and run.sizes() else NO_RECORD
+    known = images is not None
+    return (
+        exact(
+            "train_images",
+            "Training images",
+            setting.samples if setting else NO_RECORD,
+            "1",
+            "record",
+            origin,
+        ),
+        exact(
+            "test_images",
+            "Held-out images",
+            images.test if known and images else NO_RECORD,
+            "1",
+            "record",
+            origin,
+        ),
+        exact(
+            "run_iterations",
+            "Training iterations",
+            trained if isinstance(trained, Missing) else len(trained[0]),
+            "1",
+            "samples of time",
+            origin,
+        ),
+        exact(
+            "processes",
+            "Processes of a case",
+            trained if isinstance(trained, Missing) else len(trained),
+            "1",
+            "record",
+            origin,
+        ),
+        exact(
+            "large_samples", "Largest number of images", large, "1", "cases of the record", origin
+        ),
+    )
+
+
+def _performance(run: Run | None) -> tuple[Value, ...]:
+    setting = run.training() if run else None
+    second = run.training("convnet") if run else None
+    best, origin = fastest(run, setting), (run.file,) if run else ()
+    found = [
+        _value("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
+               origin),
+        _value("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
+               "median", origin),
+        _value("best_speedup", "Speed-up of the fastest library",
+               _speedup(run, setting, best), "1", _OVER, origin),
+        _value("bound_share", "Least time of an iteration over NumPy's time",
+               _bound_share(run, setting, NUMPY), "1", "sum of bounds / median", origin, True),
+        _value("convnet_numpy_time", "Iteration of the convolution network with NumPy",
+               _time(run, second, NUMPY), "s", "median", origin),
+        _value("convnet_speedup", "Speed-up of the library that is fastest there",
+               _speedup(run, second, fastest(run, second)), "1", _OVER, origin),
+        _value("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
+               _networks_ratio(run), "1", "median / median, NumPy", origin),
+    ]  # fmt: skip
+    for variant in VARIANTS[1:]:
+        found.append(
+            _value(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
+                   _speedup(run, setting, variant), "1", _OVER, origin)
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _time(run: Run | None, setting: Setting | None, variant: Variant) -> Estimate | Missing:
+    if run is None or setting is None:
+        return NO_RECORD
+    return run.estimate("time", setting, variant)
+
+
+def _speedup(run: Run | None, setting: Setting | None, variant: Variant) -> Estimate | Missing:
+    if run is None or setting is None:
+        return NO_RECORD
+    if variant == NUMPY:
+        return Missing(f"no library is faster than NumPy there on {run.label}")
+    return run.speedup("time", setting, variant)
+
+
+def _networks_ratio(run: Run | None) -> Finding:
+    first = run.training() if run else None
+    second = run.training("convnet") if run else None
+    if run is None or first is None or second is None:
+        return NO_RECORD
+    above, below = (run.estimate("time", s, NUMPY) for s in (second, first))
+    if isinstance(above, Missing) or isinstance(below, Missing):
+        return above if isinstance(above, Missing) else below
+    return above.value / below.value
+
+
+def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> Finding:
+    time = _time(run, setting, variant)
+    if isinstance(time, Missing) or run is None or setting is None:
+        return time if isinstance(time, Missing) else NO_RECORD
+    bound = iteration_bound(run, setting, variant)
+    return bound if isinstance(bound, Missing) else bound / time.value
+
+
+# --------------------------------------------------------------------------------- operations
+
+
+def _operations(run: Run | None) -> tuple[Value, ...]:
+    setting, origin = run.training() if run else None, (run.file,) if run else ()
+    part = _decomposition(run, setting)
+    found = [
+        _value(f"{kind}_share", f"Share of {name} in NumPy's operations",
+               part if isinstance(part, Missing) else part.parts[kind][0], "1",
+               "time / sum of all operations", origin, True)
+        for kind, name in _told_kinds()
+    ]  # fmt: skip
+    missing = part if isinstance(part, Missing) else None
+    sync = _synchronising(run, setting)
+    return (
+        *found,
+        _value("own_amdahl", "Total speed-up from the operations",
+               missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
+        _value("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
+               _OVER, origin),
+        _value("own_limit", "Total speed-up if products took no time",
+               missing or 1 / (1 - _known(part).parts["matrix_product"][0]), "1",
+               "1 / (1 − share of products)", origin),
+        _value("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
+               "sum of operations timed apart / median of an iteration", origin),
+    )  # fmt: skip
+
+
+def _told_kinds() -> tuple[tuple[Kind, str], ...]:
+    return (("matrix_product", "products"), ("gradient", "gradients"), ("softmax", "softmax"))
+
+
+def eager_best(run: Run, setting: Setting) -> Variant | None:
+    """The eager library with the largest speed-up over NumPy, whatever its interval."""
+    ratios = {
+        v: r.value
+        for v in run.variants(setting, "matrix_product_time")
+        if v != NUMPY and v.eager and isinstance(r := run.speedup("time", setting, v), Estimate)
+    }
+    return max(ratios, key=lambda v: ratios[v], default=None)
+
+
+def _decomposition(run: Run | None, setting: Setting | None) -> Decomposition | Missing:
+    if run is None or setting is None:
+        return NO_RECORD
+    variant = eager_best(run, setting)
+    if variant is None:
+        return Missing("no second library was timed operation by operation")
+    return decompose(run, setting, variant)
+
+
+def _known(part: Decomposition | Missing) -> Decomposition:
+    assert isinstance(part, Decomposition)
+    return part
+
+
+def _synchronising(run: Run | None, setting: Setting | None) -> Finding:
+    time = _time(run, setting, NUMPY)
+    if isinstance(time, Missing) or run is None or setting is None:
+        return time if isinstance(time, Missing) else NO_RECORD
+    whole = run.operations_sum(setting, NUMPY)
+    return whole if isinstance(whole, Missing) else whole.value / time.value
+
+
+# ----------------------------------------------------------------------------------- learning
+
+
+def _learning(run: Run | None) -> tuple[Value, ...]:
+    setting, origin = run.training() if run else None, (run.file,) if run else ()
+    if run is None or setting is None:
+        accuracy: Finding = NO_RECORD
+        loss: Finding = NO_RECORD
+        spread: Finding = NO_RECORD
+    else:
+        course = run.curve("test_accuracy", setting, NUMPY)
+        accuracy = course[-1] if course else Missing("no accuracy was recorded")
+        found = [largest_difference(run, setting, v) for v in learned(run, setting) if v != NUMPY]
+        shares = [share for share in found if not isinstance(share, Missing)]
+        loss = max(shares) if shares else Missing("one library alone recorded its losses")
+        spread = largest_accuracy_difference(run, setting)
+    return (
+        _value("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
+               "after the last iteration", origin, True),
+        _value("loss_difference", "Largest difference of the loss from NumPy's", _parts(loss), "1",
+               "10⁹ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
+               origin),
+        _value("accuracy_spread", "Largest difference of accuracies", spread, "1",
+               "highest − lowest at any iteration", origin, True),
+    )  # fmt: skip
+
+
+def _parts(share: Finding) -> Finding:
+    """A share in parts of a thousand million, which prints without a row of zeros."""
+    return share if isinstance(share, Missing | Estimate) else 1e9 * share
+
+
+# ------------------------------------------------------------------------------------ scaling
+
+
+def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ...]:
+    origin = (run.file,) if run else ()
+    widths, sizes = (run.widths(), run.sizes()) if run else ((), ())
+    met, judged = agreeing(compared)
+    none = Missing("no comparison could be judged")
+    return (
+        exact("widest", "Largest width", widths[-1].hidden if widths else NO_RECORD, "1",
+              "cases of the record", origin),
+        *_growths(run, widths, "width", "over the widths"),
+        *_growths(run, sizes, "images", "over the numbers of images"),
+        _value("width_bound_share", "Least time over NumPy's time at the largest width",
+               _bound_share(run, widths[-1] if widths else None, NUMPY), "1",
+               "sum of bounds / median", origin, True),
+        exact("crossings_met", "Predictions that meet what was found",
+              met if judged else none, "1", "count", origin),
+        exact("crossings_judged", "Predictions that could be judged", judged or none, "1", "count",
+              origin),
+    )  # fmt: skip
+
+
+def _growths(
+    run: Run | None, settings: Sequence[Setting], key: str, what: str
+) -> tuple[Value, ...]:
+    """The speed-ups at both ends of a sweep and their ratio, of the library that is fastest."""
+    origin = (run.file,) if run else ()
+    last = settings[-1] if settings else None
+    best = _best_there(run, last)
+    ratio: Finding = NO_RECORD
+    if run is not None and last is not None:
+        ratio = growth(run, best, settings) if best != NUMPY else Missing("NumPy stands alone")
+    return (
+        _value(f"first_{key}", f"Speed-up at the smallest size {what}",
+               _speedup(run, settings[0] if settings else None, best), "1", _OVER, origin),
+        _value(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
+               "1", _OVER, origin),
+        _value(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
+               ratio, "1", "speed-up / speed-up", origin),
+    )  # fmt: skip
+
+
+def _best_there(run: Run | None, setting: Setting | None) -> Variant:
+    """The library with the largest speed-up at a setting, faster than NumPy or not."""
+    if run is None or setting is None:
+        return NUMPY
+    ratios = {
+        v: r.value
+        for v in run.variants(setting)
+        if v != NUMPY and isinstance(r := run.speedup("time", setting, v), Estimate)
+    }
+    return max(ratios, key=lambda v: ratios[v], default=NUMPY)
+
+
+def best_name(run: Run | None, settings: Sequence[Setting]) -> str:
+    """The name of the library whose growth the prose tells."""
+    return _best_there(run, settings[-1] if settings else None).name
+
+
+def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
+    origin = tuple(run.file for run in pair) if pair else ()
+    alone = Missing("one number of threads alone was measured")
+    few, many = pair or (None, None)
+    found: list[Value] = []
+    for key, name in (("small", "smallest"), ("large", "largest")):
+        settings = few.sizes() if few else ()
+        ratio: Finding = alone
+        if few and many and settings:
+            ratio = compared_runs("time", settings[0 if key == "small" else -1], NUMPY, few, many)
+        found.append(
+            _value(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
+                   ratio, "1", "median with fewer / median with more threads", origin)
+        )  # fmt: skip
+    ratio = alone
+    if few and many and few.widths():
+        ratio = compared_runs("time", few.widths()[-1], NUMPY, few, many)
+    found.append(
+        _value("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
+               "median with fewer / median with more threads", origin)
+    )  # fmt: skip
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------- memory
+
+
+def _memory(run: Run | None) -> tuple[Value, ...]:
+    setting, origin = run.training() if run else None, (run.file,) if run else ()
+    if run is None or setting is None:
+        base: Finding = NO_RECORD
+        most: Finding = NO_RECORD
+        told: Iterable[Reconciliation] = ()
+        shares: list[float] = []
+    else:
+        base = framework(run, setting, NUMPY)
+        sizes = [framework(run, setting, v) for v in run.variants(setting) if v != NUMPY]
+        known = [size for size in sizes if not isinstance(size, Missing)]
+        most = max(known) if known else Missing("one library alone was measured")
+        told = wholes(run).values()
+        shares = [abs(s) for r in told if not isinstance(s := r.residual_share, Missing)]
+    peak = peaks(run).values() if run else ()
+    return (
+        Value("framework_numpy", "Framework overhead of NumPy", base, "B", "first use − start",
+              origin),
+        Value("framework_most", "Largest framework overhead", most, "B", "first use − start",
+              origin),
+        residual("resident", "of the resident memory", told, "B", origin),
+        _value("resident_share", "Largest share of the resident memory that stays unexplained",
+               max(shares) if shares else NO_RECORD, "1", "|residual| / measured", origin, True),
+        residual("peak", "of the peaks", peak, "B", origin),
+        exact("peaks_exact", "Peaks that are explained to the byte",
+              sum(r.explained for r in peak) if peak else NO_RECORD, "1", "count", origin),
+        exact("peaks_told", "Peaks", len(list(peak)) or NO_RECORD, "1", "count", origin),
+        Value("largest_residual", "Largest residual of all memory", largest_residual(
+            [*told, *peak]), "B", "measured − sum of terms", origin),
+    )  # fmt: skip
+
+
+def _value(
+    id_: str,
+    name: str,
+    found: Finding,
+    unit: str,
+    formula: str,
+    origin: tuple[str, ...],
+    percent: bool = False,
+) -> Value:
+    style: Style = "percent" if percent else "measured"
+    return Value(id_, name, found, unit, formula, origin, style)
