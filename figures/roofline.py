@@ -1,7 +1,7 @@
 """Achieved rate over arithmetic intensity under the roofs of a device, both axes logarithmic.
 
 After Williams, Waterman and Patterson (CACM 2009).  A measured roof is a line with its interval as
-a band, one of a data sheet is dashed.
+a band, one of a data sheet is dashed, one that somebody else drew is dotted.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class RoofLine:
     label: str
     peak: Ceiling
     bandwidth: Ceiling
-    look: Literal["measured", "sheet"] = "measured"
-    series: int = 0
+    look: Literal["measured", "sheet", "printed"] = "measured"
 
     @property
     def ridge(self) -> float:
@@ -75,6 +74,7 @@ class Roofline:
 
 #: How far the axes go beyond what is drawn, as a factor.
 _ROOM: Final = 2.5
+_LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
 def draw(figure: Roofline, axes: Axes) -> None:
@@ -97,8 +97,7 @@ def draw(figure: Roofline, axes: Axes) -> None:
 
 
 def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
-    measured = roof.look == "measured"
-    colour = style.INK if measured else style.THEORY
+    colour = style.INK if roof.look == "measured" else style.THEORY
     x = sorted({*span, *_ridges(roof, span)})
     axes.plot(
         x,
@@ -106,8 +105,8 @@ def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
         color=colour,
         linewidth=1.0,
         label=roof.label.replace("$", r"\$"),
+        linestyle=_LINES[roof.look],
         zorder=1.5,
-        **({} if measured else {"dashes": (4, 2)}),
     )
     if roof.peak.low < roof.peak.high or roof.bandwidth.low < roof.bandwidth.high:
         low = _heights(x, roof.peak.low, roof.bandwidth.low)

@@ -1,0 +1,164 @@
+"""The source's efficiencies, computed again from its images a second and the work by shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from report.missing import Missing
+from report.paper import Inputs
+from report.studies.training_roofline.source import (
+    RTX,
+    T4,
+    environment,
+    row,
+    rows,
+    throughput,
+)
+from report.studies.training_roofline.theory import (
+    GIGA,
+    TERA,
+    Complexity,
+    known_roof,
+    laptop_peak,
+)
+from report.tables import Cell, Column, Table
+
+#: A rate that is below this share of the best one on the same device is no working point.
+COLLAPSED: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """One printed case: FLOP/s as images a second say, and the peaks to compare it with."""
+
+    device: str
+    network: str
+    batch: int
+    images: float
+    printed_rate: float
+    printed_efficiency: float
+    rate: float | Missing
+    printed_peak: float
+    known_peak: float | Missing
+
+    @property
+    def of_printed(self) -> float | Missing:
+        """The rate over the printed peak."""
+        return self.rate if isinstance(self.rate, Missing) else self.rate / self.printed_peak
+
+    @property
+    def of_known(self) -> float | Missing:
+        """The rate over the peak of a data sheet, or by cores and clock."""
+        if isinstance(self.rate, Missing):
+            return self.rate
+        known = self.known_peak
+        return known if isinstance(known, Missing) else self.rate / known
+
+
+def corrected(inputs: Inputs, found: dict[str, Complexity]) -> tuple[Corrected, ...]:
+    """Every printed case of achieved rates that has images a second beside it."""
+    made = []
+    for item in rows(inputs.reported, "achieved"):
+        device, network = item.text("environment"), item.text("network")
+        batch = int(item.number_of("batch").number)
+        images = throughput(inputs.reported, device, network, batch)
+        if images is None:
+            continue
+        roof = known_roof(inputs, device)
+        made.append(
+            Corrected(
+                device,
+                network,
+                batch,
+                float(images.number),
+                float(item.number_of("rate").number) * TERA,
+                float(item.number_of("efficiency").number) / 100,
+                images.number * work
+                if not isinstance(work := image_work(network, found), Missing)
+                else work,
+                float(environment(inputs.reported, device).number_of("peak").number) * TERA,
+                roof if isinstance(roof, Missing) else roof.peak.value,
+            )
+        )
+    return tuple(made)
+
+
+def image_work(network: str, found: dict[str, Complexity]) -> float | Missing:
+    """FLOP of a training step for an image, by shapes."""
+    of = found.get(network)
+    return of.training if of else Missing("no record holds the shapes of this network")
+
+
+def printed_work(inputs: Inputs, network: str) -> float | Missing:
+    """FLOP of a training step as the source prints it."""
+    item = row(inputs.reported, "complexity", network=network)
+    return float(item.number_of("training").number) * GIGA if item else Missing("not printed")
+
+
+def average(cases: Sequence[Corrected], device: str, *, working: bool) -> float | Missing:
+    """The mean efficiency of a device over the known peak; ``working`` leaves collapses out."""
+    own = [case for case in cases if case.device == device]
+    rates = [c.rate for c in own if not isinstance(c.rate, Missing)]
+    shares = [
+        share
+        for case in own
+        if not isinstance(share := case.of_known, Missing)
+        and not isinstance(case.rate, Missing)
+        and not (working and case.rate < COLLAPSED * max(rates))
+    ]
+    return sum(shares) / len(shares) if shares else Missing("no corrected efficiency is known")
+
+
+def rate_ratios(inputs: Inputs) -> tuple[float, ...]:
+    """Printed rates over images a second times printed work, in the order of the rows."""
+    made = []
+    for item in rows(inputs.reported, "achieved"):
+        network, batch = item.text("network"), int(item.number_of("batch").number)
+        images = throughput(inputs.reported, item.text("environment"), network, batch)
+        work = printed_work(inputs, network)
+        if images is not None and not isinstance(work, Missing):
+            printed = float(item.number_of("rate").number) * TERA
+            made.append(printed / (images.number * work))
+    return tuple(made)
+
+
+def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
+    """Printed and corrected rates and efficiencies side by side."""
+    low, high = (laptop_peak(inputs, clock) / TERA for clock in ("low", "high"))
+    made: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            *(case.device, case.network, case.batch, case.images),
+            *(case.printed_rate, case.printed_efficiency),
+            *(case.rate, case.of_printed, case.of_known),
+        )
+        for case in cases
+    )
+    return Table(
+        "tbl-corrected",
+        "The source's rates and efficiencies as printed, and computed again: images a second times "
+        "the operations by shapes, over the printed peak and over that of the data sheet (T4) or "
+        "of cores and nominal clock (RTX 4080 Laptop).",
+        (
+            Column("Device"),
+            Column("Network"),
+            Column("Batch", "1"),
+            Column("Images / s", "1"),
+            Column("Printed", "FLOP/s", "TFLOP/s"),
+            Column("Efficiency", "1", "%"),
+            Column("Corrected", "FLOP/s", "TFLOP/s"),
+            Column("Of printed peak", "1", "%"),
+            Column("Of known peak", "1", "%"),
+        ),
+        made,
+        notes=(
+            f"The maker allows the laptop's GPU boost clocks that give {low:.1f} to {high:.1f} "
+            "TFLOP/s.",
+        ),
+        sources=(inputs.reported_file,),
+        wide=True,
+    )
+
+
+DEVICES: Final = (RTX, T4)

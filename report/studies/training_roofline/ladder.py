@@ -1,0 +1,189 @@
+"""The optimisation ladder: one change at a time, its gain, and the utilisation it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from report.missing import Missing
+from report.paper import Inputs
+from report.runs import Found
+from report.statistics import Estimate, rate_over
+from report.studies.training_roofline.measured import EACH, Run, possible
+from report.studies.training_roofline.source import rows
+from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
+from report.studies.training_roofline.theory import TERA, Complexity
+from report.tables import Cell, Column, Table
+
+#: Each rung changes one thing of the rung before: its name, and what is changed.
+RUNGS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
+    ("float32", {}),
+    ("tfloat32", {"precision": "tfloat32"}),
+    ("bfloat16", {"precision": "bfloat16"}),
+    ("channels last", {"layout": "channels_last"}),
+    ("compiled", {"execution": "compiled"}),
+    ("fused update", {"optimizer": "fused"}),
+    ("CUDA graph", {"execution": "compiled_cuda_graph"}),
+)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung that a run tried, and the one below it."""
+
+    name: str
+    step: Step
+    below: Step | None
+
+
+def base(run: Run, network: str) -> Step | None:
+    """Where the ladder of a network starts: the plain step with most rungs above it."""
+    plain = dict.fromkeys(step.plain for step in run.chosen(network=network, dataset="synthetic"))
+    return max(
+        (step for step in plain if step in run.steps),
+        key=lambda step: (len(_climb(run, step)), step.batch),
+        default=None,
+    )
+
+
+def ladder(run: Run, network: str) -> tuple[Rung, ...]:
+    """The rungs of a network that are in the plan of a run; none where only the base is."""
+    start = base(run, network)
+    found = _climb(run, start) if start else ()
+    return found if len(found) > 1 else ()
+
+
+def _climb(run: Run, start: Step) -> tuple[Rung, ...]:
+    """The rungs above ``start``: a change that the run did not try is left out, the rest stays."""
+    rungs: list[Rung] = []
+    step = start
+    for name, change in RUNGS:
+        changed = step.with_(**change)
+        if changed in run.steps:
+            below = rungs[-1].step if rungs else None
+            rungs.append(Rung(name, changed, below))
+            step = changed
+    return tuple(rungs)
+
+
+def top(run: Run, network: str) -> Rung | None:
+    """The rung with the most images a second."""
+    timed = [r for r in ladder(run, network) if not isinstance(run.images(r.step), Missing)]
+    return max(timed, key=lambda rung: _images(run, rung.step), default=None)
+
+
+def _images(run: Run, step: Step) -> float:
+    found = run.images(step)
+    return 0.0 if isinstance(found, Missing) else found.value
+
+
+def gain(run: Run, rung: Rung) -> Estimate | Missing | str:
+    """Images a second over the rung below; nothing for the first."""
+    return "" if rung.below is None else run.speedup(rung.below, rung.step)
+
+
+def gain_over_base(run: Run, network: str, rung: Rung) -> Estimate | Missing:
+    """Images a second over the base of the ladder."""
+    first = ladder(run, network)[0]
+    if rung == first:
+        return Missing("the base")
+    return run.speedup(first.step, rung.step)
+
+
+def utilisation(inputs: Inputs, run: Run, step: Step) -> Estimate | Missing:
+    """Model FLOPs utilisation: the work of the model a second over the peak of the data sheet.
+
+    After Chowdhery et al. (arXiv:2204.02311): only operations of the model count, none that are
+    done twice.  Where no data sheet is known the measured matrix product takes the peak's place.
+    """
+    gpu = run.stored.record.environment.gpu
+    sheet = inputs.devices.find(gpu.model) if gpu else None
+    peak = sheet.peak(step.precision) if sheet else None
+    if peak is None:
+        return run.efficiency(step)
+    achieved = run.rate(step, EACH)
+    if isinstance(achieved, Missing):
+        return achieved
+    return possible(rate_over(achieved, Estimate(peak.rate, peak.rate, peak.rate, 1, 1.0)))
+
+
+def ladder_table(inputs: Inputs, run: Run) -> Table:
+    """Every rung with its absolute time, gains and utilisation."""
+    made = tuple(_row(inputs, run, n, rung) for n in NETWORKS for rung in ladder(run, n))
+    first = next(rung.step for n in NETWORKS for rung in ladder(run, n))
+    return Table(
+        f"tbl-ladder-{run.key}",
+        f"The ladder of optimisations on {run.label}: images of {first.image} pixels, batch "
+        f"{first.batch}. Every rung keeps what the rungs above it in the table changed; gains are "
+        "ratios of images a second with 95 % intervals, over the rung before and over the base.",
+        (
+            Column("Network"),
+            Column("Rung"),
+            Column("Time of a step", "s", "ms"),
+            Column("Images / s", "1"),
+            Column("Gain", "1"),
+            Column("Over the base", "1"),
+            Column("Utilisation", "1", "%"),
+        ),
+        made,
+        notes=(_of_what(inputs, run),),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _of_what(inputs: Inputs, run: Run) -> str:
+    gpu = run.stored.record.environment.gpu
+    if gpu and inputs.devices.find(gpu.model):
+        return "Utilisation is of the peak on the data sheet, where it is known for the precision."
+    return "Utilisation is of the measured matrix product in the same precision."
+
+
+def _row(inputs: Inputs, run: Run, network: str, rung: Rung) -> tuple[Cell, ...]:
+    whole: Cell = "" if rung.below is None else gain_over_base(run, network, rung)
+    return (
+        *(network, rung.name, run.time(rung.step), run.images(rung.step), gain(run, rung), whole),
+        utilisation(inputs, run, rung.step),
+    )
+
+
+def anchor_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
+    """What NVIDIA publishes of ResNet-50, with the utilisation that it means."""
+    work = found[HEAVY].training if HEAVY in found else Missing("no record holds its shapes")
+    made = []
+    for item in rows(inputs.reported, "anchors"):
+        images = float(item.number_of("throughput").number)
+        peak = float(item.number_of("peak").number) * TERA
+        rate = _times(work, images)
+        share = _times(rate, 1 / peak)
+        made.append((item.text("device"), item.text("precision"), images, peak, rate, share))
+    return Table(
+        "tbl-anchors",
+        "Published throughput of ResNet-50 v1.5 in training on one GPU, and the utilisation of the "
+        "peak on the data sheet that follows from it.",
+        (
+            Column("Device"),
+            Column("Precision"),
+            Column("Images / s", "1"),
+            Column("Peak", "FLOP/s", "TFLOP/s"),
+            Column("Rate", "FLOP/s", "TFLOP/s"),
+            Column("Utilisation", "1", "%"),
+        ),
+        tuple(made),
+        sources=(inputs.reported_file,),
+    )
+
+
+def _times(number: float | Missing, factor: float) -> float | Missing:
+    return number if isinstance(number, Missing) else number * factor
+
+
+def all_rungs(all_runs: Sequence[Run]) -> tuple[Run, ...]:
+    """The runs that climbed a ladder."""
+    return tuple(run for run in all_runs if any(ladder(run, n) for n in NETWORKS))
+
+
+def present(found: Found | Missing | str) -> Found | None:
+    """A gain that is there."""
+    return None if isinstance(found, Missing | str) else found

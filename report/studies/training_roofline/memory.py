@@ -1,0 +1,243 @@
+"""Memory of a training step by category: theory beside what the allocator and a trace say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from figures.bars import Bars, BarSeries
+from figures.canvas import Drawing
+from report.missing import Missing
+from report.paper import Figure, Inputs
+from report.roofline import at_batch
+from report.runs import difference
+from report.studies.training_roofline.batches import sweep
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.subject import NETWORKS, Step
+from report.studies.training_roofline.theory import Complexity
+from report.tables import Cell, Column, Table
+from report.trace import Trace, read_trace
+from report.training_memory import Categories, categories
+
+MEGA = 1e6
+#: The marks that end the forward pass in a trace, the later one first.
+_FORWARD_ENDS = ("ridgepoint.loss", "ridgepoint.forward")
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """Theory's categories of a step, and what was measured around it (B)."""
+
+    step: Step
+    theory: Categories
+    before: int | Missing
+    peak: int | Missing
+
+    @property
+    def residual(self) -> int | Missing:
+        """What is alive before the step beyond theory."""
+        return difference(self.before, self.theory.between_steps)
+
+    @property
+    def beyond(self) -> int | Missing:
+        """The peak beyond what theory has alive at the end of the forward pass.
+
+        Workspace, copies in other layouts, gradients that are alive with activations.
+        """
+        return difference(self.peak, self.theory.before_backward)
+
+
+def step_memory(run: Run, step: Step) -> StepMemory | Missing:
+    """The memory of a step in float32; missing where nothing ran or another precision did."""
+    layers = run.layers(step)
+    if isinstance(layers, Missing):
+        return layers
+    if step.precision == "bfloat16":
+        return Missing("theory is of float32 alone")
+    kind = "requested" if run.on_gpu else "allocated"
+    return StepMemory(
+        step,
+        categories(layers, on_host=not run.on_gpu),
+        run.first(f"{kind}_before", step),
+        run.first(f"{kind}_peak", step),
+    )
+
+
+def sweep_memory(run: Run) -> tuple[StepMemory, ...]:
+    """The memory of every batch of the sweeps that ran."""
+    found = (step_memory(run, step) for network in NETWORKS for step in sweep(run, network))
+    return tuple(item for item in found if not isinstance(item, Missing))
+
+
+def resident_table(run: Run) -> Table:
+    """What is alive between steps, by category."""
+    return Table(
+        f"tbl-resident-{run.key}",
+        f"Memory between two training steps on {run.label}, by category from shapes, beside what "
+        "the allocator holds, with the residual.",
+        (
+            *(Column("Network"), Column("Batch", "1"), Column("Parameters", "B", "MB")),
+            *(Column("Gradients", "B", "MB"), Column("Momentum", "B", "MB")),
+            *(Column("Statistics", "B", "kB"), Column("Batch", "B", "MB")),
+            *(Column("Sum", "B"), Column("Measured", "B"), Column("Residual", "B")),
+        ),
+        tuple(
+            (
+                *(m.step.network, m.step.batch, m.theory.parameters, m.theory.gradients),
+                *(m.theory.momentum, m.theory.statistics, m.theory.batch),
+                *(m.theory.between_steps, m.before, m.residual),
+            )
+            for m in sweep_memory(run)
+        ),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def peak_table(run: Run) -> Table:
+    """What the forward pass keeps, and the peak of the step."""
+    return Table(
+        f"tbl-peak-{run.key}",
+        f"Memory within a training step on {run.label}: what the forward pass keeps for the "
+        "backward pass and what is then alive, both from shapes, the measured peak, and the peak "
+        "over theory.",
+        (
+            *(Column("Network"), Column("Batch", "1"), Column("Kept", "B", "MB")),
+            *(Column("Kept an image", "B", "MB"), Column("End of forward", "B", "MB")),
+            *(Column("Peak", "B", "MB"), Column("Beyond theory", "B", "MB")),
+            Column("Peak / theory", "1"),
+        ),
+        tuple(_peak_row(m) for m in sweep_memory(run)),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _peak_row(m: StepMemory) -> tuple[Cell, ...]:
+    alive = m.theory.before_backward
+    over = m.peak if isinstance(m.peak, Missing) else m.peak / alive
+    kept = m.theory.kept
+    return (
+        *(m.step.network, m.step.batch, kept, kept / m.step.batch, alive, m.peak, m.beyond, over),
+    )
+
+
+def peak_figure(run: Run) -> Figure | None:
+    """The peak of the largest batch of each network as a sum of categories."""
+    largest: dict[str, StepMemory] = {}
+    for item in sweep_memory(run):
+        if not isinstance(item.beyond, Missing):
+            largest[item.step.network] = item
+    if not largest:
+        return None
+    items = tuple(largest.values())
+    parts = {
+        "Parameters": [m.theory.parameters for m in items],
+        "Momentum": [m.theory.momentum for m in items],
+        "Batch, statistics": [m.theory.batch + m.theory.statistics for m in items],
+        "Kept for backward": [m.theory.kept for m in items],
+        "Beyond theory": [0 if isinstance(m.beyond, Missing) else m.beyond for m in items],
+    }
+    chart = Bars(
+        tuple(f"{m.step.network}, batch {m.step.batch}" for m in items),
+        tuple(
+            BarSeries(name, tuple(amount / MEGA for amount in amounts), series=number)
+            for number, (name, amounts) in enumerate(parts.items())
+        ),
+        "Memory at the peak of a step (MB)",
+        stacked=True,
+    )
+    told = "; ".join(
+        f"{m.step.network} at batch {m.step.batch}: {_mega(m.theory.kept)} kept of a peak of "
+        f"{_mega(m.peak)}"
+        for m in items
+    )
+    return Figure(
+        f"fig-peak-{run.key}",
+        f"The peak of a training step on {run.label} at the largest batch of each network, by "
+        "category from shapes; what is beyond theory is workspace and copies.",
+        f"Stacked bars. {told}.",
+        Drawing((chart,), wide=True, height=chart.height),
+        sources=(run.file,),
+    )
+
+
+def _mega(amount: int | Missing) -> str:
+    return "not measured" if isinstance(amount, Missing) else f"{amount / MEGA:.4g} MB"
+
+
+def source_need(found: Complexity, batch: int) -> int:
+    """Bytes that a GPU must hold at the end of a forward pass of ``batch`` images, by shapes."""
+    return categories(at_batch(found.layers, batch), on_host=False).before_backward
+
+
+# -------------------------------------------------------------------------------------- trace
+
+
+def traces(inputs: Inputs, run: Run) -> dict[str, Trace]:
+    """The traces beside a record by the network that they show."""
+    found: dict[str, Trace] = {}
+    attached = inputs.attachments.get(run.file, {})
+    for name, content in sorted(attached.items()):
+        for network in NETWORKS:
+            if name.startswith(f"trace.{network.lower()}-"):
+                found[network] = read_trace(
+                    content, f"data/{run.file.removesuffix('.json')}/{name}"
+                )
+    return found
+
+
+def traced_kept(trace: Trace, on_host: bool = True) -> int | Missing:
+    """Bytes that the forward pass of a traced step left alive, by the allocator's events.
+
+    A step drops its gradients before anything else.  A trace shows that where the profiler saw them
+    come, so that the level from which the forward pass starts is the lowest one, or zero.
+    """
+    ends = {operator.name: operator.end for operator in trace.operators if operator.mark}
+    end = next((ends[name] for name in _FORWARD_ENDS if name in ends), None)
+    if end is None:
+        return Missing("the trace has no mark at the end of the forward pass")
+    live = [level for moment, level in trace.live(on_host=on_host) if moment <= end]
+    if not live:
+        return Missing("the trace has no events of the allocator")
+    return live[-1] - min(0, *live)
+
+
+def kept_table(inputs: Inputs, run: Run) -> Table | None:
+    """Kept bytes by shapes beside those of the trace, to the byte; None without traces."""
+    made: list[tuple[Cell, ...]] = []
+    for network, trace in traces(inputs, run).items():
+        case = next(
+            (
+                c
+                for c in run.profiles
+                if (c.factors["network"], c.factors["precision"]) == (network, "float32")
+            ),
+            None,
+        )
+        if case is None:
+            continue
+        kept = categories(case.layers, on_host=not run.on_gpu).kept
+        seen = traced_kept(trace, not run.on_gpu)
+        batch, image = int(case.factors["batch"]), int(case.factors["image"])
+        made.append((network, image, batch, kept, seen, difference(seen, kept)))
+    if not made:
+        return None
+    return Table(
+        f"tbl-kept-{run.key}",
+        f"What the forward pass of the watched step keeps on {run.label}: by shapes and the rules "
+        "of the derivatives, and by the events of the allocator in the trace, to the byte.",
+        (
+            *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
+            *(Column("By shapes", "B"), Column("By the trace", "B"), Column("Residual", "B")),
+        ),
+        tuple(made),
+        sources=(run.file,),
+    )
+
+
+def kept_residuals(inputs: Inputs, runs: Sequence[Run]) -> tuple[int, ...]:
+    """The residuals of all traced steps."""
+    tables = (kept_table(inputs, run) for run in runs)
+    rows = (row for table in tables if table for row in table.rows)
+    return tuple(row[-1] for row in rows if isinstance(row[-1], int))

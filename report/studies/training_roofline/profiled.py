@@ -1,0 +1,259 @@
+"""Steps watched layer by layer: where time goes, and which ceiling each layer is near."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from report.layers import Layer
+from report.missing import Missing
+from report.records import Case
+from report.roofline import (
+    DEPTHWISE,
+    Load,
+    Roof,
+    class_order,
+    in_type,
+    operator_class,
+    total,
+    training_loads,
+)
+from report.statistics import Estimate, median_interval
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
+from report.tables import Cell, Column, Table
+
+#: Nearer than this share to a ceiling a layer is called limited by it.
+NEAR: Final = 0.5
+Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
+SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
+#: What matches no class of the figures is drawn as one.
+DRAWN: Final = (
+    ("3 × 3 and 7 × 7 convolution", ("3 × 3 convolution", "7 × 7 convolution")),
+    ("1 × 1 convolution", ("1 × 1 convolution",)),
+    (DEPTHWISE, (DEPTHWISE,)),
+    ("batch normalisation", ("batch normalisation",)),
+    ("activation", ("activation",)),
+)
+ALL_OTHERS: Final = "all others"
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer in a watched step: forward and backward time in s, work and least traffic."""
+
+    layer: Layer
+    time: Estimate
+    load: Load
+
+    @property
+    def kind(self) -> str:
+        """The operator class."""
+        return operator_class(self.layer)
+
+    @property
+    def rate(self) -> Estimate:
+        """FLOP/s over forward and backward."""
+        flops, time = self.load.flops, self.time
+        ends = (flops / time.high, flops / time.low)
+        return Estimate(flops / time.value, *ends, time.n, time.confidence)
+
+    def shares(self, roof: Roof) -> tuple[float, float]:
+        """Achieved rate over the peak, and least traffic a second over the bandwidth."""
+        seconds = self.time.value
+        return (
+            self.load.flops / seconds / roof.peak.value,
+            self.load.bytes / seconds / roof.bandwidth.value,
+        )
+
+    def side(self, roof: Roof) -> Side:
+        """Which ceiling the layer came near, by what was measured; neither, if none."""
+        arithmetic, traffic = self.shares(roof)
+        if max(arithmetic, traffic) < NEAR:
+            return "neither"
+        return "arithmetic" if arithmetic > traffic else "traffic"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A step that was watched layer by layer on one device."""
+
+    run: Run
+    step: Step
+    layers: tuple[LayerTime, ...]
+    whole: Estimate
+
+    @property
+    def roof(self) -> Roof | Missing:
+        """The measured roof in the step's precision."""
+        return self.run.roof(self.step.precision)
+
+    @property
+    def seconds(self) -> float:
+        """The sum of all layers' times."""
+        return sum(item.time.value for item in self.layers)
+
+    @property
+    def inside(self) -> float:
+        """The share of the watched step that its layers account for."""
+        return self.seconds / self.whole.value
+
+    def side_share(self, side: Side) -> float | Missing:
+        """The share of the layers' time in layers near one ceiling, or near none."""
+        roof = self.roof
+        if isinstance(roof, Missing):
+            return roof
+        return sum(i.time.value for i in self.layers if i.side(roof) == side) / self.seconds
+
+    def below_ridge(self) -> float | Missing:
+        """The share of the layers' time in layers that theory puts below the ridge point."""
+        roof = self.roof
+        if isinstance(roof, Missing):
+            return roof
+        ridge = roof.ridge.value
+        return sum(i.time.value for i in self.layers if i.load.intensity < ridge) / self.seconds
+
+    def overhead(self) -> float | Missing:
+        """The watched step over the same step unwatched, less 1."""
+        # A profile's step has the default execution and optimiser.
+        plain = self.run.time(self.step)
+        return plain if isinstance(plain, Missing) else self.whole.value / plain.value - 1
+
+    def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
+        """The layers by operator class, in the order of the classes."""
+        kinds = sorted({item.kind for item in self.layers}, key=class_order)
+        return {k: tuple(item for item in self.layers if item.kind == k) for k in kinds}
+
+    def drawn_shares(self) -> dict[str, float]:
+        """The share of the layers' time by the classes of the figures."""
+        known = {kind: name for name, kinds in DRAWN for kind in kinds}
+        found = dict.fromkeys((*(name for name, _ in DRAWN), ALL_OTHERS), 0.0)
+        for item in self.layers:
+            found[known.get(item.kind, ALL_OTHERS)] += item.time.value / self.seconds
+        return found
+
+
+def profiles(run: Run) -> tuple[Profile, ...]:
+    """All watched steps of a run: by network, float32 before other precisions."""
+    found = [made for case in run.profiles if (made := _profile(run, case)) is not None]
+    return tuple(
+        sorted(found, key=lambda p: (NETWORKS.index(p.step.network), p.step.precision != "float32"))
+    )
+
+
+def main_profiles(run: Run) -> tuple[Profile, ...]:
+    """The watched steps in float32, one a network."""
+    return tuple(p for p in profiles(run) if p.step.precision == "float32")
+
+
+def _profile(run: Run, case: Case) -> Profile | None:
+    step, count = step_of(case), len(case.layers)
+    forward, backward = case.samples("layer_forward_time"), case.samples("layer_backward_time")
+    if not case.samples("time") or not forward or len(forward) % count:
+        return None
+    sums = [f + b for f, b in zip(forward, backward, strict=True)]
+    loads = training_loads(in_type(case.layers, ELEMENTS[step.precision]))
+    timed = tuple(
+        LayerTime(layer, median_interval(sums[number::count]), load)
+        for number, (layer, load) in enumerate(zip(case.layers, loads, strict=True))
+        if statistics.median(sums[number::count]) > 0
+    )
+    return Profile(run, step, timed, median_interval(case.samples("time")))
+
+
+# -------------------------------------------------------------------------------------- tables
+
+
+def class_times(found: Sequence[Profile]) -> Table:
+    """Time, work, rate and nearness to both ceilings by operator class."""
+    run = found[0].run
+    made = [
+        _class_row(profile, kind, items)
+        for profile in found
+        for kind, items in profile.by_class().items()
+    ]
+    return Table(
+        f"tbl-class-times-{run.key}",
+        f"Layers of a training step on {run.label}, float32, batch {found[0].step.batch}, images "
+        f"of {found[0].step.image} pixels: share of the layers' time, achieved rate, and how near "
+        "it comes to the measured ceilings of arithmetic and of copying.",
+        (
+            Column("Network"),
+            Column("Class"),
+            Column("Layers", "1"),
+            Column("Time", "1", "%"),
+            Column("Intensity", "FLOP/B"),
+            Column("Rate", "FLOP/s", "GFLOP/s"),
+            Column("Of arithmetic", "1", "%"),
+            Column("Of bandwidth", "1", "%"),
+        ),
+        tuple(made),
+        notes=(
+            "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps.",
+        ),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
+    seconds = sum(item.time.value for item in items)
+    load = total(item.load for item in items)
+    roof = profile.roof
+    arithmetic: Cell = roof if isinstance(roof, Missing) else "none"
+    traffic: Cell = roof if isinstance(roof, Missing) else _capped(load, seconds, roof)
+    if isinstance(roof, Roof) and load.flops:
+        arithmetic = _share(load.flops / seconds / roof.peak.value)
+    return (
+        *(profile.step.network, kind, len(items), seconds / profile.seconds),
+        *(load.intensity if load.flops else "none", load.flops / seconds if load.flops else "none"),
+        *(arithmetic, traffic),
+    )
+
+
+def _share(share: float) -> Cell:
+    return share if share <= 1 else Missing("above the measured ceiling of arithmetic")
+
+
+def _capped(load: Load, seconds: float, roof: Roof) -> Cell:
+    """The share of the bandwidth; above 1 the tensors did not come from memory."""
+    if not load.bytes:
+        return "none"
+    share = load.bytes / seconds / roof.bandwidth.value
+    if share <= 1:
+        return share
+    return Missing("faster than the copy: its tensors were still in a cache")
+
+
+def side_table(found: Sequence[Profile]) -> Table:
+    """The share of time near each ceiling, and what theory expects by the ridge point."""
+    run = found[0].run
+    return Table(
+        f"tbl-sides-{run.key}",
+        f"Share of the layers' time on {run.label} in layers that come nearer than "
+        f"{100 * NEAR:.0f} % to the ceiling of arithmetic, or to that of copying, or to none; and "
+        "in layers whose intensity lies below the measured ridge point.",
+        (
+            Column("Network"),
+            Column("Setting"),
+            Column("Watched step", "s", "ms"),
+            Column("In layers", "1", "%"),
+            *(
+                Column(f"Near {side}" if side != "neither" else "Near none", "1", "%")
+                for side in SIDES
+            ),
+            Column("Below the ridge", "1", "%"),
+        ),
+        tuple(
+            (
+                *(p.step.network, p.step.setting, p.whole, min(p.inside, 1.0)),
+                *(p.side_share(side) for side in SIDES),
+                p.below_ridge(),
+            )
+            for p in found
+        ),
+        sources=(run.file,),
+        wide=True,
+    )

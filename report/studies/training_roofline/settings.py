@@ -1,0 +1,204 @@
+"""Precision, layout and image size: what each does to time, with absolute base times."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Final
+
+from report.missing import Missing
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
+from report.tables import Cell, Column, Table
+
+_REDUCED: Final = ("tfloat32", "bfloat16")
+
+
+def pairs(run: Run) -> tuple[tuple[Step, Step], ...]:
+    """Steps in another precision or layout, each beside the plain step that was timed too."""
+    return tuple(
+        (step.plain, step)
+        for network in NETWORKS
+        for step in run.chosen(network=network, execution="eager", optimizer="default")
+        if step != step.plain and step.plain in run.steps and step.dataset == "synthetic"
+    )
+
+
+def speedup_table(run: Run) -> Table:
+    """Speed-up over float32, contiguous, with the absolute time of that base."""
+    made: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            *(new.network, new.image, new.batch, new.precision, LAYOUT_NAMES[new.layout]),
+            *(run.time(base), run.time(new), run.speedup(base, new), run.efficiency(new)),
+        )
+        for base, new in pairs(run)
+    )
+    return Table(
+        f"tbl-speedups-{run.key}",
+        f"Precision and layout on {run.label}: speed-up over the same step in float32 and "
+        "contiguous layout, with the absolute times of both, and efficiency over the matrix "
+        "product in the same precision.",
+        (
+            *(Column("Network"), Column("Image", "1"), Column("Batch", "1"), Column("Precision")),
+            *(Column("Layout"), Column("Base", "s", "ms"), Column("Time", "s", "ms")),
+            *(Column("Speed-up", "1"), Column("Efficiency", "1", "%")),
+        ),
+        made,
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def image_steps(run: Run, network: str) -> tuple[Step, ...]:
+    """The plain steps of a network at one batch over the image sizes, at the batch with most."""
+    plain = [s for s in run.chosen(network=network) if s == s.plain]
+    batches = {step.batch for step in plain}
+    most = max(batches, key=lambda b: (sum(s.batch == b for s in plain), -b), default=0)
+    return tuple(step for step in plain if step.batch == most)
+
+
+def image_table(run: Run) -> Table:
+    """Time and rate over the image size at one batch."""
+    made: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            *(network, step.image, step.batch, run.work(step), run.time(step), run.images(step)),
+            *(run.rate(step), run.efficiency(step)),
+        )
+        for network in NETWORKS
+        for step in image_steps(run, network)
+    )
+    return Table(
+        f"tbl-images-{run.key}",
+        f"Training steps over the size of the images on {run.label}: float32, contiguous, eager.",
+        (
+            *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
+            *(Column("Work", "FLOP", "GFLOP"), Column("Time of a step", "s", "ms")),
+            *(Column("Images / s", "1"), Column("Rate", "FLOP/s", "GFLOP/s")),
+            Column("Efficiency", "1", "%"),
+        ),
+        made,
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def reduced_gains(run: Run) -> dict[str, float]:
+    """The best speed-up by a shorter type that was measured for each network, clear or not."""
+    found: dict[str, float] = {}
+    for base, new in pairs(run):
+        gain = run.speedup(base, new)
+        if new.precision in _REDUCED and not isinstance(gain, Missing):
+            found[new.network] = max(found.get(new.network, 0.0), gain.value)
+    return found
+
+
+def phases_table(run: Run, steps: tuple[Step, ...]) -> Table:
+    """How a step divides into forward pass, backward pass and update."""
+    names = ("forward_time", "backward_time", "update_time")
+    made: list[tuple[Cell, ...]] = []
+    for step in steps:
+        whole = run.time(step)
+        parts = [_part(run, step, name) for name in names]
+        shares = [
+            p if isinstance(p, Missing) or isinstance(whole, Missing) else p / whole.value
+            for p in parts
+        ]
+        made.append((step.network, step.batch, whole, *parts, *shares))
+    return Table(
+        f"tbl-phases-{run.key}",
+        f"The parts of a plain training step on {run.label}: medians of forward pass with loss, "
+        "backward pass and update, and their shares of the step.",
+        (
+            *(Column("Network"), Column("Batch", "1"), Column("Step", "s", "ms")),
+            *(Column(n, "s", "ms") for n in ("Forward", "Backward", "Update")),
+            *(Column(n, "1", "%") for n in ("Forward", "Backward", "Update")),
+        ),
+        tuple(made),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _part(run: Run, step: Step, name: str) -> float | Missing:
+    found = run.by_process(step, name)
+    if isinstance(found, Missing):
+        return found
+    return median(median(samples) for samples in found)
+
+
+def waits(run: Run) -> tuple[Step, ...]:
+    """The steps on images of a folder, whose loader was waited for."""
+    return run.chosen(dataset="folder")
+
+
+def wait_table(run: Run) -> Table | None:
+    """How long training waited for its images; None where none came from a folder."""
+    steps = waits(run)
+    if not steps:
+        return None
+    made: list[tuple[Cell, ...]] = []
+    for step in steps:
+        time, wait = run.time(step), _part(run, step, "loader_wait_time")
+        share: Cell = wait if isinstance(wait, Missing) else ""
+        if not isinstance(time, Missing) and not isinstance(wait, Missing):
+            share = wait / (time.value + wait)
+        made.append((step.network, step.batch, step.workers or 0, time, wait, share))
+    return Table(
+        f"tbl-waits-{run.key}",
+        f"Training on images of a folder on {run.label}: time of a step, and how long it waited "
+        "for the loader before it began.",
+        (
+            *(Column("Network"), Column("Batch", "1"), Column("Workers", "1")),
+            *(Column("Step", "s", "ms"), Column("Wait", "s", "ms"), Column("Waiting", "1", "%")),
+        ),
+        tuple(made),
+        sources=(run.file,),
+    )
+
+
+_SENSORS: Final = {
+    "temperature": ("device_temperature", "°C", 1.0),
+    "clock": ("device_clock", "MHz", 1e-6),
+    "power": ("device_power", "W", 1.0),
+    "throttle_reasons": ("throttle_reasons", "", 1.0),
+}
+
+
+def sensor_table(runs: tuple[Run, ...]) -> Table | None:
+    """What each device tells of temperature, clock, power and throttling during the steps."""
+    made = [
+        (run.label, sensor.replace("_", " "), *_readings(run, sensor))
+        for run in runs
+        for sensor in _SENSORS
+    ]
+    if not made:
+        return None
+    return Table(
+        "tbl-sensors",
+        "What the devices tell of themselves, read between steps and never within one: lowest and "
+        "highest reading over all steps.",
+        (Column("Device"), Column("Sensor"), Column("Lowest"), Column("Highest")),
+        tuple(made),
+        sources=tuple(run.file for run in runs),
+    )
+
+
+def _readings(run: Run, sensor: str) -> tuple[Cell, Cell]:
+    quantity, unit, factor = _SENSORS[sensor]
+    found = [
+        sample
+        for case in run.stored.record.cases
+        if case.status == "ok"
+        for sample in case.samples(quantity)
+    ]
+    if not found:
+        why = Missing(_untold(run, sensor))
+        return why, why
+    low, high = (f"{factor * end:,.4g} {unit}".strip() for end in (min(found), max(found)))
+    return low, high
+
+
+def _untold(run: Run, sensor: str) -> str:
+    for case in run.stored.record.cases:
+        if (case.factors.get("subject"), case.factors.get("sensor")) == ("sensor", sensor):
+            return (case.reason or "no reading was recorded").rstrip(".")
+    return f"the run on {run.label} did not ask for it"
