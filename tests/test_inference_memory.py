@@ -206,11 +206,12 @@ def test_the_rule_does_not_judge_small_batches() -> None:
 
 def test_memory_that_ran_out_is_a_dash_and_a_cross() -> None:
     result = whole()
-    (limited,) = [r for r in rows(result, "tbl-limit") if r["Network"] == "ResNet-20"]
+    limited, reduced = (r for r in rows(result, "tbl-limit") if r["Network"] == "ResNet-20")
     assert isinstance(limited["Batch 1,024"], Missing)
     assert "out of memory" in limited["Batch 1,024"].reason
     assert isinstance(limited["Batch 64"], int)
-    (panel,) = result.figures["fig-limit"].drawing.panels
+    assert isinstance(reduced["Batch 1,024"], int)
+    panel, _ = result.figures["fig-limit"].drawing.panels
     assert isinstance(panel, Scaling)
     assert [absent.x for absent in panel.absent] == [(1024.0,)]
     assert all(1024.0 not in p.x for p in panel.points if p.label == "ResNet-20")

@@ -15,6 +15,7 @@ from report.studies.inference_memory import (
     choices,
     claims,
     layouts,
+    limits,
     memory,
     operators,
     precision,
@@ -63,8 +64,8 @@ def _primary_tables(inputs: Inputs, run: Run, traced: Sequence[Traced]) -> Itera
         batches.knee_table(run),
         memory.peak_table(run),
         memory.agreement_table(run),
-        memory.limit_table(run),
-        memory.failures_table(run),
+        limits.limit_table(run),
+        limits.failures_table(run),
         precision.precision_table(run),
         precision.accuracy_table(run),
         layouts.amp_table(run),
@@ -93,7 +94,7 @@ def _figures(inputs: Inputs, run: Run) -> Iterator[Figure]:
         yield operators.wait_figure(run)
     if memory.compared(run):
         yield memory.agreement_figure(run)
-    limited = memory.limit_figure(run)
+    limited = limits.limit_figure(run)
     if limited is not None:
         yield limited
     if precision.pairs(run):
@@ -137,6 +138,8 @@ def _facts(
         "scored": precision.scored_network(primary) if primary else "",
         "datasets": list(precision.datasets(primary)) if primary else [],
         "reduced": layouts.amp_precision(primary) if primary else "",
+        "maps_explain": _is_verdict(judged, primary, "amc-theory", "supported"),
+        "faults": primary is not None and run_values.sees_faults(primary),
         "tiles_cost": _is_verdict(judged, primary, "tile-pays", "refuted"),
         "no_one_wins": _is_verdict(judged, primary, "no-one-wins", "supported"),
         "exact": primary is not None and _all_exact(primary),

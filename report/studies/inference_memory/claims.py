@@ -12,11 +12,11 @@ from report.paper import Claim, Inputs
 from report.statistics import Estimate
 from report.studies.inference_memory import settings_claims as settings
 from report.studies.inference_memory.batches import knee, rates, resnets, sweep
+from report.studies.inference_memory.limits import fitted_by_theory
 from report.studies.inference_memory.measured import Run, scaled
 from report.studies.inference_memory.memory import (
     FROM_BATCH,
     TOLERANCE,
-    fitted_by_theory,
     judged,
     residuals,
 )

@@ -47,6 +47,20 @@ class Run(any_study.Run):
         found = self.calls if calls is None else calls
         return tuple(sorted({call.network for call in found}, key=order))
 
+    @cached_property
+    def _shapes(self) -> dict[tuple[str, int, int], tuple[Layer, ...]]:
+        cases = self.stored.record.cases
+        of_calls = (case for case in cases if case.factors.get("subject") == "inference")
+        return {_place(call_of(case)): case.layers for case in of_calls if case.layers}
+
+    def shapes(self, call: Call) -> tuple[Layer, ...] | Missing:
+        """The layers of a call, from any case of the same network, image and batch.
+
+        They do not depend on how a call is executed, nor on its outcome.
+        """
+        nothing = Missing(f"the shapes of this call were not recorded on {self.label}")
+        return self._shapes.get(_place(call), nothing)
+
     # ------------------------------------------------------------------------------- outcomes
 
     def ran_out(self, call: Call) -> bool:
@@ -141,10 +155,8 @@ class Run(any_study.Run):
 
     def held(self, call: Call) -> tuple[Held, ...] | Missing:
         """What theory says is alive at each layer of an eager call."""
-        layers = self.layers(call.factors)
-        if isinstance(layers, Missing):
-            return layers
-        return alive(layers, self.conditions(call))
+        layers = self.shapes(call)
+        return layers if isinstance(layers, Missing) else alive(layers, self.conditions(call))
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
@@ -158,12 +170,12 @@ class Run(any_study.Run):
         """The layer at which theory says that most is alive, with what is alive there."""
         if self.on_gpu or call.execution != "eager":
             return _NO_RULES
-        layers = self.layers(call.factors)
+        layers = self.shapes(call)
         return layers if isinstance(layers, Missing) else highest(layers, self.conditions(call))
 
     def needed(self, call: Call) -> int | Missing:
         """The most bytes that tensors and parameters need at one layer, on any device."""
-        layers = self.layers(call.factors)
+        layers = self.shapes(call)
         return layers if isinstance(layers, Missing) else most(layers, self.conditions(call))
 
     # ---------------------------------------------------------------------------------- waits
@@ -182,6 +194,10 @@ class Run(any_study.Run):
     def count(self, quantity: str, call: Call) -> Estimate | Missing:
         """The median of a count of the same call, such as page faults."""
         return self.median(quantity, call.factors)
+
+
+def _place(call: Call) -> tuple[str, int, int]:
+    return call.network, call.image, call.batch
 
 
 def _shares(time: Sequence[Sample], busy: Sequence[Sample], threads: int) -> list[float]:

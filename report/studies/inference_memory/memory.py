@@ -1,4 +1,4 @@
-"""Peak memory: what theory predicts from shapes beside what was measured, and where it ran out."""
+"""Peak memory: what theory predicts from shapes beside what was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from figures.canvas import Drawing
-from figures.scaling import Absent, Band, Curve, Points, Scaling
+from figures.scaling import Band, Curve, Points, Scaling
 from report.liveness import (
     INPUT,
     PARAMETERS,
@@ -17,10 +17,10 @@ from report.liveness import (
     Held,
     reconciled_peak,
 )
-from report.missing import Missing, present
+from report.missing import Missing
 from report.paper import Figure
 from report.reconciliation import Reconciliation, Term
-from report.studies.inference_memory.batches import series, sweep, ticks
+from report.studies.inference_memory.batches import sweep, ticks
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
 from report.tables import Cell, Column, Table
@@ -31,10 +31,8 @@ TOLERANCE: Final = 0.02
 FROM_BATCH: Final = 8
 
 _MEGA: Final = 1e-6
-_MEBI: Final = 2**20
 _BEFORE: Final = (PARAMETERS, STATISTICS, INPUT)
 _TENSORS: Final = (READ, WRITTEN, PENDING)
-_DID_NOT_FIT: Final = Missing("out of memory: the limit was reached, and the call ended there")
 
 
 def reconciliation(run: Run, call: Call) -> Reconciliation | Missing:
@@ -202,82 +200,6 @@ def _agreement_row(run: Run, network: str, layout: Layout) -> tuple[Cell, ...] |
     )
 
 
-def limit_table(run: Run) -> Table | None:
-    """Peaks within a limit, and a dash where memory ran out; None if nothing was limited."""
-    limited = _limited(run)
-    if not limited:
-        return None
-    batches = sorted({call.batch for call in limited})
-    by_place = {(call.network, call.batch): call for call in limited}
-    rows = tuple(
-        (name, *(_limit_cell(run, by_place.get((name, batch))) for batch in batches))
-        for name in run.networks(limited)
-    )
-    return Table(
-        "tbl-limit",
-        f"Peak memory on {run.label} where the process may take no more than "
-        f"{limited[0].memory_limit} MiB beyond what it has, by batch size; contiguous, float32.",
-        (Column("Network"), *(Column(f"Batch {batch:,}", "B", "MB") for batch in batches)),
-        rows,
-        sources=(run.file,),
-    )
-
-
-def _limited(run: Run) -> tuple[Call, ...]:
-    return tuple(call for call in run.calls if call.memory_limit is not None)
-
-
-def _limit_cell(run: Run, call: Call | None) -> Cell:
-    if call is None:
-        return Missing(f"not part of the run on {run.label}")
-    return _DID_NOT_FIT if run.ran_out(call) else run.peak(call)
-
-
-def fitted_by_theory(run: Run) -> tuple[int, int]:
-    """Limited calls whose outcome the predicted growth foretells, and all that have one.
-
-    A call fits if what it takes beyond parameters and input is at most the limit.
-    """
-    right = total = 0
-    for call in _limited(run):
-        growth = _growth(run, call)
-        peak = run.peak(call)
-        if growth is None or (isinstance(peak, Missing) and not run.ran_out(call)):
-            continue
-        total += 1
-        right += (growth <= (call.memory_limit or 0) * _MEBI) != run.ran_out(call)
-    return right, total
-
-
-def _growth(run: Run, call: Call) -> int | None:
-    """What theory says a call takes beyond what is there before it; its outcome does not matter."""
-    twin = Call(call.network, call.image, call.batch, call.layout)
-    at = run.predicted(twin)
-    return None if isinstance(at, Missing) else at.total - parts(at)[0]
-
-
-def failures_table(run: Run) -> Table | None:
-    """Every unlimited call that ran out of memory, with the reason that it gave."""
-    failed = [call for call in run.chosen() if run.ran_out(call)]
-    if not failed:
-        return None
-    rows = tuple(
-        (call.network, call.batch, call.setting, _reason(run.case(call.factors))) for call in failed
-    )
-    return Table(
-        "tbl-failures",
-        f"Calls that ran out of memory on {run.label} without a limit.",
-        (Column("Network"), Column("Batch", "1"), Column("Setting"), Column("Outcome")),
-        rows,
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _reason(case: object) -> str:
-    return case.reason if isinstance(case, Missing) else ""
-
-
 # ------------------------------------------------------------------------------------- figures
 
 
@@ -346,53 +268,3 @@ def _residual_panel(run: Run) -> Scaling:
         x_ticks=ticks(sorted({int(x) for p in points for x in p.x})),
         y_scale="linear",
     )
-
-
-def limit_figure(run: Run) -> Figure | None:
-    """Peaks within a limit over the batch size, crosses where memory ran out."""
-    limited = _limited(run)
-    if not limited:
-        return None
-    limit = (limited[0].memory_limit or 0) * _MEBI * _MEGA
-    points: list[Points] = []
-    curves: list[Curve] = []
-    absent: list[Absent] = []
-    for index, name in enumerate(run.networks(limited)):
-        calls = [call for call in limited if call.network == name]
-        points += series(name, calls, run.peak, _MEGA, index)
-        line = present({c.batch: _predicted_total(run, c) for c in calls})
-        if line:
-            y = tuple(size * _MEGA for size in line.values())
-            curves.append(Curve("" if curves else "predicted", tuple(line), y, "fit", index))
-        failed = tuple(float(call.batch) for call in calls if run.ran_out(call))
-        if failed:
-            absent.append(Absent("" if absent else "out of memory", failed, index))
-    panel = Scaling(
-        "Batch size (images)",
-        "Peak memory (MB)",
-        tuple(points),
-        tuple(curves),
-        (Band("Limit", limit, limit, limit, 4),),
-        tuple(float(b) for b in sorted({call.batch for call in limited})),
-        absent=tuple(absent),
-    )
-    return Figure(
-        "fig-limit",
-        f"Peak memory on {run.label} under a limit of {limited[0].memory_limit} MiB beyond what "
-        "the process has: points where the call ran, crosses at the upper edge where memory ran "
-        "out, dotted what theory predicts.",
-        _limit_alt(run, limited),
-        Drawing((panel,), height=3.1),
-        (run.file,),
-    )
-
-
-def _predicted_total(run: Run, call: Call) -> int | Missing:
-    at = run.predicted(Call(call.network, call.image, call.batch, call.layout))
-    return at if isinstance(at, Missing) else at.total
-
-
-def _limit_alt(run: Run, limited: Sequence[Call]) -> str:
-    failed = [f"{c.network} at batch {c.batch}" for c in limited if run.ran_out(c)]
-    told = ", ".join(failed) or "no call"
-    return f"Log-log peak memory over batch size. Memory ran out for {told}."

@@ -306,6 +306,13 @@ def faults_last(inputs: Inputs, run: Run) -> Finding:
     return run.count("page_faults", _ends(run)[-1]) if _ends(run) else _NO_CASE
 
 
+def sees_faults(run: Run) -> bool:
+    """Whether the largest call of the deepest network maps at least a page for each image."""
+    calls = _ends(run)
+    found = run.count("page_faults", calls[-1]) if calls else _NO_CASE
+    return isinstance(found, Estimate) and found.low >= calls[-1].batch
+
+
 def folded_best(inputs: Inputs, run: Run) -> Finding:
     return _largest(_fused(run, "folded"))
 

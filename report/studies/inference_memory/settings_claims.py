@@ -31,6 +31,7 @@ from report.studies.inference_memory.verdicts import (
     UNMEASURED,
     Judged,
     if_all,
+    listed,
     percent,
     ratios,
     span,
@@ -113,8 +114,13 @@ def both_save(inputs: Inputs, run: Run) -> Judged:
     return Judged(
         "supported" if len(inside) == len(saved) else "refuted",
         f"the peak falls by {span([s / 100 for s in saved])}, for {len(inside)} of "
-        f"{len(saved)} networks within {low.number} to {high.number}{NO_BREAK}%",
+        f"{len(saved)} networks within {low.number} to {high.number}{NO_BREAK}%, at batch "
+        f"{_batches(run)}",
     )
+
+
+def _batches(run: Run) -> str:
+    return listed(sorted({base.batch for base in base_calls(run)}))
 
 
 def activations_explain(inputs: Inputs, run: Run) -> Judged:
@@ -127,7 +133,7 @@ def activations_explain(inputs: Inputs, run: Run) -> Judged:
     return Judged(
         "supported" if inside else "refuted",
         f"by the shapes alone lower precision saves {span(saved)} of what must be "
-        "in memory, whatever the layout",
+        f"in memory at batch {_batches(run)}, whatever the layout",
     )
 
 
