@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -92,8 +91,8 @@ def report(summary: Summary, request: Request, debug: bool) -> int:
         print(summary.engine)
     for built in summary.failed:
         print(f"error: {built.failure}", file=sys.stderr)
-        if debug and built.error:
-            traceback.print_exception(built.error)
+        if debug:
+            print(built.traceback, end="", file=sys.stderr)
     return 1 if summary.failed else 0
 
 

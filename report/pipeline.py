@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -49,13 +50,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Built:
-    """The outcome of one study: the files made, or the failure in one sentence with its error."""
+    """The outcome of one study: the files made, or the failure in one sentence and its traceback.
+
+    The traceback is text, because an error that comes from a worker process has lost its own.
+    """
 
     study: str
     made: tuple[Path, ...] = ()
     notices: tuple[str, ...] = ()
     failure: str | None = None
-    error: BaseException | None = None
+    traceback: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,11 +143,11 @@ def _build_study(
         with scratch_folder(request.out) as scratch:
             return _made(study, request, engine, scratch, announce or _silent)
     except RidgepointError as error:
-        return Built(study, failure=str(error), error=error)
+        return Built(study, failure=str(error), traceback=traceback.format_exc())
     except Exception as error:
         # A defect of ours in one study must not stop the others.
         sentence = f"{study}: {type(error).__name__}: {error}; run again with --debug."
-        return Built(study, failure=sentence, error=error)
+        return Built(study, failure=sentence, traceback=traceback.format_exc())
 
 
 def _within(announce: Announce, index: int, studies: int) -> Announce:
