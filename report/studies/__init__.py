@@ -14,6 +14,8 @@ STUDIES: Final[dict[str, str]] = {
     "conv_scaling": "report.studies.conv_scaling",
     "conv_profiling": "report.studies.conv_profiling",
     "inference_memory": "report.studies.inference_memory",
+    "training_roofline": "report.studies.training_roofline",
+    "backend_speedup": "report.studies.backend_speedup",
 }
 
 #: Study → patterns of the names of attachments that its paper is computed from.
@@ -21,6 +23,8 @@ ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {
     "conv_scaling": ("ncu.json.gz",),
     "conv_profiling": ("trace.*.json.gz", "images.json", "sample.json", "ncu.json.gz"),
     "inference_memory": ("trace.*.json.gz",),
+    "training_roofline": ("trace.*.json.gz",),
+    "backend_speedup": ("images.json", "sample.json", "backend.*.json"),
 }
 
 

@@ -24,6 +24,9 @@ _APART: Final = 25
 ALIKE: Final = 1e-3
 
 
+_DATA_SETS: Final = {"digits": "Digits, this study", "mnist": "MNIST, this study"}
+
+
 class _Backend(msgspec.Struct, frozen=True):
     name: str
     version: str
@@ -86,7 +89,7 @@ def data_sets(inputs: Inputs, images: DataSet | None) -> Table:
     if images is not None:
         rows.append(
             (
-                images.source,
+                _DATA_SETS.get(images.name, images.name),
                 images.train,
                 images.test,
                 PIXELS,
@@ -108,7 +111,11 @@ def data_sets(inputs: Inputs, images: DataSet | None) -> Table:
             Column("As float32", "B", "MB"),
         ),
         tuple(rows),
-        notes=() if images else ("No images of our own were learned from in this edition.",),
+        notes=(
+            f"Own images: {images.source}; {images.split}."
+            if images
+            else "No images of our own were learned from in this edition.",
+        ),
         sources=(inputs.reported_file,),
         wide=True,
     )

@@ -104,12 +104,13 @@ def peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missi
     if setting.network != "perceptron" or not variant.eager:
         return Missing("which arrays are alive at the peak is known for the perceptron alone")
     parameters, given, activations, _ = _component_terms(setting)
+    workspace = run.bytes_of("allocated_workspace", setting, variant)
     return Reconciliation(
         f"peak-{run.key}-{variant.key}-{setting.hidden}-{setting.samples}-{setting.dtype}",
         f"Peak of an iteration with {variant.name} on {run.label}",
         "B",
         parameters,
-        (given, activations, *_temporaries(setting, variant)),
+        (given, activations, *_temporaries(setting, variant), _workspace_term(workspace)),
         Term("Peak", highest, "highest during an iteration", "the library's allocations"),
     )
 
@@ -131,6 +132,12 @@ def _temporaries(setting: Setting, variant: Variant) -> tuple[Term, ...]:
             "equation (8): gradient, mask as numbers, their product",
         ),
     )
+
+
+def _workspace_term(size: int | Missing) -> Term:
+    """What a library keeps for its matrix products, such as cuBLAS does; measured, no theory."""
+    held = 0 if isinstance(size, Missing) else size
+    return Term("Library's workspace", held, "kept after a first iteration", "its allocator")
 
 
 def _mask_bytes(size: int, count: int, variant: Variant) -> int:

@@ -6,7 +6,7 @@ from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from report.missing import Missing
 from report.paper import Figure, Inputs
-from report.reconciliation import Reconciliation, series_table
+from report.reconciliation import Reconciliation, series_table, without_idle_terms
 from report.runs import known
 from report.studies.backend_speedup.measured import Run, Variant
 from report.studies.backend_speedup.memory import (
@@ -18,6 +18,7 @@ from report.studies.backend_speedup.memory import (
     theory,
     whole,
 )
+from report.studies.backend_speedup.source import text
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import source_memory_rows, source_setting
 from report.tables import Cell, Column, Table
@@ -38,29 +39,32 @@ def measured_variants(run: Run, setting: Setting | None) -> tuple[Variant, ...]:
 
 
 def source_memory(inputs: Inputs) -> Table:
-    """The source's components beside theory at its size."""
+    """The source's components beside theory at its size, with the decimals of the print."""
     setting = source_setting(inputs)
     rows: list[tuple[Cell, ...]] = []
     for name, title in COMPONENTS.items():
-        printed, size = source_memory_rows(inputs, name)[0], theory(setting, name)
-        rows.append((title, size, printed, known_number(printed) / size))
+        printed, size = source_memory_rows(inputs, name)[0], theory(setting, name) / _MEGA
+        rows.append((title, size, text(printed), float(printed.value) / size))
     none = Missing("theory says nothing of it")
-    for name, title in (("framework", "Framework, CPU"), ("total", "Total, CPU")):
-        rows.append((title, none, source_memory_rows(inputs, name)[0], none))
-    for name, title in (("framework", "Framework, GPU"), ("total", "Total, GPU")):
-        rows.append((title, none, source_memory_rows(inputs, name)[1], none))
+    for side, where in enumerate(("CPU", "GPU")):
+        for name, title in (("framework", "Framework overhead"), ("total", "Total")):
+            printed = source_memory_rows(inputs, name)[side]
+            rows.append((f"{title}, {where}", none, text(printed), none))
     return Table(
         "tbl-source-memory",
         "Memory of the source by component, beside theory for its network and its training images "
         "in float32.",
         (
             Column("Component"),
-            Column("Theory", "B", "MB"),
-            Column("Source", "B", "MB"),
+            Column("Theory", "MB"),
+            Column("Source", "MB"),
             Column("Source ÷ theory", "1"),
         ),
         tuple(rows),
-        notes=("Components are printed with the same numbers for CPU and GPU.",),
+        notes=(
+            "Components are printed with the same numbers for CPU and GPU. Theory for the input "
+            "holds the one-hot targets, too.",
+        ),
         sources=(inputs.reported_file,),
     )
 
@@ -150,7 +154,7 @@ def peak_table(run: Run) -> Table | None:
     if not found:
         return None
     return series_table(
-        found,
+        without_idle_terms(found),
         "tbl-peaks",
         f"From the arrays of theory to the peak of an iteration of the perceptron on {run.label}, "
         "by library, width and number of images.",
@@ -190,18 +194,12 @@ def _source_bars(inputs: Inputs) -> Bars:
     setting = source_setting(inputs)
     series = []
     for index, (name, title) in enumerate((*COMPONENTS.items(), ("framework", "Framework"))):
-        printed = [float(known_number(cell)) / _MEGA for cell in source_memory_rows(inputs, name)]
+        printed = [float(one.value) for one in source_memory_rows(inputs, name)]
         expected = None if name == "framework" else theory(setting, name) / _MEGA
         series.append(BarSeries(title, (expected, *printed), series=index))
     return Bars(
         ("Theory", "Source, CPU", "Source, GPU"), tuple(series), "Memory (MB)", stacked=True
     )
-
-
-def known_number(cell: Cell) -> float:
-    """A number that a table of the source holds."""
-    assert isinstance(cell, int | float)
-    return cell
 
 
 def _own_bars(run: Run) -> Bars | None:

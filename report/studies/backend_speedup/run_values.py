@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from report.format import Style
 from report.missing import Missing
-from report.reconciliation import Reconciliation
 from report.statistics import Estimate
 from report.studies.backend_speedup.claims import growth
 from report.studies.backend_speedup.crossovers import Comparison, agreeing
@@ -28,13 +26,11 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory import framework
-from report.studies.backend_speedup.memory_tables import peaks, wholes
+from report.studies.backend_speedup.memory_values import measured_value, memory_values
 from report.studies.backend_speedup.subject import Kind, Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.studies.conv_profiling.images import DataSet
-from report.studies.conv_profiling.values import Finding, exact, residual
-from report.studies.conv_scaling.reconciled import largest_residual
+from report.studies.conv_profiling.values import Finding, exact
 from report.values import Value
 
 _OVER: Final = "median of NumPy / median of the library"
@@ -63,7 +59,7 @@ def run_values(
         *_learning(run),
         *_scaling(run, compared),
         *_threads(pair),
-        *_memory(run),
+        *memory_values(run),
     )
 
 
@@ -117,24 +113,29 @@ def _performance(run: Run | None) -> tuple[Value, ...]:
     second = run.training("convnet") if run else None
     best, origin = fastest(run, setting), (run.file,) if run else ()
     found = [
-        _value("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
+        measured_value("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
                origin),
-        _value("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
+        measured_value("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
                "median", origin),
-        _value("best_speedup", "Speed-up of the fastest library",
+        measured_value("best_speedup", "Speed-up of the fastest library",
                _speedup(run, setting, best), "1", _OVER, origin),
-        _value("bound_share", "Least time of an iteration over NumPy's time",
+        measured_value("bound_share", "Least time of an iteration over NumPy's time",
                _bound_share(run, setting, NUMPY), "1", "sum of bounds / median", origin, True),
-        _value("convnet_numpy_time", "Iteration of the convolution network with NumPy",
+        measured_value("copy_rate", "Measured rate of copies", run.ceiling("copy") if run else NO_RECORD,
+               "B/s", "the better of before and after", origin),
+        measured_value("product_rate", "Measured rate of matrix products",
+               run.ceiling("matrix_product") if run else NO_RECORD, "FLOP/s",
+               "the better of before and after", origin),
+        measured_value("convnet_numpy_time", "Iteration of the convolution network with NumPy",
                _time(run, second, NUMPY), "s", "median", origin),
-        _value("convnet_speedup", "Speed-up of the library that is fastest there",
+        measured_value("convnet_speedup", "Speed-up of the library that is fastest there",
                _speedup(run, second, fastest(run, second)), "1", _OVER, origin),
-        _value("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
+        measured_value("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
                _networks_ratio(run), "1", "median / median, NumPy", origin),
     ]  # fmt: skip
     for variant in VARIANTS[1:]:
         found.append(
-            _value(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
+            measured_value(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
                    _speedup(run, setting, variant), "1", _OVER, origin)
         )  # fmt: skip
     return tuple(found)
@@ -180,23 +181,28 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     setting, origin = run.training() if run else None, (run.file,) if run else ()
     part = _decomposition(run, setting)
     found = [
-        _value(f"{kind}_share", f"Share of {name} in NumPy's operations",
+        measured_value(f"{kind}_share", f"Share of {name} in NumPy's operations",
                part if isinstance(part, Missing) else part.parts[kind][0], "1",
                "time / sum of all operations", origin, True)
         for kind, name in _told_kinds()
     ]  # fmt: skip
     missing = part if isinstance(part, Missing) else None
+    second = _decomposition(run, run.training("convnet") if run else None)
     sync = _synchronising(run, setting)
     return (
         *found,
-        _value("own_amdahl", "Total speed-up from the operations",
+        measured_value("convnet_product_share",
+               "Share of products in NumPy's operations, convolution network",
+               second if isinstance(second, Missing) else second.parts["matrix_product"][0], "1",
+               "time / sum of all operations", origin, True),
+        measured_value("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
-        _value("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
+        measured_value("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
                _OVER, origin),
-        _value("own_limit", "Total speed-up if products took no time",
+        measured_value("own_limit", "Total speed-up if products took no time",
                missing or 1 / (1 - _known(part).parts["matrix_product"][0]), "1",
                "1 / (1 − share of products)", origin),
-        _value("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
+        measured_value("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
                "sum of operations timed apart / median of an iteration", origin),
     )  # fmt: skip
 
@@ -254,19 +260,19 @@ def _learning(run: Run | None) -> tuple[Value, ...]:
         loss = max(shares) if shares else Missing("one library alone recorded its losses")
         spread = largest_accuracy_difference(run, setting)
     return (
-        _value("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
+        measured_value("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
                "after the last iteration", origin, True),
-        _value("loss_difference", "Largest difference of the loss from NumPy's", _parts(loss), "1",
-               "10⁹ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
+        measured_value("loss_difference", "Largest difference of the loss from NumPy's", _ppm(loss), "ppm",
+               "10⁶ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
                origin),
-        _value("accuracy_spread", "Largest difference of accuracies", spread, "1",
+        measured_value("accuracy_spread", "Largest difference of accuracies", spread, "1",
                "highest − lowest at any iteration", origin, True),
     )  # fmt: skip
 
 
-def _parts(share: Finding) -> Finding:
-    """A share in parts of a thousand million, which prints without a row of zeros."""
-    return share if isinstance(share, Missing | Estimate) else 1e9 * share
+def _ppm(share: Finding) -> Finding:
+    """A share in parts per million, which prints without a row of zeros."""
+    return share if isinstance(share, Missing | Estimate) else 1e6 * share
 
 
 # ------------------------------------------------------------------------------------ scaling
@@ -282,7 +288,7 @@ def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ..
               "cases of the record", origin),
         *_growths(run, widths, "width", "over the widths"),
         *_growths(run, sizes, "images", "over the numbers of images"),
-        _value("width_bound_share", "Least time over NumPy's time at the largest width",
+        measured_value("width_bound_share", "Least time over NumPy's time at the largest width",
                _bound_share(run, widths[-1] if widths else None, NUMPY), "1",
                "sum of bounds / median", origin, True),
         exact("crossings_met", "Predictions that meet what was found",
@@ -303,11 +309,11 @@ def _growths(
     if run is not None and last is not None:
         ratio = growth(run, best, settings) if best != NUMPY else Missing("NumPy stands alone")
     return (
-        _value(f"first_{key}", f"Speed-up at the smallest size {what}",
+        measured_value(f"first_{key}", f"Speed-up at the smallest size {what}",
                _speedup(run, settings[0] if settings else None, best), "1", _OVER, origin),
-        _value(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
+        measured_value(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
                "1", _OVER, origin),
-        _value(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
+        measured_value(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
                ratio, "1", "speed-up / speed-up", origin),
     )  # fmt: skip
 
@@ -340,62 +346,14 @@ def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
         if few and many and settings:
             ratio = compared_runs("time", settings[0 if key == "small" else -1], NUMPY, few, many)
         found.append(
-            _value(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
+            measured_value(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
                    ratio, "1", "median with fewer / median with more threads", origin)
         )  # fmt: skip
     ratio = alone
     if few and many and few.widths():
         ratio = compared_runs("time", few.widths()[-1], NUMPY, few, many)
     found.append(
-        _value("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
+        measured_value("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
                "median with fewer / median with more threads", origin)
     )  # fmt: skip
     return tuple(found)
-
-
-# ------------------------------------------------------------------------------------- memory
-
-
-def _memory(run: Run | None) -> tuple[Value, ...]:
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
-    if run is None or setting is None:
-        base: Finding = NO_RECORD
-        most: Finding = NO_RECORD
-        told: Iterable[Reconciliation] = ()
-        shares: list[float] = []
-    else:
-        base = framework(run, setting, NUMPY)
-        sizes = [framework(run, setting, v) for v in run.variants(setting) if v != NUMPY]
-        known = [size for size in sizes if not isinstance(size, Missing)]
-        most = max(known) if known else Missing("one library alone was measured")
-        told = wholes(run).values()
-        shares = [abs(s) for r in told if not isinstance(s := r.residual_share, Missing)]
-    peak = peaks(run).values() if run else ()
-    return (
-        Value("framework_numpy", "Framework overhead of NumPy", base, "B", "first use − start",
-              origin),
-        Value("framework_most", "Largest framework overhead", most, "B", "first use − start",
-              origin),
-        residual("resident", "of the resident memory", told, "B", origin),
-        _value("resident_share", "Largest share of the resident memory that stays unexplained",
-               max(shares) if shares else NO_RECORD, "1", "|residual| / measured", origin, True),
-        residual("peak", "of the peaks", peak, "B", origin),
-        exact("peaks_exact", "Peaks that are explained to the byte",
-              sum(r.explained for r in peak) if peak else NO_RECORD, "1", "count", origin),
-        exact("peaks_told", "Peaks", len(list(peak)) or NO_RECORD, "1", "count", origin),
-        Value("largest_residual", "Largest residual of all memory", largest_residual(
-            [*told, *peak]), "B", "measured − sum of terms", origin),
-    )  # fmt: skip
-
-
-def _value(
-    id_: str,
-    name: str,
-    found: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...],
-    percent: bool = False,
-) -> Value:
-    style: Style = "percent" if percent else "measured"
-    return Value(id_, name, found, unit, formula, origin, style)

@@ -65,6 +65,11 @@ def cell(reported: Reported, table: str, row: str, column: str) -> Printed:
     )
 
 
+def text(printed: Printed) -> str:
+    """The number with the decimals of the print."""
+    return f"{printed.number:.{printed.decimals or 0}f}"
+
+
 def number(reported: Reported, table: str, row: str, column: str) -> Number:
     """The number of a cell as printed, in the unit of its column."""
     return cell(reported, table, row, column).number

@@ -200,16 +200,17 @@ def _transfer_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, .
 # --------------------------------------------------------------------------------- operations
 
 
-def operations(run: Run) -> Table | None:
+def operations(run: Run, network: Network, id: str) -> Table | None:
     """Time, share and speed-up of each kind of operation with every library."""
-    setting = run.training()
+    setting = run.training(network)
     shown = [v for v in run.variants(setting, "matrix_product_time") if v.eager]
     if setting is None or not shown:
         return None
     return Table(
-        "tbl-operations",
-        f"Where the time of an iteration goes on {run.label}, at {setting.samples:,} images: every "
-        "operation timed apart, those of a kind added up. Speed-ups are over NumPy.",
+        id,
+        f"Where the time of an iteration of the {NETWORK_NAMES[network]} goes on {run.label}, at "
+        f"{setting.samples:,} images: every operation timed apart, those of a kind added up. "
+        "Speed-ups are over NumPy.",
         (
             Column("Operations"),
             Column("Library"),

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.audit import audit_table
+from report.audit import Printed, audit_table, printed_value
 from report.layers import ELEMENT_BYTES
 from report.missing import Missing
 from report.paper import Inputs
 from report.studies.backend_speedup.decomposed import intensity, iteration_bound, kind_bound
 from report.studies.backend_speedup.measured import NUMPY, Run
 from report.studies.backend_speedup.source import (
-    MEMORY_ROWS,
     OPERATION_ROWS,
     PERFORMANCE_ROWS,
     SIDES,
     audit,
+    cell,
     count,
-    number,
+    text,
 )
 from report.studies.backend_speedup.subject import (
     KIND_NAMES,
@@ -124,16 +124,13 @@ def source_setting(inputs: Inputs) -> Setting:
 
 
 def source_performance(inputs: Inputs) -> Table:
-    """The source's Tables 3 and 4 in one."""
-    of = inputs.reported.value
-    totals = tuple(of(id).number for id in ("total_time_cpu", "total_time_gpu", "total_speedup"))
-    rows: list[tuple[Cell, ...]] = [
-        ("Whole training", 1000 * totals[0], 1000 * totals[1], totals[2])
-    ]
+    """The source's Tables 3 and 4 in one, with the decimals of the print."""
+    totals = [printed_value(inputs.reported, f"total_{name}") for name in _TOTALS]
+    rows: list[tuple[Cell, ...]] = [("Whole training (s)", *map(text, totals))]
     for table, names in (("3", PERFORMANCE_ROWS), ("4", OPERATION_ROWS)):
         for row, name in names.items():
-            values = (number(inputs.reported, table, row, side) for side in (*SIDES, "speedup"))
-            rows.append((name, *values))
+            cells = (cell(inputs.reported, table, row, side) for side in (*SIDES, "speedup"))
+            rows.append((name, *map(text, cells)))
     return Table(
         "tbl-source-performance",
         "What the source reports of times, with its own speed-ups.",
@@ -144,8 +141,12 @@ def source_performance(inputs: Inputs) -> Table:
             Column("Speed-up", "1"),
         ),
         tuple(rows),
+        notes=("The whole training is in seconds.",),
         sources=(inputs.reported_file,),
     )
+
+
+_TOTALS: Final = ("time_cpu", "time_gpu", "speedup")
 
 
 def audited(inputs: Inputs) -> Table:
@@ -159,10 +160,7 @@ def audited(inputs: Inputs) -> Table:
     )
 
 
-def source_memory_rows(inputs: Inputs, name: str) -> tuple[Cell, Cell]:
-    """A component as the source prints it for its CPU and its GPU, in B."""
-    if name not in MEMORY_ROWS:
-        absent = Missing("not given in the source")
-        return absent, absent
-    cpu, gpu = (number(inputs.reported, "5", name, side) for side in SIDES)
-    return cpu * 1e6, gpu * 1e6
+def source_memory_rows(inputs: Inputs, name: str) -> tuple[Printed, Printed]:
+    """A component as the source prints it for its CPU and its GPU, in MB."""
+    cpu, gpu = (cell(inputs.reported, "5", name, side) for side in SIDES)
+    return cpu, gpu

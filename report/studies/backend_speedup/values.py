@@ -6,7 +6,6 @@ from typing import Final
 
 from report.audit import count_by_verdict
 from report.layers import ELEMENT_BYTES
-from report.missing import Missing
 from report.paper import Inputs
 from report.statistics import CONFIDENCE
 from report.studies.backend_speedup.source import (
@@ -139,7 +138,6 @@ def _rates(inputs: Inputs) -> tuple[Value, ...]:
     times = {side: float(number(inputs.reported, "3", "iteration", side)) * _MILLI
              for side in ("cpu", "gpu")}  # fmt: skip
     first = iteration(source_setting(inputs))[0]
-    slow = _bandwidth(inputs, "T4")
     found: list[Value] = [
         Value("product_intensity", "Intensity of the first product at the source's size",
               first.flops / (ELEMENT_BYTES["float32"] * first.elements), "FLOP/B",
@@ -157,20 +155,7 @@ def _rates(inputs: Inputs) -> tuple[Value, ...]:
             Value(f"source_bandwidth_{side}", f"Traffic of the source a second, {name}",
                   moved / seconds, "B/s", "traffic / time of an iteration", origin),
         ]  # fmt: skip
-    share = slow if isinstance(slow, Missing) else moved / times["gpu"] / slow
-    return (
-        *found,
-        Value("small_gpu_bandwidth", "Bandwidth of a small GPU (data sheet)", slow, "B/s",
-              "data sheet", ("devices.yaml",)),
-        Value("source_bandwidth_share", "Share of it that the source's GPU would have used", share,
-              "1", "traffic a second / bandwidth", origin, "percent"),
-    )  # fmt: skip
-
-
-def _bandwidth(inputs: Inputs, model: str) -> float | Missing:
-    device = inputs.devices.find(model)
-    peak = device.peak("memory") if device else None
-    return peak.rate if peak else Missing(f"no verified bandwidth of {model} is in devices.yaml")
+    return tuple(found)
 
 
 def _decomposed(inputs: Inputs) -> tuple[Value, ...]:
