@@ -15,7 +15,8 @@ from report.records import Factor as Level
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 
-_PLAIN: Final[Factors] = {
+#: The way of training that all others are compared with.
+PLAIN: Final[Factors] = {
     "precision": "float32",
     "layout": "contiguous",
     "execution": "eager",
@@ -70,8 +71,8 @@ GPU: Final = Scale(
 )
 #: The ways in which layers are profiled, and in which the largest images are trained on.
 _WAYS: Final[tuple[Factors, ...]] = (
-    _PLAIN,
-    {**_PLAIN, "precision": "bfloat16", "layout": "channels_last"},
+    PLAIN,
+    {**PLAIN, "precision": "bfloat16", "layout": "channels_last"},
 )
 
 
@@ -153,17 +154,17 @@ def _has(name: str, network: Level, levels: Levels, scale: Scale) -> bool:
 def _batch_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
     image = _nearest(scale.image, levels["image"])
     for batch in levels["batch"]:
-        yield _training(image, batch, _PLAIN)
+        yield _training(image, batch, PLAIN)
         if "folder" in levels["dataset"]:
             for workers in levels["workers"]:
-                yield {**_training(image, batch, _PLAIN), "dataset": "folder", "workers": workers}
+                yield {**_training(image, batch, PLAIN), "dataset": "folder", "workers": workers}
 
 
 def _precision_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
     image, batch = _reference(levels, scale)
     for precision in levels["precision"]:
         for layout in levels["layout"]:
-            yield _training(image, batch, {**_PLAIN, "precision": precision, "layout": layout})
+            yield _training(image, batch, {**PLAIN, "precision": precision, "layout": layout})
 
 
 def _image_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
@@ -175,7 +176,7 @@ def _image_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
 
 def _ladder_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
     image, batch = _reference(levels, scale)
-    way = _PLAIN
+    way = PLAIN
     for change in scale.ladder:
         way = {**way, **change}
         yield _training(image, batch, way)
@@ -204,7 +205,7 @@ def _nearest(wanted: int, levels: tuple[Level, ...]) -> int:
 
 def _possible(case: Factors, levels: Levels) -> bool:
     """Whether a case keeps to the levels that are asked for."""
-    return all(case[name] in levels[name] for name in _PLAIN)
+    return all(case[name] in levels[name] for name in PLAIN)
 
 
 #: What ``--set sweep`` can choose.

@@ -36,7 +36,7 @@ from experiments.networks.imagenet import CLASSES
 from experiments.training_roofline import layers
 from report.records import Series
 
-#: Steps whose layers are timed, as long as they last: fewer than seven give no interval.
+#: Steps whose layers are timed: enough for an interval of their median, which takes six.
 _PROFILED: Final = 7
 #: What is the same in every process is kept of the first one only, since it is long.
 _KEPT_ONCE: Final = ("memory_events", "memory_events_before", "memory_owners")
@@ -118,14 +118,14 @@ def _memory(factors: Factors, session: Session) -> tuple[Series, ...]:
     plain = factors["execution"] == "eager" and factors["dataset"] == "synthetic"
     if not plain or process not in _MEMORY_PROCESSES:
         return ()
-    build = partial(_second_step, factors, session.device)
+    build = partial(second_step, factors, session.device)
     found = measure_memory(build, session, repeats=1)
     if process == _MEMORY_PROCESSES[0]:
         return found
     return tuple(series for series in found if series.quantity not in _KEPT_ONCE)
 
 
-def _second_step(factors: Factors, device: Device) -> Workload:
+def second_step(factors: Factors, device: Device) -> Workload:
     """A step after the first, which has made the momentum and the gradients that then stay."""
     made, batch = _made(factors, device)
     made.step(batch)

@@ -30,6 +30,7 @@ What each subject leaves behind, series and files, stands in ``experiments.train
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -43,14 +44,19 @@ from experiments.harness.study import (
     FULL,
     QUICK,
     CaseFile,
+    Counting,
+    Device,
     Factor,
     Factors,
     Plan,
     Session,
     Study,
 )
-from experiments.training_cases import CPU, GPU, NETWORKS, SWEEPS, cases
+from experiments.harness.workload import Workload
+from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
+from report.counters import ncu_logs
 from report.layers import DType, Layer, Linear
+from report.records import Factor as Level
 from report.records import Series
 
 if TYPE_CHECKING:
@@ -161,12 +167,52 @@ def effort(factors: Factors) -> float:
         return 0.01
     if factors["subject"] == "matrix_product":
         return 5.0
-    pixels = int(factors["batch"]) * int(factors["image"]) ** 2 / 224**2
-    step = (
-        pixels * {"ResNet-18": 0.08, "ResNet-50": 0.2, "MobileNetV2": 0.05}[str(factors["network"])]
-    )
     compiling = 30.0 if factors.get("execution", "eager") != "eager" else 0.0
-    return 5.0 + compiling + max(2.0, 15 * step)
+    return 5.0 + compiling + max(2.0, 15 * _full_sized(factors) * _SECONDS[factors["network"]])
+
+
+def _full_sized(factors: Factors) -> float:
+    """The images of a step, as if all had 224 pixels a side."""
+    return int(factors["batch"]) * int(factors["image"]) ** 2 / 224**2
+
+
+def build(factors: Factors, device: Device) -> Workload:
+    """The step whose work is counted."""
+    from experiments.training_processes import second_step
+
+    return second_step(factors, device)
+
+
+def multiply_adds(factors: Factors) -> int:
+    """Those expected of a step, about; they only tell how long counting takes."""
+    return round(3 * _full_sized(factors) * _FORWARD[factors["network"]])
+
+
+def calls(factors: Factors, thorough: bool) -> int:
+    """A step of one image, only if all is asked: a thousand times slower it takes minutes."""
+    return int(thorough and _is_counted(factors) and factors["batch"] == 1)
+
+
+def calls_on_gpu(factors: Factors, thorough: bool) -> int:
+    """One size of batch, unless all is asked: a step has some thousand kernels to replay."""
+    return int(_is_counted(factors) and (thorough or factors["batch"] == _COUNTED_BATCH))
+
+
+def _is_counted(factors: Factors) -> bool:
+    """Whether a case is an eager step in float32; one of its processes is enough."""
+    return factors["subject"] == "training" and factors.items() >= _COUNTED.items()
+
+
+#: Seconds, and multiply-adds forward, of one image of full size, about.
+_SECONDS: Final[Mapping[Level, float]] = {"ResNet-18": 0.08, "ResNet-50": 0.2, "MobileNetV2": 0.05}
+_FORWARD: Final[Mapping[Level, float]] = {
+    "ResNet-18": 1.8e9,
+    "ResNet-50": 4.1e9,
+    "MobileNetV2": 3e8,
+}
+#: What a case has whose work is counted.
+_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic", "process": 1}
+_COUNTED_BATCH: Final = 32
 
 
 # ------------------------------------------------------------------------------------------ plan
@@ -222,6 +268,9 @@ _ON_CPU: Final = Study(
         "memory_events",
         "allocated",
         "resident",
+        "lackey_multiply_adds",
+        "perf_flops",
+        *ncu_logs.QUANTITIES,
         *sensors.SENSORS.values(),
     ),
     cases=partial(cases, scale=CPU),
@@ -229,6 +278,19 @@ _ON_CPU: Final = Study(
     measure=measure_case,
     effort=effort,
     files=files,
+    counting=Counting(
+        workload=build,
+        multiply_adds=multiply_adds,
+        calls=calls,
+        warm_up={
+            "network": "MobileNetV2",
+            "image": 64,
+            "batch": 1,
+            "precision": "float32",
+            "layout": "contiguous",
+        },
+        calls_on_gpu=calls_on_gpu,
+    ),
     prepare=prepare,
     images="folder",
     full=_plan(FULL, warmup=10, minimum=6, maximum=50, budget=2.0),

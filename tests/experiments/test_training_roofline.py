@@ -24,7 +24,7 @@ from report.layers import Convolution, Linear
 from report.records import Case, Record
 from report.store import read_study
 from report.trace import read_trace
-from report.work import macs
+from report.work import macs, training_macs
 
 KEYS = {
     "subject",
@@ -152,6 +152,30 @@ def test_the_study_is_listed_without_torch() -> None:
         "assert 'torch' not in sys.modules and 'psutil' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_what_is_counted() -> None:
+    counting = STUDY.counting
+    assert counting is not None
+    cases = plan()
+    assert not any(counting.calls(case, False) for case in cases)
+    thorough = [case["network"] for case in cases if counting.calls(case, True)]
+    assert thorough == ["ResNet-18", "ResNet-50", "MobileNetV2"]
+    on_gpu = [case for case in plan(gpu=True) if counting.calls_on_gpu(case, False)]
+    assert [case["batch"] for case in on_gpu] == [32, 32, 32]
+    assert {case["precision"] for case in on_gpu} == {"float32"}
+    one = {**on_gpu[2], "image": 64, "batch": 1}
+    assert counting.multiply_adds(one) == pytest.approx(training_macs(layers(one)), rel=0.05)
+
+
+def test_a_step_that_is_counted_can_be_called_again() -> None:
+    pytest.importorskip("torch")
+    counting = STUDY.counting
+    assert counting is not None
+    workload = counting.workload(counting.warm_up, "cpu")
+    for _ in range(2):
+        workload.reset()
+        workload.call()
 
 
 # ---------------------------------------------------------------------------------- photographs
