@@ -55,14 +55,19 @@ def findings(inputs: Inputs) -> Findings:
         figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
         facts=_facts(inputs, all_runs, primary, shown)
-        | {"tables": [table.id for table in tables], "figures": [figure.id for figure in drawn]},
+        | {
+            "tables": [table.id for table in tables],
+            "figures": [figure.id for figure in drawn],
+            "has": [v.id for v in found if not isinstance(v.number, Missing)],
+        },
     )
 
 
 def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
     """The runs of which every table is printed: the one that the prose speaks of, and a GPU's."""
     gpu = next((run for run in all_runs if run.on_gpu), None)
-    return tuple(dict.fromkeys(run for run in (primary, gpu) if run is not None))
+    others = (gpu,) if gpu is not None and gpu is not primary else ()
+    return (*((primary,) if primary else ()), *others)
 
 
 def _source_tables(

@@ -11,7 +11,8 @@ from report import runs as any_study
 from report.layers import Layer
 from report.missing import Missing
 from report.records import Case, Sample
-from report.roofline import Roof
+from report.resized import at_image
+from report.roofline import Roof, at_batch
 from report.runs import labels
 from report.statistics import (
     CONFIDENCE,
@@ -22,7 +23,7 @@ from report.statistics import (
     rate_over,
 )
 from report.store import Stored
-from report.studies.training_roofline.subject import NETWORKS, Precision, Step, step_of
+from report.studies.training_roofline.subject import Precision, Step, step_of
 from report.work import flops, forward_macs, training_macs
 
 #: Two intervals that hold together with the usual confidence.
@@ -249,16 +250,16 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 
 
 def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[Layer, ...]:
-    """The layers of a network on images of a size, from any case that ran; none where none did."""
-    for run in all_runs:
-        for case in run.stored.record.cases:
-            same = (case.factors.get("network"), case.factors.get("image")) == (network, image)
-            if same and case.status == "ok" and case.layers:
-                return case.layers
-    return ()
+    """The layers of a network on one image of a size; none where it never ran.
 
-
-def networks_of(all_runs: Sequence[Run]) -> tuple[str, ...]:
-    """The networks that were trained, in the order of the tables."""
-    seen = {step.network for run in all_runs for step in run.steps}
-    return tuple(name for name in NETWORKS if name in seen)
+    Shapes that ran on images of this size come first, else others are carried over to it.
+    """
+    ran = [
+        case.layers
+        for run in all_runs
+        for case in run.stored.record.cases
+        if case.factors.get("network") == network and case.status == "ok" and case.layers
+    ]
+    wanted = (layers for layers in ran if layers[0].input_shape[2:] == (image, image))
+    found = next(wanted, None) or next((at_image(layers, image) for layers in ran), ())
+    return at_batch(found, 1)

@@ -131,7 +131,7 @@ def _layers(run: Run | None) -> list[Value]:
         convolutions = sum(s for kind, s in shares.items() if kind.endswith("convolution"))
         values: tuple[tuple[str, str, Finding], ...] = (
             ("arithmetic", "near the ceiling of arithmetic", _side(profile, "arithmetic", none)),
-            ("traffic", "near the ceiling of copying", _side(profile, "traffic", none)),
+            ("traffic_time", "near the ceiling of copying", _side(profile, "traffic", none)),
             ("neither", "near none", _side(profile, "neither", none)),
             ("expected", "below the ridge", profile.below_ridge() if profile else none),
             ("convolutions", "in convolutions", convolutions if profile else none),

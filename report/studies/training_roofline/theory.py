@@ -38,12 +38,10 @@ from report.studies.training_roofline.subject import IMAGE, NETWORKS
 from report.tables import Cell, Column, Table
 from report.work import Macs, flops, forward_macs, training_macs
 
-NO_SHAPES: Final = Missing(
-    f"no record holds the shapes of this network on images of {IMAGE} pixels a side"
-)
+NO_SHAPES: Final = Missing("no record holds the shapes of this network")
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
-GIGA, TERA = 1e9, 1e12
+MEGA, GIGA, TERA = 1e6, 1e9, 1e12
 
 
 @dataclass(frozen=True)
@@ -77,14 +75,17 @@ class Complexity:
 
 
 def complexities(all_runs: Sequence[Run]) -> dict[str, Complexity]:
-    """The networks whose shapes at the source's image size are in a record."""
+    """The networks whose shapes are in a record, on one image of the source's size."""
     found = {name: network_layers(all_runs, name, IMAGE) for name in NETWORKS}
-    return {n: Complexity(at_batch(layers, 1)) for n, layers in found.items() if layers}
+    return {n: Complexity(layers) for n, layers in found.items() if layers}
 
 
 def _printed(item: Row | None, key: str, factor: float) -> Cell:
     number = item.printed(key) if item else None
-    return Missing("not printed in the source") if number is None else number.number * factor
+    if number is None:
+        return Missing("not printed in the source")
+    whole = number.number * factor
+    return round(whole) if factor == MEGA else whole
 
 
 def complexity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
@@ -98,7 +99,7 @@ def complexity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
         (
             Column("Network"),
             Column("Parameters", "1"),
-            Column("Printed", "1", "M"),
+            Column("Printed", "1"),
             Column("Multiply-adds", "MAC", "GMAC"),
             Column("Forward", "FLOP", "GFLOP"),
             Column("Printed", "FLOP", "GFLOP"),
@@ -116,7 +117,7 @@ def _complexity_row(inputs: Inputs, name: str, of: Complexity | None) -> tuple[C
     item = row(inputs.reported, "complexity", network=name)
     printed = [
         _printed(item, key, factor)
-        for key, factor in (("parameters", 1e6), ("forward", GIGA), ("training", GIGA))
+        for key, factor in (("parameters", MEGA), ("forward", GIGA), ("training", GIGA))
     ]
     own: tuple[Cell, ...] = (NO_SHAPES,) * 5
     if of is not None:

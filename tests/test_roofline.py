@@ -1,0 +1,194 @@
+"""The roofline: roofs, loads of a training step, operator classes, and the drawing of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from figures.canvas import Drawing, render
+from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from report.memory import compulsory_traffic
+from report.resized import at_image
+from report.roofline import (
+    DEPTHWISE,
+    Load,
+    Roof,
+    at_batch,
+    cached_step_load,
+    class_loads,
+    in_type,
+    load,
+    operator_class,
+    sheet_roof,
+    step_load,
+    total,
+    training_loads,
+    training_passes,
+    update_load,
+)
+from report.shapes import parameter_count
+from report.statistics import Estimate
+from report.work import flops, training_macs
+from tests.networks import Chain, convolution
+from tests.training import layers_of
+
+NETWORKS = ("ResNet-18", "ResNet-50", "MobileNetV2")
+SHEET = sheet_roof(8.1e12, 320e9)
+
+
+def estimate(value: float, share: float = 0.02) -> Estimate:
+    return Estimate(value, value * (1 - share), value * (1 + share), 20, 0.975)
+
+
+# -------------------------------------------------------------------------------------- roofs
+
+
+def test_the_ridge_is_peak_over_bandwidth() -> None:
+    assert SHEET.ridge.value == pytest.approx(25.3125)
+    assert SHEET.ridge.low == SHEET.ridge.high
+
+
+def test_below_the_ridge_traffic_is_the_limit() -> None:
+    assert SHEET.attainable(10) == pytest.approx(3.2e12)
+    assert SHEET.attainable(100) == pytest.approx(8.1e12)
+    assert (SHEET.limit(10), SHEET.limit(100)) == ("traffic", "arithmetic")
+
+
+def test_a_measured_ridge_has_an_interval() -> None:
+    ridge = Roof(estimate(2e11), estimate(3e10)).ridge
+    assert ridge.low < 2e11 / 3e10 < ridge.high
+    assert ridge.confidence == pytest.approx(0.95)
+
+
+def test_the_dearer_ceiling_decides_the_least_time() -> None:
+    assert SHEET.least_time(Load(int(8.1e12), 1)) == pytest.approx(1)
+    assert SHEET.least_time(Load(1, 320 * 10**9)) == pytest.approx(1)
+
+
+# -------------------------------------------------------------------------------------- loads
+
+
+def test_a_layer_without_work_has_intensity_zero() -> None:
+    (layer,) = Chain(1, 8).act().layers
+    assert load(layer).intensity == 0
+    assert Load().intensity == 0
+
+
+def test_the_first_layer_with_parameters_needs_no_input_gradient() -> None:
+    layers = Chain(2, 3, 8, 8).conv(4, 3, 1, 1).act().flatten().linear(2).layers
+    passes = training_passes(layers)
+    assert passes[0] == ("forward", "weight_gradient")
+    assert all(p[-1] == "input_gradient" for p in passes[1:])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_work_of_a_step_is_that_of_the_theory_of_work(network: str) -> None:
+    layers = layers_of(network, 4)
+    assert total(training_loads(layers)).flops == flops(training_macs(layers))
+
+
+def test_exact_training_work_of_measurement() -> None:
+    assert step_load(layers_of("ResNet-50")).flops == pytest.approx(24.299e9, rel=1e-4)
+    assert step_load(layers_of("MobileNetV2")).flops == pytest.approx(1.783e9, rel=1e-3)
+
+
+def test_traffic_layer_by_layer_is_compulsory_traffic_and_the_update() -> None:
+    layers = Chain(2, 5).linear(10).layers
+    moved = sum(compulsory_traffic(layers[0], p) for p in ("forward", "weight_gradient"))
+    assert step_load(layers).bytes == moved + 5 * 4 * 60
+    assert update_load(layers) == Load(0, 5 * 4 * 60)
+
+
+def test_a_perfect_cache_moves_images_parameters_and_momentum() -> None:
+    layers = Chain(2, 5).linear(10).layers
+    assert cached_step_load(layers).bytes == 2 * 5 * 4 + 4 * 4 * 60
+    assert cached_step_load(()).bytes == 0
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_perfect_cache_never_moves_more(network: str) -> None:
+    layers = layers_of(network, 128)
+    assert cached_step_load(layers).bytes < step_load(layers).bytes
+
+
+def test_larger_batches_raise_intensity_and_shorter_types_halve_traffic() -> None:
+    small, large = layers_of("ResNet-18", 2), layers_of("ResNet-18", 64)
+    assert step_load(small).intensity < step_load(large).intensity
+    short = in_type(large, "bfloat16")
+    assert step_load(short).bytes * 2 == step_load(large).bytes
+
+
+def test_a_light_network_has_less_intensity_than_a_heavy_one() -> None:
+    heavy, light = (step_load(layers_of(n, 128)).intensity for n in ("ResNet-50", "MobileNetV2"))
+    assert light < heavy / 2
+
+
+# ------------------------------------------------------------------------------------ classes
+
+
+def test_convolutions_are_told_apart_by_kernel_and_groups() -> None:
+    made = [
+        convolution((1, 8, 8, 8), 8, (3, 3), padding=(1, 1), groups=groups) for groups in (1, 2, 8)
+    ]
+    assert [operator_class(layer) for layer in made] == [
+        "3 × 3 convolution",
+        "3 × 3 grouped convolution",
+        DEPTHWISE,
+    ]
+
+
+def test_a_convolution_of_one_channel_is_not_depthwise() -> None:
+    assert operator_class(convolution((1, 1, 8, 8), 8, (3, 3))) == "3 × 3 convolution"
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_classes_share_out_the_whole_step(network: str) -> None:
+    layers = layers_of(network)
+    assert total(class_loads(layers).values()) == total(training_loads(layers))
+
+
+def test_depthwise_layers_have_the_least_intensity_of_convolutions() -> None:
+    loads = {k: v for k, v in class_loads(layers_of("MobileNetV2", 32)).items() if v.flops}
+    assert min(loads, key=lambda kind: loads[kind].intensity) == DEPTHWISE
+
+
+# -------------------------------------------------------------------------------- other shapes
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_on_other_images_has_the_same_parameters(network: str) -> None:
+    small, large = layers_of(network, 1, 64), layers_of(network)
+    assert sum(map(parameter_count, small)) == sum(map(parameter_count, large))
+    assert at_image(small, 224) == large
+
+
+def test_the_batch_is_the_first_axis_of_every_tensor() -> None:
+    assert at_batch(layers_of("ResNet-18", 1, 64), 7) == layers_of("ResNet-18", 7, 64)
+
+
+# ------------------------------------------------------------------------------------- drawing
+
+
+def drawn(*marks: Marks, roofs: int = 1) -> Roofline:
+    lines = (
+        RoofLine("Measured", Ceiling(190, 200, 210), Ceiling(28, 30, 32)),
+        RoofLine("Data sheet", Ceiling(250, 250, 250), Ceiling(40, 40, 40), "sheet"),
+    )
+    return Roofline("Intensity", "Rate", lines[:roofs], marks, "A $device")
+
+
+def test_the_span_holds_all_points_and_ridges() -> None:
+    low, high = drawn(Marks("a", (0.5, 80.0), (1.0, 100.0))).span
+    assert low < 0.5
+    assert high > 80
+    assert Roofline("x", "y", ()).span == (0.1, 100.0)
+
+
+@pytest.mark.parametrize("roofs", [0, 1, 2])
+def test_it_draws_the_same_bytes_twice(roofs: int) -> None:
+    marks = Marks("a", (1.0, 20.0), (10.0, 90.0), (9.0, 80.0), (11.0, 99.0), 2, True)
+    drawing = Drawing((drawn(marks, roofs=roofs),))
+    assert render(drawing, "s") == render(drawing, "s")
+
+
+def test_an_empty_figure_says_that_nothing_was_measured() -> None:
+    assert b"svg" in render(Drawing((Roofline("x", "y", ()),)), "s").svg

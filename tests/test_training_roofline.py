@@ -1,0 +1,558 @@
+"""The study: the audit of its source, theory against closed forms, verdicts, what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.audit import Check
+from report.devices import read_devices
+from report.errors import StudyError
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Findings, Inputs
+from report.records import Record
+from report.reported import Reported, read_reported
+from report.statistics import Estimate
+from report.studies import STUDIES, find_study
+from report.studies.training_roofline import findings
+from report.studies.training_roofline.batches import fit, own_batches, sweep
+from report.studies.training_roofline.ladder import ladder
+from report.studies.training_roofline.measured import over_processes, primary_run, runs
+from report.studies.training_roofline.memory import step_memory, traced_kept
+from report.studies.training_roofline.profiled import main_profiles
+from report.studies.training_roofline.source import audit, image_traffic
+from report.studies.training_roofline.subject import NETWORKS, Step
+from report.tables import to_csv, to_latex, to_markdown
+from report.trace import MemoryEvent, Operator, Trace
+from report.work import forward_macs
+from tests import factory, training
+from tests.training import COPY, PEAK, case, cases, layers_of, record, steps_of
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "templates" / "papers" / "training_roofline.qmd.j2"
+REPORTED = read_reported(ROOT / "data" / "reported" / "training_roofline.json")
+DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+SHAPES = {name: layers_of(name) for name in NETWORKS}
+SMALL = "ResNet-18"
+
+
+def inputs(*records: Record, reported: Reported = REPORTED) -> Inputs:
+    return Inputs(
+        records=tuple(factory.stored(item) for item in records),
+        reported=reported,
+        reported_file="reported/training_roofline.json",
+        devices=DEVICES,
+    )
+
+
+@pytest.fixture(scope="module")
+def full() -> Findings:
+    return findings(inputs(record()))
+
+
+@pytest.fixture(scope="module")
+def empty() -> Findings:
+    return findings(inputs())
+
+
+def number(found: Findings, id_: str) -> Any:
+    return found.values[id_].number
+
+
+def value(found: Findings, id_: str) -> float:
+    content = number(found, id_)
+    assert not isinstance(content, Missing), f"{id_}: {content.reason}"
+    return content.value if isinstance(content, Estimate) else content
+
+
+def column(found: Findings, table: str, name: str) -> list[Any]:
+    of = found.tables[table]
+    return [row[[c.name for c in of.columns].index(name)] for row in of.rows]
+
+
+def written(found: Findings) -> str:
+    return write_manuscript(TEMPLATE, found)
+
+
+# --------------------------------------------------------------------------------------- audit
+
+
+def checks(reported: Reported = REPORTED) -> tuple[Check, ...]:
+    return audit(reported, SHAPES, DEVICES)
+
+
+def of_formula(words: str, reported: Reported = REPORTED) -> list[Check]:
+    found = [c for c in checks(reported) if words in c.formula]
+    assert found
+    return found
+
+
+def test_the_audit_finds_that_operations_are_multiply_adds() -> None:
+    found = of_formula("FLOP by shapes")
+    assert len(found) == 2 * len(NETWORKS)
+    assert {c.verdict for c in found} == {"differs"}
+    assert all(c.known and "multiply-adds counted as one" in c.known.reason for c in found)
+
+
+def test_the_audit_finds_that_no_rate_follows_from_images_a_second() -> None:
+    found = of_formula("images/s")
+    assert [c.verdict for c in found] == ["differs"] * 8
+    assert all(c.factor is not None and 0.75 < c.factor < 1 for c in found)
+    assert float(found[0].recomputed) == pytest.approx(6.044, abs=1e-3)
+
+
+def test_the_audit_finds_that_the_peak_is_not_that_of_a_laptop() -> None:
+    (found,) = of_formula("2 · cores · clock")
+    assert (found.verdict, float(found.recomputed)) == ("differs", pytest.approx(24.72, abs=0.01))
+
+
+def test_the_audit_finds_the_bandwidth_of_the_t4_and_the_ranges() -> None:
+    sheet = {c.derived.unit: c.verdict for c in of_formula("data sheet")}
+    assert sheet == {"TFLOP/s": "agrees", "GB/s": "differs"}
+    ranges = [c.verdict for c in of_formula("speedup above 1")]
+    assert ranges == ["differs", "differs", "agrees", "agrees"]
+
+
+def test_the_audit_takes_a_number_of_one_digit_for_what_it_is() -> None:
+    (found,) = (c for c in checks() if c.derived.number == 107)
+    assert found.verdict == "rounds"
+    assert found.possible.high - found.possible.low > 10
+
+
+def test_efficiencies_gains_and_averages_follow_from_what_stands_beside_them() -> None:
+    words = ("rate / peak", "gain in", "mean of", "ratio of the average", "3 · forward", "peak / b")
+    for formula in words:
+        assert {c.verdict for c in of_formula(formula)} <= {"agrees", "rounds"}, formula
+
+
+def test_all_intensities_of_one_network_share_a_traffic_an_image() -> None:
+    found = image_traffic(REPORTED)
+    assert found is not None
+    assert 50e6 < float(found.low) < float(found.high) < 51e6
+
+
+def test_other_intensities_share_none() -> None:
+    assert image_traffic(changed("intensity", 2, intensity=400)) is None
+
+
+def changed(table: str, row: int, reported: Reported = REPORTED, **cells: float) -> Reported:
+    """The source with other numbers in one row."""
+    content = json.loads(msgspec.json.encode(reported))
+    for item in content["tables"]:
+        if item["id"] == table:
+            keys = [c["key"] for c in item["columns"]]
+            for key, number_ in cells.items():
+                item["rows"][row][keys.index(key)] = number_
+    return msgspec.convert(content, Reported)
+
+
+def right() -> Reported:
+    """A source of the same tables in which every number is right."""
+    peaks, images = {"RTX 4080": 24.7, "T4": 8.1}, _images()
+    work = {n: round(2 * forward_macs(SHAPES[n]) / 1e9, 2) for n in NETWORKS}
+    step = {n: round(6 * forward_macs(SHAPES[n]) / 1e9, 2) for n in NETWORKS}
+    found = changed("environments", 0, peak=24.7)
+    found = changed("environments", 2, found, bandwidth=320)
+    for i, network in enumerate(NETWORKS):
+        found = changed("complexity", i, found, forward=work[network], training=step[network])
+    efficiencies: dict[str, list[float]] = {name: [] for name in peaks}
+    for i, row in enumerate(REPORTED.table("achieved").rows):
+        device, network, batch = str(row[0]), str(row[1]), int(row[2])  # type: ignore[arg-type]
+        rate = images[device, network, batch] * step[network] / 1000
+        efficiency = round(100 * rate / peaks[device], 1)
+        efficiencies[device].append(efficiency)
+        found = changed("achieved", i, found, rate=round(rate, 1), efficiency=efficiency)
+    for i, batch in ((1, 64), (2, 128)):
+        old, new = (images["T4", "ResNet-50", b] for b in (batch // 2, batch))
+        found = changed("batches", i, found, gain=round(100 * (new / old - 1), 1))
+    return _right_values(found, efficiencies)
+
+
+def _images() -> dict[tuple[str, str, int], int]:
+    rows = REPORTED.table("throughput").rows
+    found = {}
+    for network, batch, fast, slow, *_ in rows:
+        found["RTX 4080", network, batch] = fast
+        found["T4", network, batch] = slow
+    return found  # type: ignore[return-value]
+
+
+def _right_values(reported: Reported, efficiencies: dict[str, list[float]]) -> Reported:
+    rtx, t4 = (sum(found) / len(found) for found in efficiencies.values())
+    every = [e for found in efficiencies.values() for e in found]
+    worst = 100 * 31 * 6 * forward_macs(SHAPES["ResNet-50"]) / 1e12 / 24.7
+    numbers: dict[str, float] = {
+        "rtx_ridge": round(24700 / 384),
+        "t4_ridge": round(8100 / 320),
+        "peak_ratio": round(24.7 / 8.1),
+        "above_ridge": round(227 / round(8100 / 320)),
+        "rtx_over_cpu": 111,
+        "t4_over_cpu": 65,
+        "rtx_efficiency": round(rtx, 1),
+        "t4_efficiency": round(t4, 1),
+        "summary_rtx_efficiency": round(rtx),
+        "summary_t4_efficiency": round(t4),
+        "paradox": round(t4 / rtx, 1),
+        "summary_speedup_low": 1.7,
+        "summary_speedup_high": 3.2,
+        "collapse_efficiency": round(worst, 2),
+        "efficiency_low": round(min(every)),
+        "efficiency_high": round(max(every)),
+    }
+    content = json.loads(msgspec.json.encode(reported))
+    for item in content["values"]:
+        item["number"] = numbers.get(item["id"], item["number"])
+    return msgspec.convert(content, Reported)
+
+
+def test_the_audit_passes_a_source_that_is_right() -> None:
+    wrong = [(c.derived.place, c.formula) for c in checks(right()) if c.verdict == "differs"]
+    assert wrong == []
+
+
+def test_a_single_wrong_cell_is_found_again() -> None:
+    spoiled = changed("achieved", 5, right(), efficiency=50.0)
+    wrong = {c.formula for c in checks(spoiled) if c.verdict == "differs"}
+    assert "rate / peak" in wrong
+
+
+# ---------------------------------------------------------------------------- without a record
+
+
+def test_without_records_theory_and_measurements_are_missing(empty: Findings) -> None:
+    for id_ in ("heavy_forward", "rtx_average", "steps_timed", "heavy_top", "f32_peak"):
+        assert isinstance(number(empty, id_), Missing), id_
+    assert empty.facts["measured"] is False
+    assert empty.claims["own-measurement"].verdict == "not measured"
+    assert set(empty.figures) == {"fig-source-roofline"}
+
+
+def test_without_records_the_audit_and_the_fit_of_the_source_are_there(empty: Findings) -> None:
+    assert value(empty, "audited") > 40
+    assert value(empty, "desktop_peak") == pytest.approx(48.74e12, rel=1e-3)
+    assert value(empty, "collapse_fastest") > 2
+    assert empty.claims["diminishing-source"].verdict == "supported"
+    assert empty.claims["collapse"].verdict == "supported"
+    assert empty.claims["throttling"].verdict == "undecided"
+
+
+def test_the_paper_without_records_says_so(empty: Findings) -> None:
+    text = written(empty)
+    assert "No run of the experiment is in the data directory" in text
+    assert "not measured" in text
+
+
+# ------------------------------------------------------------------------------- with a record
+
+
+def test_theory_is_that_of_the_shapes(full: Findings) -> None:
+    assert value(full, "small_forward") == 2 * 1_814_073_344
+    assert value(full, "heavy_training") == pytest.approx(24.299e9, rel=1e-4)
+    assert value(full, "light_training") == pytest.approx(1.783e9, rel=1e-3)
+    assert value(full, "heavy_times") == pytest.approx(2.971, abs=1e-3)
+    parameters = column(full, "tbl-complexity", "Parameters")
+    assert parameters == [11_689_512, 25_557_032, 3_504_872]
+
+
+def test_the_light_network_lies_below_the_ridge_of_the_t4(full: Findings) -> None:
+    assert value(full, "light_intensity") < value(full, "t4_ridge") < value(full, "heavy_intensity")
+    assert full.claims["compute-bound"].verdict == "refuted"
+    assert full.claims["counted-once"].verdict == "refuted"
+
+
+def test_corrected_efficiencies_are_of_the_right_peaks(full: Findings) -> None:
+    shares = column(full, "tbl-corrected", "Of known peak")
+    work = 1107 * value(full, "small_training")
+    assert shares[0] == pytest.approx(work / value(full, "laptop_peak"))
+    assert all(0 < share < 1 for share in shares)
+    assert value(full, "paradox") < value(full, "paradox_printed")
+    assert full.claims["paradox"].verdict in ("refuted", "supported")
+
+
+def test_every_table_and_figure_can_be_printed(full: Findings) -> None:
+    for table in full.tables.values():
+        assert to_markdown(table)
+        assert to_latex(table, one_column=True)
+        assert to_csv(table)
+    for figure in full.figures.values():
+        assert figure.alt
+        assert "nan" not in figure.alt
+
+
+def test_the_paper_prints_every_table_and_figure(full: Findings) -> None:
+    text = written(full)
+    missing = [id_ for id_ in (*full.tables, *full.figures) if f"#{id_}" not in text]
+    assert missing == []
+    assert "not measured" not in re.sub(r"\| not measured \|", "", text)
+
+
+def test_no_efficiency_is_above_one(full: Findings) -> None:
+    found = [
+        cell
+        for table in full.tables.values()
+        for i, c in enumerate(table.columns)
+        if c.name in ("Efficiency", "Utilisation", "Of arithmetic", "Of bandwidth")
+        for cell in (row[i] for row in table.rows)
+    ]
+    numbers = [
+        c.high if isinstance(c, Estimate) else c for c in found if isinstance(c, Estimate | float)
+    ]
+    assert len(numbers) > 20
+    assert max(numbers) <= 1
+
+
+def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
+    fast = record(cases((SMALL,), lambda step, layers: 1e-4))
+    found = findings(inputs(fast))
+    assert {type(cell) for cell in column(found, "tbl-batches-example-2t", "Efficiency")} == {
+        Missing
+    }
+    assert any("error" in note for _, note in found.tables["tbl-batches-example-2t"].note_texts())
+
+
+def test_ceilings_that_moved_mark_the_run() -> None:
+    quiet = factory.ceilings(PEAK, COPY)
+    moved = (*quiet[:2], factory.ceiling("matrix_product", "after", 0.8 * PEAK), quiet[3])
+    found = findings(inputs(record(cases((SMALL,)), peaks=moved)))
+    assert found.facts["moved"]
+    assert any("moved" in note for note in found.tables["tbl-batches-example-2t"].notes)
+    assert not findings(inputs(record(cases((SMALL,))))).facts["moved"]
+
+
+# -------------------------------------------------------------------------------- over processes
+
+
+def test_the_interval_holds_every_process() -> None:
+    slow = [factory.scattered(t, 0.01, 21) for t in (1.0, 1.1, 1.2)]
+    found = over_processes(slow)
+    assert found.value == pytest.approx(1.1)
+    assert found.low < 1.0
+    assert found.high > 1.2
+    assert (found.n, found.confidence) == (63, pytest.approx(0.95))
+
+
+def test_few_samples_lower_the_confidence_that_is_stated() -> None:
+    assert over_processes([[1.0, 1.1], [1.0, 1.2]]).confidence < 0.95
+
+
+def test_a_process_that_failed_leaves_the_others() -> None:
+    step = Step(SMALL, 64, 2)
+    made = [
+        case(step, 1),
+        case(step, 2),
+        case(step, 3, status="failed", reason="The machine slept."),
+    ]
+    (run,) = runs((factory.stored(record(made)),))
+    assert run.processes(step) == 2
+    assert isinstance(run.time(step), Estimate)
+
+
+def test_a_step_that_never_ended_well_says_why() -> None:
+    step = Step(SMALL, 64, 128)
+    bad = [case(step, p, status="out_of_memory", reason="No room was left.") for p in (1, 2, 3)]
+    (run,) = runs((factory.stored(record([case(Step(SMALL, 64, 2), 1), *bad])),))
+    found = run.time(step)
+    assert isinstance(found, Missing)
+    assert "out of memory" in found.reason
+    assert written(findings(inputs(record([case(Step(SMALL, 64, 2), 1), *bad]))))
+
+
+# --------------------------------------------------------------------------------------- batches
+
+
+def line(fixed: float, image: float) -> training.Seconds:
+    return lambda step, layers: fixed + image * step.batch
+
+
+def test_the_fit_gives_back_what_made_the_times() -> None:
+    (run,) = runs((factory.stored(record(cases((SMALL,), line(0.08, 0.01)))),))
+    found = fit(run, SMALL)
+    assert not isinstance(found, Missing)
+    assert found.limit.low < 100 < found.limit.high
+    assert isinstance(found.half, Estimate)
+    assert found.half.low < 8 < found.half.high
+    result = findings(inputs(record(cases((SMALL,), line(0.08, 0.01)))))
+    assert result.claims["diminishing-example-2t"].verdict == "supported"
+    assert value(result, "small_enough") == pytest.approx(72, abs=3)
+
+
+def test_a_rate_that_falls_with_the_batch_refutes_saturation() -> None:
+    result = findings(inputs(record(cases((SMALL,), line(-0.01, 0.01)))))
+    assert result.claims["diminishing-example-2t"].verdict == "refuted"
+    assert "slower than a smaller batch" in column(result, "tbl-anomalies", "Verdict")
+    assert result.claims["collapse-example-2t"].verdict == "refuted"
+
+
+def test_a_batch_that_falls_and_scatters_is_an_anomaly() -> None:
+    made = cases((SMALL,), line(0.08, 0.01))
+    slow = Step(SMALL, 64, 128)
+    wild = [5.0, 30.0] * 10
+    bad = [case(slow, p, line(0.1, 0.1), steps=wild) for p in (1, 2, 3)]
+    others = [c for c in made if c.factors.get("batch") != 128]
+    result = findings(inputs(record([*others, *bad])))
+    assert result.claims["collapse-example-2t"].verdict == "supported"
+    (run,) = runs((factory.stored(record([*others, *bad])),))
+    assert [b.batch for b in own_batches(run, SMALL) if b.anomalous] == [128]
+
+
+# ---------------------------------------------------------------------------------------- layers
+
+
+def test_layers_near_the_arithmetic_and_near_the_copy_are_told_apart() -> None:
+    """In the factory every layer reaches 60 % of the ceiling that theory gives it."""
+    (run,) = runs((factory.stored(record()),))
+    for profile in main_profiles(run):
+        shares = [profile.side_share(side) for side in ("arithmetic", "traffic", "neither")]
+        assert sum(s for s in shares if isinstance(s, float)) == pytest.approx(1)
+        assert shares[1] == pytest.approx(profile.below_ridge(), abs=1e-6)
+        assert profile.inside == pytest.approx(1 / 1.1)
+
+
+def test_the_second_hypothesis_is_decided_by_time(full: Findings) -> None:
+    assert full.claims["memory-bound-example-2t"].verdict == "supported"
+    assert value(full, "heavy_arithmetic") > 0.5
+    assert value(full, "light_traffic_time") > 0.5
+
+
+def test_depthwise_layers_are_below_the_ridge_and_large_kernels_above(full: Findings) -> None:
+    table = "tbl-class-times-example-2t"
+    rows = zip(column(full, table, "Class"), column(full, table, "Intensity"), strict=True)
+    by_kind: dict[str, list[Any]] = {}
+    for kind, intensity in rows:
+        by_kind.setdefault(kind, []).append(intensity)
+    ridge = PEAK / COPY
+    assert max(by_kind["depthwise convolution"]) < ridge < min(by_kind["7 × 7 convolution"])
+    assert set(by_kind["activation"]) == {"none"}
+
+
+def test_time_shares_of_a_figure_add_up() -> None:
+    (run,) = runs((factory.stored(record()),))
+    for profile in main_profiles(run):
+        assert sum(profile.drawn_shares().values()) == pytest.approx(1)
+
+
+# ---------------------------------------------------------------------------------------- ladder
+
+
+def test_the_ladder_changes_one_thing_at_a_time() -> None:
+    (run,) = runs((factory.stored(record()),))
+    rungs = ladder(run, "ResNet-50")
+    assert [r.name for r in rungs] == [
+        "float32", "bfloat16", "channels last", "compiled", "fused update",
+    ]  # fmt: skip
+    names = ("precision", "layout", "execution", "optimizer")
+    for before, after in pairwise(rungs):
+        assert sum(getattr(before.step, n) != getattr(after.step, n) for n in names) == 1
+
+
+def test_the_gain_of_the_ladder_is_a_ratio_with_its_interval(full: Findings) -> None:
+    found = number(full, "heavy_top")
+    assert isinstance(found, Estimate)
+    assert found.low < found.value < found.high
+    assert found.value > 1.3
+
+
+def test_published_anchors_become_utilisation(full: Findings) -> None:
+    shares = column(full, "tbl-anchors", "Utilisation")
+    assert shares[0] == pytest.approx(367 * value(full, "heavy_training") / 15.7e12)
+    assert all(0.1 < share < 0.6 for share in shares)
+
+
+# ---------------------------------------------------------------------------------------- memory
+
+
+def test_memory_between_steps_is_the_sum_of_its_categories(full: Findings) -> None:
+    assert set(column(full, "tbl-resident-example-2t", "Residual")) == {0}
+    assert value(full, "residual_between") == 0
+
+
+def test_the_peak_beyond_theory_is_what_is_left() -> None:
+    (run,) = runs((factory.stored(record()),))
+    found = step_memory(run, Step("MobileNetV2", 64, 8))
+    assert not isinstance(found, Missing)
+    assert found.beyond == 1_000_000
+
+
+def trace_of(*changes: int) -> Trace:
+    """A forward pass with these events, and one more event after it."""
+    end = len(changes)
+    mark = Operator("ridgepoint.forward", 1, 0, end, None, None, 0, True)
+    events = [MemoryEvent(i, c, True, None) for i, c in enumerate(changes)]
+    return Trace((mark,), (*events, MemoryEvent(end + 1, 50, True, None)), ())
+
+
+def test_what_a_trace_keeps_starts_where_gradients_are_gone() -> None:
+    assert traced_kept(trace_of(100, -30, 20)) == 90
+    assert traced_kept(trace_of(-500, 100, 20)) == 120
+
+
+def test_a_trace_without_marks_tells_nothing() -> None:
+    assert isinstance(traced_kept(Trace((), (), ())), Missing)
+
+
+# ------------------------------------------------------------------------------------ the others
+
+
+def test_a_quick_record_of_one_network_makes_a_paper() -> None:
+    small = [Step(SMALL, 64, 2), Step(SMALL, 64, 8)]
+    quick = [training.product("before"), *(case(s, p) for s in small for p in (1, 2))]
+    found = findings(inputs(record(quick, plan="quick")))
+    assert value(found, "small_forward") == 2 * 1_814_073_344
+    assert isinstance(number(found, "small_limit"), Missing)
+    assert written(found)
+
+
+def test_a_gpu_stands_beside_a_processor() -> None:
+    machine = factory.environment(key="example-gpu", gpu=factory.GPU)
+    steps = [s for s in steps_of(SMALL) if s.image == 64]
+    gpu = record([case(s, p) for s in steps for p in (1, 2, 3)], machine)
+    found = findings(inputs(gpu, record()))
+    assert found.facts["primary_key"] == "example-2t"
+    assert [run["key"] for run in found.facts["shown"]] == ["example-2t", "example-gpu"]
+    assert "gpu-over-cpu" in found.claims
+    assert written(found)
+
+
+def test_the_prose_speaks_of_the_run_with_more_threads() -> None:
+    one = record(machine=factory.environment(key="example-1t", threads=1))
+    chosen = primary_run(runs(tuple(map(factory.stored, (one, record())))))
+    assert chosen is not None
+    assert chosen.key == "example-2t"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"network": "VGG-16"}, "expected one of ResNet-18"),
+        ({"precision": "float64"}, "expected one of float32"),
+        ({"batch": 0}, "expected a whole number from 1 on"),
+        ({"speed": "high"}, "expected network, image"),
+    ],
+)
+def test_a_record_of_something_else_is_refused(change: dict[str, Any], words: str) -> None:
+    good = case(Step(SMALL, 64, 2), 1)
+    bad = msgspec.structs.replace(good, factors={**good.factors, **change})
+    with pytest.raises(StudyError, match=words):
+        findings(inputs(record([bad])))
+
+
+def test_the_study_is_listed_and_the_same_twice() -> None:
+    assert "training_roofline" in STUDIES
+    assert find_study("training_roofline") is findings
+    one, two = (findings(inputs(record(cases((SMALL,))))) for _ in range(2))
+    assert one.as_json("training_roofline", ()) == two.as_json("training_roofline", ())
+
+
+def test_sweeps_are_plain_and_at_one_image_size() -> None:
+    (run,) = runs((factory.stored(record()),))
+    for network in NETWORKS:
+        steps = sweep(run, network)
+        assert [s.batch for s in steps] == [2, 8, 32, 128]
+        assert {s.image for s in steps} == {64}
