@@ -161,10 +161,13 @@ def _small_batches(run: Run) -> Claim:
         f"small-batches-{run.key}",
         sentence,
         "supported" if ratio > FAR_MORE else "refuted",
-        f"a batch of {smallest} executes {quantity_text(ratio, '1')} times the operations of "
-        f"theory{_slower(run)}",
+        f"a batch of {smallest} executes {_times(ratio)} the operations of theory{_slower(run)}",
         ("residual_executed", "image_gain"),
     )
+
+
+def _times(ratio: float) -> str:
+    return "exactly" if ratio == 1 else f"{quantity_text(ratio, '1')} times"
 
 
 def _slower(run: Run) -> str:
