@@ -2,8 +2,8 @@
 
 A perceptron 784-h-10 (ReLU, softmax, cross-entropy) and a small convolutional network are written
 once against the array API standard (``experiments.backends``) and trained by full-batch gradient
-descent, with a learning rate of 0.1, from the same initial parameters on every library.  Each case
-is measured in a process of its own that imports one library.  Factors:
+descent from the same initial parameters on every library.  Each case is measured in a process of
+its own that imports one library.  Factors:
 
 - ``subject``: ``training`` goes through whole trainings, every iteration a sample; ``scaling``
   repeats the first iteration, so that the work stays the same.

@@ -53,7 +53,7 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         "1", "times that the system took a thread's core away during the same call", whole=True
     ),
     # Operations of an iteration by kind, each finished before the next begins.
-    "unfold_time": Quantity("s", "time of one iteration in unfolding images into columns"),
+    "unfold_time": Quantity("s", "time of one iteration in rearranging images and maps"),
     "matrix_product_time": Quantity("s", "time of one iteration in matrix products"),
     "bias_time": Quantity("s", "time of one iteration in adding biases"),
     "relu_time": Quantity("s", "time of one iteration in ReLU, forward"),

@@ -18,6 +18,8 @@ KERNEL: Final = 3
 MAP: Final = SIDE - KERNEL + 1
 POOLED: Final = MAP // 2
 FEATURES: Final = CHANNELS * POOLED**2
+#: At the perceptron's rate the loss jumps up and down.
+RATE: Final = 0.02
 
 
 class Activations(NamedTuple):
@@ -37,7 +39,7 @@ class Activations(NamedTuple):
 
 def network() -> Network:
     """The network."""
-    return Network(initial, forward, backward)
+    return Network(initial, forward, backward, RATE)
 
 
 def initial(seed: int) -> Parameters:
@@ -57,11 +59,12 @@ def forward(ops: Operations, parameters: Parameters, images: Array) -> Activatio
     """From images ``(784, m)`` to probabilities ``(10, m)``."""
     w1, b1, w2, b2 = parameters
     samples = images.shape[1]
-    columns = ops.unfold(images.reshape((SIDE, SIDE, samples)), KERNEL)
+    columns = ops.unfold(ops.reshape(images, (SIDE, SIDE, samples)), KERNEL)
     z1 = ops.add_bias(ops.product(w1, columns), b1)
-    a1 = ops.relu(z1).reshape((CHANNELS, MAP, MAP, samples))
+    a1 = ops.reshape(ops.relu(z1), (CHANNELS, MAP, MAP, samples))
     pooled = ops.pool(a1)
-    z2 = ops.add_bias(ops.product(w2, pooled.reshape((FEATURES, samples))), b2)
+    features = ops.reshape(pooled, (FEATURES, samples))
+    z2 = ops.add_bias(ops.product(w2, features), b2)
     return Activations(columns, z1, a1, pooled, z2, ops.softmax(z2))
 
 
@@ -72,11 +75,12 @@ def backward(
     samples = images.shape[1]
     columns, z1, a1, pooled, _, a2 = activations
     dz2 = ops.error(a2, targets)
-    features = pooled.reshape((FEATURES, samples))
+    features = ops.reshape(pooled, (FEATURES, samples))
     dw2 = ops.mean(ops.product_transposed(dz2, features), samples)
     db2 = ops.mean_error(dz2, samples)
-    dpooled = ops.transposed_product(parameters.w2, dz2).reshape(pooled.shape)
-    dz1 = ops.through_relu(ops.unpool(dpooled, pooled, a1).reshape(z1.shape), z1)
+    dpooled = ops.reshape(ops.transposed_product(parameters.w2, dz2), pooled.shape)
+    da1 = ops.reshape(ops.unpool(dpooled, pooled, a1), z1.shape)
+    dz1 = ops.through_relu(da1, z1)
     dw1 = ops.mean(ops.product_transposed(dz1, columns), samples)
     return Parameters(dw1, ops.mean_error(dz1, samples), dw2, db2)
 

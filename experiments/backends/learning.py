@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from experiments.backends.operations import Array, Namespace, Operations
 
-#: Of the source study.
-RATE: Final = 0.1
 CLASSES: Final = 10
 
 
@@ -34,18 +32,21 @@ class Network:
 
     ``initial`` makes its parameters from a seed as float64 arrays of NumPy, the same for every
     library.  ``forward`` and ``backward`` take the operations of a library first; images are
-    ``(784, samples)``, targets one-hot ``(10, samples)``.
+    ``(784, samples)``, targets one-hot ``(10, samples)``.  ``rate`` is that of learning.
     """
 
     initial: Callable[[int], Parameters]
     forward: Callable[[Operations, Parameters, Array], Activations]
     backward: Callable[[Operations, Parameters, Activations, Array, Array], Parameters]
+    rate: float
 
 
-def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:
+def update(
+    ops: Operations, parameters: Parameters, gradients: Parameters, rate: float
+) -> Parameters:
     """The parameters after one step of gradient descent."""
     pairs = zip(parameters, gradients, strict=True)
-    return Parameters(*(ops.descend(parameter, gradient, RATE) for parameter, gradient in pairs))
+    return Parameters(*(ops.descend(parameter, gradient, rate) for parameter, gradient in pairs))
 
 
 def iteration(
@@ -54,7 +55,7 @@ def iteration(
     """One iteration of full-batch gradient descent."""
     activations = network.forward(ops, parameters, images)
     gradients = network.backward(ops, parameters, activations, images, targets)
-    return update(ops, parameters, gradients)
+    return update(ops, parameters, gradients, network.rate)
 
 
 def loss(xp: Namespace, sums: Array, targets: Array) -> float:

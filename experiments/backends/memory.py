@@ -100,7 +100,7 @@ def stages(case: Subject) -> Stages:
         )
 
     def descend() -> None:
-        held["updated"] = wait(update(ops, held["parameters"], held["gradients"]))
+        held["updated"] = wait(update(ops, held["parameters"], held["gradients"], network.rate))
 
     def warm_up() -> None:
         for run in (forward, backward, descend):

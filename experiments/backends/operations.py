@@ -23,6 +23,7 @@ class Operations:
 
     - ``unfold(images, kernel)``: the windows of ``(H, W, N)`` as columns, ``(kernel², H'·W'·N)``
       (im2col);
+    - ``reshape(array, shape)``: which copies in a library that has no views;
     - ``product(left, right)``: left · right; ``product_transposed`` left · rightᵀ;
       ``transposed_product`` leftᵀ · right;
     - ``add_bias(sums, bias)``: one number a row;
@@ -35,6 +36,7 @@ class Operations:
     """
 
     unfold: Callable[[Array, int], Array]
+    reshape: Callable[[Array, tuple[int, ...]], Array]
     product: Callable[[Array, Array], Array]
     product_transposed: Callable[[Array, Array], Array]
     transposed_product: Callable[[Array, Array], Array]
@@ -53,6 +55,7 @@ class Operations:
 #: Operation -> the quantity that its time adds to.
 QUANTITY_OF: Final = {
     "unfold": "unfold_time",
+    "reshape": "unfold_time",
     "product": "matrix_product_time",
     "product_transposed": "matrix_product_time",
     "transposed_product": "matrix_product_time",
@@ -73,6 +76,7 @@ def operations(xp: Namespace) -> Operations:
     """The operations of the library whose namespace is ``xp``."""
     return Operations(
         unfold=partial(unfold, xp),
+        reshape=xp.reshape,
         product=xp.matmul,
         # Not matmul with a transposed view: JAX has no views, so that transposing copies there.
         product_transposed=partial(xp.tensordot, axes=((1,), (1,))),

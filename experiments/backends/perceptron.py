@@ -13,6 +13,8 @@ from experiments.backends.operations import Array, Operations
 from report.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
+#: Of the source study.
+RATE: Final = 0.1
 
 
 class Activations(NamedTuple):
@@ -26,7 +28,7 @@ class Activations(NamedTuple):
 
 def network(hidden: int) -> Network:
     """The network with ``hidden`` neurons in its hidden layer."""
-    return Network(partial(initial, hidden), forward, backward)
+    return Network(partial(initial, hidden), forward, backward, RATE)
 
 
 def initial(hidden: int, seed: int) -> Parameters:

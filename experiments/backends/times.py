@@ -74,7 +74,7 @@ def phases(case: Subject, part: Part, protocol: Protocol) -> tuple[Series, ...]:
             case.network.backward(case.ops, parameters, activations, part.images, part.targets)
         )
         end = now()
-        wait(update(case.ops, parameters, gradients))
+        wait(update(case.ops, parameters, gradients, case.network.rate))
         found["forward_time"].append(middle - start)
         found["backward_time"].append(end - middle)
 

@@ -1,0 +1,456 @@
+"""Networks from scratch: equal on every array library, and right by PyTorch's own operations."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from experiments.backends import convnet, memory, perceptron, times
+from experiments.backends.learning import (
+    CLASSES,
+    Network,
+    Parameters,
+    accuracy,
+    iteration,
+    loss,
+    update,
+)
+from experiments.backends.libraries import ON_CPU, ON_GPU, Library, described, load
+from experiments.backends.operations import QUANTITY_OF, operations, timed
+from experiments.backends.subject import (
+    Images,
+    Part,
+    Subject,
+    network_of,
+    prepared,
+    repeated,
+    subject,
+)
+from experiments.datasets import digits
+from experiments.harness.outcomes import UnavailableError
+from experiments.harness.study import QUICK, SEED
+from report.layers import Layer
+from report.memory import parameter_bytes
+from report.quantities import QUANTITIES
+from report.records import Series
+from report.work import parameter_count
+
+HAS_JAX = importlib.util.find_spec("jax") is not None
+NEEDS_JAX = pytest.mark.skipif(not HAS_JAX, reason="JAX is optional and not installed")
+LIBRARIES = [pytest.param(name, marks=NEEDS_JAX if name == "jax" else ()) for name in ON_CPU]
+OTHERS = LIBRARIES[1:]
+NETWORKS = {"perceptron": perceptron.network(10), "convnet": convnet.network()}
+
+#: How far single precision may drift apart in 20 iterations: libraries sum in different orders.
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+
+
+@lru_cache
+def library(name: str) -> Library:
+    return load(name, torch.get_num_threads())
+
+
+@lru_cache
+def pictures(part: str = "train") -> Images:
+    split = getattr(digits(), part)
+    return split.pixels.reshape(len(split), -1), split.labels
+
+
+def case(
+    name: str, network: str, samples: int = 64, dtype: str = "float32", **more: Any
+) -> Subject:
+    factors = {
+        "backend": name,
+        "network": network,
+        "hidden": 10,
+        "samples": samples,
+        "dtype": dtype,
+        "execution": "eager",
+        **more,
+    }
+    return subject(library(name), factors, pictures())
+
+
+def descended(chosen: Subject, count: int) -> tuple[Parameters, list[float]]:
+    """Parameters of NumPy after ``count`` iterations, and the loss before each."""
+    part, parameters = chosen.placed(), chosen.parameters()
+    step, losses = chosen.step(part), []
+    for _ in range(count):
+        sums = chosen.network.forward(chosen.ops, parameters, part.images).z2
+        losses.append(loss(chosen.library.xp, sums, part.targets))
+        parameters = step(parameters)
+    return Parameters(*map(chosen.library.to_host, parameters)), losses
+
+
+# ------------------------------------------------------------------------- equal everywhere
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_twenty_iterations_give_the_same_weights_as_numpy(name: str, network: str) -> None:
+    expected, losses = descended(case("numpy", network, 200), 20)
+    found, others = descended(case(name, network, 200), 20)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=TOLERANCE["float32"])
+    np.testing.assert_allclose(others, losses, rtol=TOLERANCE["float32"])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_in_double_precision_they_agree_far_closer(network: str) -> None:
+    expected, _ = descended(case("numpy", network, 200, "float64"), 20)
+    found, _ = descended(case("torch", network, 200, "float64"), 20)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=TOLERANCE["float64"])
+
+
+@NEEDS_JAX
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_compiled_iteration_is_the_same_iteration(network: str) -> None:
+    eager, _ = descended(case("jax", network), 3)
+    compiled, _ = descended(case("jax", network, execution="compiled"), 3)
+    for value, wanted in zip(compiled, eager, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=TOLERANCE["float32"])
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_an_array_of_its_own_is_placed_with_its_own_memory(name: str) -> None:
+    values = np.ones((3, 4), dtype=np.float32)
+    placed = library(name).place(values, "float32")
+    values[:] = 2
+    assert library(name).to_host(placed).tolist() == np.ones((3, 4)).tolist()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_no_operation_leaves_the_precision_asked_for(name: str, network: str) -> None:
+    chosen = case(name, network)
+    part, parameters = chosen.placed(), chosen.parameters()
+    activations = chosen.network.forward(chosen.ops, parameters, part.images)
+    gradients = chosen.network.backward(
+        chosen.ops, parameters, activations, part.images, part.targets
+    )
+    updated = update(chosen.ops, parameters, gradients, chosen.network.rate)
+    assert {str(a.dtype).removeprefix("torch.") for a in (*activations, *gradients, *updated)} == {
+        "float32"
+    }
+    assert [tuple(g.shape) for g in gradients] == [tuple(p.shape) for p in parameters]
+
+
+# ------------------------------------------------------------------- right by PyTorch itself
+
+
+def by_autograd(network: str, parameters: Parameters, part: Part) -> tuple[float, Parameters]:
+    """Loss and gradients by PyTorch's own layers, in double precision."""
+    w1, b1, w2, b2 = (torch.tensor(value, requires_grad=True) for value in parameters)
+    images = torch.tensor(part.images).T
+    if network == "convnet":
+        pixels = images.reshape(-1, 1, convnet.SIDE, convnet.SIDE)
+        kernel = w1.reshape(convnet.CHANNELS, 1, convnet.KERNEL, convnet.KERNEL)
+        maps = functional.relu(functional.conv2d(pixels, kernel, b1[:, 0]))
+        hidden = functional.max_pool2d(maps, 2).flatten(1)
+    else:
+        hidden = functional.relu(functional.linear(images, w1, b1[:, 0]))
+    scores = functional.linear(hidden, w2, b2[:, 0])
+    found = functional.cross_entropy(scores, torch.tensor(part.targets).T)
+    found.backward()
+    return float(found.detach()), Parameters(*(p.grad.numpy() for p in (w1, b1, w2, b2)))
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.sampled_from(sorted(NETWORKS)), st.integers(0, 2**16), st.integers(1, 30))
+def test_gradients_are_those_of_autograd(network: str, seed: int, samples: int) -> None:
+    """Also with biases, with which the maxima of a flat window tie."""
+    random = np.random.RandomState(seed)
+    drawn = NETWORKS[network].initial(seed)
+    biases = (random.normal(size=drawn.b1.shape), random.normal(size=drawn.b2.shape))
+    parameters = drawn._replace(b1=biases[0], b2=biases[1])
+    part = prepared(repeated(pictures(), samples), "float64")
+    ops = operations(library("numpy").xp)
+    activations = NETWORKS[network].forward(ops, parameters, part.images)
+    found = NETWORKS[network].backward(ops, parameters, activations, part.images, part.targets)
+    wanted_loss, wanted = by_autograd(network, parameters, part)
+    assert loss(library("numpy").xp, activations.z2, part.targets) == pytest.approx(wanted_loss)
+    for gradient, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_product_over_unfolded_windows_is_a_convolution(name: str) -> None:
+    lib, random = library(name), np.random.RandomState(0)
+    images = random.normal(size=(28, 28, 5)).astype(np.float32)
+    kernel = random.normal(size=(8, 9)).astype(np.float32)
+    columns = operations(lib.xp).unfold(lib.place(images, "float32"), 3)
+    found = lib.to_host(lib.xp.matmul(lib.place(kernel, "float32"), columns))
+    batch = torch.tensor(images).permute(2, 0, 1)[:, None]
+    wanted = functional.conv2d(batch, torch.tensor(kernel).reshape(8, 1, 3, 3))
+    np.testing.assert_allclose(
+        found.reshape(8, 26, 26, 5), wanted.permute(1, 2, 3, 0).numpy(), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_pooling_and_its_gradient_are_those_of_pytorch_where_maxima_tie(name: str) -> None:
+    lib, random = library(name), np.random.RandomState(0)
+    maps = random.randint(3, size=(2, 6, 4, 3)).astype(np.float32)
+    gradient = random.normal(size=(2, 3, 2, 3)).astype(np.float32)
+    ops, placed = operations(lib.xp), lib.place(maps, "float32")
+    pooled = ops.pool(placed)
+    found = lib.to_host(ops.unpool(lib.place(gradient, "float32"), pooled, placed))
+    source = torch.tensor(maps).permute(3, 0, 1, 2).contiguous().requires_grad_()
+    output = functional.max_pool2d(source, 2)
+    output.backward(torch.tensor(gradient).permute(3, 0, 1, 2))
+    assert source.grad is not None
+    np.testing.assert_array_equal(lib.to_host(pooled), output.permute(1, 2, 3, 0).detach())
+    np.testing.assert_array_equal(found, source.grad.permute(1, 2, 3, 0))
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_large_sums_do_not_overflow_softmax(name: str) -> None:
+    lib = library(name)
+    sums = np.full((10, 2), 1e4, dtype=np.float32)
+    sums[3, 0] = 2e4
+    found = lib.to_host(operations(lib.xp).softmax(lib.place(sums, "float32")))
+    np.testing.assert_allclose(found[:, 1], 0.1, rtol=1e-6)
+    assert found[3, 0] == 1
+
+
+def test_accuracy_and_loss_of_sums_that_are_known() -> None:
+    xp = library("numpy").xp
+    targets = np.eye(CLASSES)[:, [1, 2]]
+    assert loss(xp, np.zeros((CLASSES, 2)), targets) == pytest.approx(np.log(10))
+    assert accuracy(xp, np.eye(CLASSES)[:, [1, 3]], targets) == 0.5
+
+
+# -------------------------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_five_hundred_iterations_classify_nine_of_ten_held_out_digits(name: str) -> None:
+    chosen = case(name, "perceptron", len(pictures()[1]))
+    series = times.course(chosen, chosen.placed(), pictures("test"), 500)
+    found = {s.quantity: s.samples for s in series}
+    assert {len(samples) for samples in found.values()} == {501}
+    assert found["test_accuracy"][-1] >= 0.9
+    assert found["train_loss"][0] > 2
+    assert found["train_loss"][-1] < 0.3
+
+
+def test_the_convolutional_network_learns() -> None:
+    chosen = case("numpy", "convnet", 300)
+    _, losses = descended(chosen, 15)
+    assert losses[-1] < 0.75 * losses[0]
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_the_initial_parameters_are_the_same_every_time(network: Network) -> None:
+    for first, second in zip(network.initial(SEED), network.initial(SEED), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("layers", "network"),
+    [
+        (perceptron.layers(10, 5, "float32"), perceptron.network(10)),
+        (convnet.layers(5, "float32"), convnet.network()),
+    ],
+)
+def test_the_layers_have_the_parameters_that_are_trained(
+    layers: tuple[Layer, ...], network: Network
+) -> None:
+    counted = sum(parameter_count(layer) for layer in layers)
+    assert counted == sum(value.size for value in network.initial(SEED))
+
+
+def test_the_perceptron_has_the_parameters_of_the_source() -> None:
+    assert sum(map(parameter_count, perceptron.layers(10, 1, "float32"))) == 7960
+
+
+# ------------------------------------------------------------------------------------ data
+
+
+@given(st.integers(1, 40), st.integers(1, 200))
+def test_images_are_repeated_in_order(there: int, wanted: int) -> None:
+    pixels = np.arange(there, dtype=np.uint8)[:, None]
+    found, labels = repeated((pixels, pixels[:, 0]), wanted)
+    assert labels.tolist() == [index % there for index in range(wanted)]
+    assert found[:, 0].tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pixels_lie_between_0_and_1_a_column_an_image(dtype: str) -> None:
+    part = prepared(repeated(pictures(), 7), dtype)
+    assert part.images.shape == (784, 7)
+    assert part.targets.shape == (10, 7)
+    assert (part.images.min(), part.images.max()) == (0, 1)
+    assert part.images.dtype == part.targets.dtype == np.dtype(dtype)
+    assert part.targets.argmax(axis=0).tolist() == pictures()[1][:7].tolist()
+
+
+# ----------------------------------------------------------------------------------- times
+
+
+def test_every_operation_is_timed_under_a_known_quantity() -> None:
+    assert set(QUANTITY_OF.values()) <= set(QUANTITIES)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_operations_are_the_whole_iteration(network: str) -> None:
+    """With a clock that ticks once a reading, their times count the operations."""
+    chosen, ticks, told = case("numpy", network), iter(range(10_000)), []
+    watched = timed(chosen.ops, lambda a: a, lambda: next(ticks), lambda q, t: told.append(q))
+    part, parameters = chosen.placed(), chosen.parameters()
+    plain = iteration(chosen.network, chosen.ops, parameters, part.images, part.targets)
+    found = iteration(chosen.network, watched, parameters, part.images, part.targets)
+    for value, wanted in zip(found, plain, strict=True):
+        np.testing.assert_array_equal(value, wanted)
+    products = {"perceptron": 5, "convnet": 5}[network]
+    assert told.count("matrix_product_time") == products
+    assert told.count("update_time") == 4
+    assert ("unfold_time" in told) == (network == "convnet")
+
+
+def test_phases_and_operations_have_series_with_samples() -> None:
+    chosen = case("numpy", "perceptron")
+    part = chosen.placed()
+    series = (
+        *times.repeatedly(chosen.step(part), chosen.parameters(), QUICK.protocol),
+        *times.phases(chosen, part, QUICK.protocol),
+        *times.operations(chosen, part, QUICK.protocol),
+    )
+    found = {s.quantity: s for s in series}
+    assert len(found) == len(series)
+    for quantity, s in found.items():
+        assert QUANTITIES[quantity].unit == s.unit
+        assert QUANTITIES[quantity].admits(s.samples)
+    assert len(found["first_call_time"].samples) == 1
+    assert len(found["time"].samples) >= QUICK.protocol.minimum_samples
+    assert {"forward_time", "backward_time", "softmax_time", "update_time"} <= set(found)
+
+
+def test_a_training_has_a_sample_for_every_iteration() -> None:
+    chosen = case("numpy", "perceptron")
+    seen: list[Parameters] = []
+    step = chosen.step(chosen.placed())
+
+    def watched(parameters: Parameters) -> Parameters:
+        seen.append(parameters)
+        return step(parameters)
+
+    series = times.trained(watched, chosen.parameters(), 7)
+    assert len(next(s for s in series if s.quantity == "time").samples) == 7
+    assert len(seen) == 8  # the first call apart
+    assert seen[0] is seen[1]
+    assert all(earlier is not later for earlier, later in pairwise(seen[1:]))
+
+
+# ---------------------------------------------------------------------------------- memory
+
+
+def bytes_of(series: tuple[Series, ...]) -> dict[str, int]:
+    return {s.quantity: int(s.samples[0]) for s in series if len(s.samples) == 1}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_components_have_the_bytes_that_theory_says(name: str, dtype: str) -> None:
+    if name == "jax" and dtype == "float64":
+        pytest.skip("JAX computes in double precision only if it is told so before its import")
+    element, samples, hidden = np.dtype(dtype).itemsize, 300, 10
+    found = bytes_of(memory.measured(case(name, "perceptron", samples, dtype)))
+    parameters = sum(parameter_bytes(layer) for layer in perceptron.layers(hidden, 1, dtype))  # type: ignore[arg-type]
+    assert found["allocated_input"] == element * (784 + 10) * samples
+    assert found["allocated_parameters"] == found["allocated_gradients"] == parameters
+    assert found["allocated_activations"] == element * (2 * hidden + 20) * samples
+    assert found["allocated_workspace"] == 0
+    assert found["allocated_before"] == found["allocated_input"] + parameters
+    live = found["allocated_before"] + found["allocated_activations"] + 2 * parameters
+    assert found["allocated_after"] == live
+    if name != "jax":
+        assert found["allocated_peak"] >= live
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_components_of_the_convolutional_network(name: str) -> None:
+    found = bytes_of(memory.measured(case(name, "convnet", 20)))
+    maps, pooled = 676, 169
+    activations = 9 * maps + 2 * 8 * maps + 8 * pooled + 20
+    assert found["allocated_activations"] == 4 * 20 * activations
+
+
+def test_the_events_of_pytorch_lead_to_its_levels() -> None:
+    series = memory.measured(case("torch", "perceptron", 100))
+    events = next(s for s in series if s.quantity == "memory_events").samples
+    found = bytes_of(series)
+    assert found["allocated_before"] + sum(events) == found["allocated_after"]
+
+
+@NEEDS_JAX
+def test_xla_accounts_for_a_compiled_iteration() -> None:
+    found = bytes_of(memory.measured(case("jax", "perceptron", 100, execution="compiled")))
+    assert found["allocated_before"] == found["allocated_input"] + found["allocated_parameters"]
+    # The new parameters stand beside the old ones; XLA adds a table of pointers to them.
+    grown = found["allocated_after"] - found["allocated_before"]
+    assert 0 <= grown - found["allocated_parameters"] < 100
+    assert found["allocated_peak"] >= found["allocated_after"]
+
+
+# ------------------------------------------------------------------------------- libraries
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_says_what_it_is(name: str) -> None:
+    found = described(library(name), 2)
+    assert found["name"] == name
+    assert found["version"] and found["matrix_products"] != "unknown"
+    assert found["device"] == "cpu"
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_a_library_of_a_gpu_that_is_not_there_is_unavailable(name: str) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(UnavailableError, match=r"install|--device cuda"):
+        load(name, 1)
+
+
+def test_a_library_that_is_not_installed_names_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jax", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'ridgepoint\[jax\]'"):
+        load("jax", 1)
+
+
+def test_networks_are_named_by_their_factors() -> None:
+    assert network_of({"network": "perceptron", "hidden": 32}).initial(0).w1.shape == (32, 784)
+    assert network_of({"network": "convnet"}).initial(0).w1.shape == (8, 9)
+
+
+# -------------------------------------------------------------------------------- standard
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_nothing_but_the_array_api_standard_is_used(network: str) -> None:
+    """array-api-strict has what the standard names, and nothing else."""
+    strict = pytest.importorskip("array_api_strict")
+    host, ops = prepared(repeated(pictures(), 6), "float64"), operations(strict)
+    part = Part(*(strict.asarray(value) for value in (host.images, host.targets)))
+    values = NETWORKS[network].initial(SEED)
+    parameters = Parameters(*(strict.asarray(value) for value in values))
+    found = iteration(NETWORKS[network], ops, parameters, part.images, part.targets)
+    xp = library("numpy").xp
+    wanted = iteration(NETWORKS[network], operations(xp), values, host.images, host.targets)
+    for value, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(value), expected, rtol=1e-12, atol=1e-15)
+    sums = NETWORKS[network].forward(ops, parameters, part.images).z2
+    assert loss(strict, sums, part.targets) > 0
+    assert 0 <= accuracy(strict, sums, part.targets) <= 1
