@@ -35,7 +35,8 @@ import msgspec
 
 from experiments import inference_sweeps as sweeps
 from experiments.harness.limits import limited, refuse_beyond
-from experiments.harness.measure import measure, measure_memory
+from experiments.harness.measure import measure, measure_memory, measure_time
+from experiments.harness.memory import REPEATS, call_once
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
@@ -67,7 +68,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-#: Calls with more multiply-adds (thousands of millions) have their bytes measured once.
+#: Calls with more multiply-adds (thousands of millions) are warmed up once, and their bytes, which
+#: are the same every time, are measured once.
 _ONCE_FROM: Final = 8.0
 _MIB: Final = 2**20
 #: Networks and the batch of which a trace is kept, to see the time of each operator.
@@ -166,7 +168,7 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     Raises ``UnavailableError`` for what this machine cannot do and ``NotStartedError`` for what
     cannot fit into its memory.
     """
-    _refuse_float16(factors, session.device)
+    refuse_float16(factors, session.device)
     match factors["subject"]:
         case "training":
             return history_series(trained(factors, session)[1])
@@ -180,21 +182,27 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
         return _inference(factors, session)
 
 
-def _refuse_float16(factors: Factors, device: Device) -> None:
+def refuse_float16(factors: Factors, device: Device) -> None:
     """A processor without float16 kernels is measured on a single image alone.
 
     It computes each convolution element by element, hundreds of times slower than in float32.
     """
-    import torch
-
     if factors.get("precision") != "float16" or device != "cpu":
         return
-    supported = torch.ops.mkldnn._is_mkldnn_fp16_supported()
-    if not supported and factors.get("batch") != 1:
+    if factors.get("batch") != 1 and not has_float16_kernels():
         raise UnavailableError(
             "oneDNN has no float16 kernels for this processor; what it does instead is measured at "
             "batch 1 only, since it takes far too long."
         )
+
+
+def has_float16_kernels() -> bool:
+    """Whether oneDNN, which computes torch's convolutions, has kernels for float16 here."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available():
+        return False
+    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def needed_bytes(found: tuple[Layer, ...]) -> int:
@@ -230,15 +238,32 @@ def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
     def made() -> Workload:
         return build(factors, session.device)
 
-    repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else 3
+    def warm() -> Workload:
+        workload = made()
+        if factors["execution"] == "compiled":
+            call_once(workload)
+        return workload
+
     if "memory_limit" in factors:
         return _under_limit(factors, session)
+    session = _patient(factors, session)
+    repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else REPEATS
     with limited() if session.device == "cpu" else nullcontext():
-        if not sweeps.is_timed(factors):
+        if sweeps.is_timed(factors):
+            durations = measure_time(made, session)
+        else:
             _probe(made())
-            return measure_memory(made, session, repeats)
-        found = measure(made, session, repeats)
-    return (*found, *_transfers(factors, session))
+            durations = ()
+        found = measure_memory(warm, session, repeats)
+    return (*durations, *found, *_transfers(factors, session))
+
+
+def _patient(factors: Factors, session: Session) -> Session:
+    """Of a long call one is enough to warm up."""
+    if not _is_long(factors):
+        return session
+    calls = min(1, session.protocol.warmup_calls)
+    return replace(session, protocol=msgspec.structs.replace(session.protocol, warmup_calls=calls))
 
 
 def _is_long(factors: Factors) -> bool:
@@ -361,7 +386,7 @@ STUDY = Study(
     factors=(
         Factor("sweep", levels=tuple(sweeps.SWEEPS), quick=tuple(sweeps.SWEEPS)),
         Factor("network", levels=sweeps.NETWORKS, quick=("LeNet-5", "ResNet-20")),
-        Factor("batch", levels=sweeps.BATCHES, quick=(1, 8, 64), any_count=True),
+        Factor("batch", levels=sweeps.LEVELS, quick=(1, 8, 64), any_count=True),
         Factor("layout", levels=sweeps.LAYOUTS, quick=sweeps.LAYOUTS),
         Factor("precision", levels=sweeps.PRECISIONS, quick=sweeps.PRECISIONS),
         Factor(
@@ -409,6 +434,6 @@ STUDY = Study(
     prepare=check_folder,
     images="cifar10",
     # Seven samples are the fewest from which a ratio of two medians has its 95 % confidence.
-    full=_plan(FULL, minimum=7, maximum=100, budget=1.0, warmup=2),
+    full=_plan(FULL, minimum=7, maximum=100, budget=0.6, warmup=2),
     quick=_plan(QUICK, minimum=3, maximum=20, budget=0.1, warmup=1),
 )

@@ -17,11 +17,16 @@ def measure(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Ser
     ``repeats`` is how often the bytes are measured, which are the same every time: once is enough
     for calls that last seconds.
     """
+    return (*measure_time(build, session), *measure_memory(build, session, repeats))
+
+
+def measure_time(build: Build, session: Session) -> tuple[Series, ...]:
+    """Durations alone, with their raw samples; nothing is left of the workload."""
     workload = build()
     times = timing.first_and_repeated(workload, session.protocol, session.device)
     del workload  # its tensors must not stand beside those that the memory is measured with
     gc.collect()
-    return (*times, *measure_memory(build, session, repeats))
+    return times
 
 
 def measure_memory(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:

@@ -18,7 +18,7 @@ from experiments.networks.tiled import Form, tiled
 
 Execution: TypeAlias = Literal["eager", "folded", "compiled"] | Form
 
-_COMPILERS: Final = ("g++", "clang++", "c++")
+COMPILERS: Final = ("g++", "clang++", "c++")
 
 
 def executed(network: nn.Sequential, execution: Execution, tile: int | None = None) -> nn.Module:
@@ -77,7 +77,7 @@ def compiled(network: nn.Module) -> nn.Module:
     What was compiled before is forgotten, so that no case goes on with the shapes of another.
     Compiling takes one thread, since further ones would still be there while calls are timed.
     """
-    if not any(map(shutil.which, _COMPILERS)):
+    if not any(map(shutil.which, COMPILERS)):
         raise UnavailableError(
             "torch.compile needs a C++ compiler and none was found; install one, such as g++."
         )
