@@ -10,7 +10,9 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.cifar_resnet import BasicBlock, cifar_resnet  # noqa: E402
 from experiments.networks.tiled import (  # noqa: E402
     Form,
@@ -22,6 +24,9 @@ from experiments.networks.tiled import (  # noqa: E402
     tiles,
     window,
 )
+from report.layers import Layer  # noqa: E402
+from report.tiling import tiled as in_tiles  # noqa: E402
+from report.work import macs  # noqa: E402
 
 FORMS: tuple[Form, ...] = ("tiled_layers", "tiled_blocks", "tiled_stages")
 
@@ -137,6 +142,32 @@ def test_only_one_tile_is_alive_beside_the_maps_of_a_block() -> None:
     with torch.no_grad():
         Tiled([block], 8)(torch.randn(1, 4, 32, 32))
     assert max(shape[2] * shape[3] for shape in shapes) == 10 * 10
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("tile", [8, 32])
+def test_tiles_execute_the_multiply_adds_that_theory_says(form: Form, tile: int) -> None:
+    """Counted by torch on the meta device, against ``report.tiling`` from the layers' shapes."""
+    with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network = cifar_resnet(20).eval()
+        source = torch.empty(1, 3, 72, 40)
+        tiled(network, form, tile)(source)
+    groups: dict[str, list[Layer]] = {}
+    for layer in layers_of(network, source)[:-3]:
+        groups.setdefault(part_of(layer.name, form), []).append(layer)
+    cut = [group for group in groups.values() if any(macs(layer) for layer in group)]
+    theory = sum(in_tiles(group, tile).macs for group in cut) + 64 * 10
+    assert counter.get_total_flops() == 2 * theory
+
+
+def part_of(name: str, form: Form) -> str:
+    """What a layer is computed together with."""
+    module = name.partition(".")[0]
+    if form == "tiled_layers":
+        return name
+    if form == "tiled_stages":
+        return module.partition("_")[0] if "_" in module else "stage1"
+    return module if "_" in module else "first"
 
 
 def test_what_cannot_be_tiled_says_so() -> None:
