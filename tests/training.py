@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
+from report.architectures import ARCHITECTURES
 from report.layers import Layer, Linear
 from report.records import Case, Environment, Record
-from report.resized import at_image
-from report.roofline import at_batch, in_type, training_loads
+from report.roofline import in_type, training_loads
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step
 from report.training_memory import categories
 from tests import factory
-from tests.networks import Chain
 
 #: What the machine of these records reaches: FLOP/s in float32 and in bfloat16, and B/s.
 PEAK, SHORT_PEAK, COPY = 2e11, 4e11, 3e10
@@ -24,90 +21,10 @@ PROCESSES = (1, 2, 3)
 Seconds = Callable[[Step, Sequence[Layer]], float]
 
 
-class Network:
-    """A network in the making, with the names by which ``report.dataflow`` finds its edges."""
-
-    def __init__(self) -> None:
-        self.shape: tuple[int, ...] = (1, 3, 224, 224)
-        self.layers: list[Layer] = []
-
-    def add(self, name: str, chain: Chain) -> Network:
-        """Append the layers of a chain, which start at the shape reached so far."""
-        self.layers += _named(chain, name)
-        self.shape = chain.shape
-        return self
-
-    def residual(self, name: str, inside: Chain, side: Chain | None, last: str | None) -> Network:
-        """A block with a way around its layers, a sum, and what follows it."""
-        after = Chain(*inside.shape).add()
-        ends = [msgspec.structs.replace(after.layers[0], name=f"{name}.add")]
-        if last:
-            ends.append(msgspec.structs.replace(after.act(last).layers[1], name=f"{name}.last"))
-        around = _named(side, f"{name}.shortcut") if side else []
-        self.layers += [*_named(inside, name), *around, *ends]
-        self.shape = inside.shape
-        return self
-
-
-def _named(chain: Chain, name: str) -> list[Layer]:
-    return [
-        msgspec.structs.replace(layer, name=f"{name}.part{number}")
-        for number, layer in enumerate(chain.layers)
-    ]
-
-
-def _resnet(depth: int) -> list[Layer]:
-    net = Network()
-    net.add("stem", Chain(*net.shape).conv_norm(64, 7, 2, act="relu").pool("max", 3, 2, 1))
-    counts = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]
-    for stage, (width, blocks) in enumerate(zip((64, 128, 256, 512), counts, strict=True)):
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            inside, before = Chain(*net.shape), net.shape
-            if depth == 18:
-                inside.conv_norm(width, 3, stride, act="relu").conv_norm(width, 3)
-            else:
-                inside.conv_norm(width, 1, act="relu").conv_norm(width, 3, stride, act="relu")
-                inside.conv_norm(4 * width, 1)
-            same = inside.shape == before
-            side = None if same else Chain(*before).conv_norm(inside.shape[1], 1, stride)
-            net.residual(f"stage{stage}_block{block}", inside, side, "relu")
-    return _ended(net, Chain(*net.shape))
-
-
-def _mobilenet() -> list[Layer]:
-    net = Network()
-    net.add("first", Chain(*net.shape).conv_norm(32, 3, 2, act="relu6"))
-    for number, (expand, channels, blocks, stride) in enumerate((
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    )):  # fmt: skip
-        for block in range(blocks):
-            before, hidden = net.shape, net.shape[1] * expand
-            inside = Chain(*before)
-            if expand != 1:
-                inside.conv_norm(hidden, 1, act="relu6")
-            inside.conv_norm(hidden, 3, 1 if block else stride, groups=hidden, act="relu6")
-            inside.conv_norm(channels, 1)
-            name = f"stage{number}_block{block}"
-            same = inside.shape == before
-            net.residual(name, inside, None, None) if same else net.add(name, inside)
-    net.add("last", Chain(*net.shape).conv_norm(1280, 1, act="relu6"))
-    return _ended(net, Chain(*net.shape), dropout=0.2)
-
-
-def _ended(net: Network, end: Chain, dropout: float | None = None) -> list[Layer]:
-    end.pool("average", 7).flatten()
-    if dropout:
-        end.dropout(dropout)
-    return net.add("end", end.linear(1000)).layers
-
-
 @lru_cache
 def layers_of(network: str, batch: int = 1, image: int = 224) -> tuple[Layer, ...]:
-    """The layers of a network by its name."""
-    made = _mobilenet() if network == "MobileNetV2" else _resnet(int(network.partition("-")[2]))
-    return at_batch(at_image(made, image), batch)
+    """The layers of a network by its name, as an experiment records them."""
+    return ARCHITECTURES[network](batch, image)
 
 
 def seconds(step: Step, layers: Sequence[Layer]) -> float:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from report import runs as any_study
+from report.architectures import ARCHITECTURES
 from report.layers import Layer
 from report.missing import Missing
 from report.records import Case, Sample
@@ -250,9 +251,10 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 
 
 def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[Layer, ...]:
-    """The layers of a network on one image of a size; none where it never ran.
+    """The layers of a network on one image of a size.
 
-    Shapes that ran on images of this size come first, else others are carried over to it.
+    Shapes that ran on images of this size come first, then others, carried over to it; where no
+    record holds the network, its shapes are those of its publication.
     """
     ran = [
         case.layers
@@ -261,5 +263,6 @@ def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[L
         if case.factors.get("network") == network and case.status == "ok" and case.layers
     ]
     wanted = (layers for layers in ran if layers[0].input_shape[2:] == (image, image))
-    found = next(wanted, None) or next((at_image(layers, image) for layers in ran), ())
-    return at_batch(found, 1)
+    carried = (at_image(layers, image) for layers in ran)
+    found = next(wanted, None) or next(carried, None)
+    return at_batch(found or ARCHITECTURES[network](1, image), 1)
