@@ -15,7 +15,7 @@ from report.studies.conv_profiling.values import Finding, exact, residual
 from report.values import Value
 
 
-def measured_value(
+def own(
     id_: str,
     name: str,
     found: Finding,
@@ -50,7 +50,7 @@ def memory_values(run: Run | None) -> tuple[Value, ...]:
         Value("framework_most", "Largest framework overhead", most, "B", "first use − start",
               origin),
         residual("resident", "of the resident memory", told, "B", origin),
-        measured_value("resident_share", "Largest share of the resident memory that stays unexplained",
+        own("resident_share", "Largest share of the resident memory that stays unexplained",
                max(shares) if shares else NO_RECORD, "1", "|residual| / measured", origin, True),
         residual("peak", "of the peaks", peak, "B", origin),
         exact("peaks_exact", "Peaks that are explained to the byte",

@@ -26,7 +26,7 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import measured_value, memory_values
+from report.studies.backend_speedup.memory_values import own, memory_values
 from report.studies.backend_speedup.subject import Kind, Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.studies.conv_profiling.images import DataSet
@@ -113,29 +113,29 @@ def _performance(run: Run | None) -> tuple[Value, ...]:
     second = run.training("convnet") if run else None
     best, origin = fastest(run, setting), (run.file,) if run else ()
     found = [
-        measured_value("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
+        own("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
                origin),
-        measured_value("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
+        own("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
                "median", origin),
-        measured_value("best_speedup", "Speed-up of the fastest library",
+        own("best_speedup", "Speed-up of the fastest library",
                _speedup(run, setting, best), "1", _OVER, origin),
-        measured_value("bound_share", "Least time of an iteration over NumPy's time",
+        own("bound_share", "Least time of an iteration over NumPy's time",
                _bound_share(run, setting, NUMPY), "1", "sum of bounds / median", origin, True),
-        measured_value("copy_rate", "Measured rate of copies", run.ceiling("copy") if run else NO_RECORD,
+        own("copy_rate", "Measured rate of copies", run.ceiling("copy") if run else NO_RECORD,
                "B/s", "the better of before and after", origin),
-        measured_value("product_rate", "Measured rate of matrix products",
+        own("product_rate", "Measured rate of matrix products",
                run.ceiling("matrix_product") if run else NO_RECORD, "FLOP/s",
                "the better of before and after", origin),
-        measured_value("convnet_numpy_time", "Iteration of the convolution network with NumPy",
+        own("convnet_numpy_time", "Iteration of the convolution network with NumPy",
                _time(run, second, NUMPY), "s", "median", origin),
-        measured_value("convnet_speedup", "Speed-up of the library that is fastest there",
+        own("convnet_speedup", "Speed-up of the library that is fastest there",
                _speedup(run, second, fastest(run, second)), "1", _OVER, origin),
-        measured_value("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
+        own("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
                _networks_ratio(run), "1", "median / median, NumPy", origin),
     ]  # fmt: skip
     for variant in VARIANTS[1:]:
         found.append(
-            measured_value(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
+            own(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
                    _speedup(run, setting, variant), "1", _OVER, origin)
         )  # fmt: skip
     return tuple(found)
@@ -181,7 +181,7 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     setting, origin = run.training() if run else None, (run.file,) if run else ()
     part = _decomposition(run, setting)
     found = [
-        measured_value(f"{kind}_share", f"Share of {name} in NumPy's operations",
+        own(f"{kind}_share", f"Share of {name} in NumPy's operations",
                part if isinstance(part, Missing) else part.parts[kind][0], "1",
                "time / sum of all operations", origin, True)
         for kind, name in _told_kinds()
@@ -191,18 +191,18 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     sync = _synchronising(run, setting)
     return (
         *found,
-        measured_value("convnet_product_share",
+        own("convnet_product_share",
                "Share of products in NumPy's operations, convolution network",
                second if isinstance(second, Missing) else second.parts["matrix_product"][0], "1",
                "time / sum of all operations", origin, True),
-        measured_value("own_amdahl", "Total speed-up from the operations",
+        own("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
-        measured_value("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
+        own("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
                _OVER, origin),
-        measured_value("own_limit", "Total speed-up if products took no time",
+        own("own_limit", "Total speed-up if products took no time",
                missing or 1 / (1 - _known(part).parts["matrix_product"][0]), "1",
                "1 / (1 − share of products)", origin),
-        measured_value("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
+        own("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
                "sum of operations timed apart / median of an iteration", origin),
     )  # fmt: skip
 
@@ -260,12 +260,12 @@ def _learning(run: Run | None) -> tuple[Value, ...]:
         loss = max(shares) if shares else Missing("one library alone recorded its losses")
         spread = largest_accuracy_difference(run, setting)
     return (
-        measured_value("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
+        own("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
                "after the last iteration", origin, True),
-        measured_value("loss_difference", "Largest difference of the loss from NumPy's", _ppm(loss), "ppm",
+        own("loss_difference", "Largest difference of losses from NumPy's", _ppm(loss), "ppm",
                "10⁶ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
                origin),
-        measured_value("accuracy_spread", "Largest difference of accuracies", spread, "1",
+        own("accuracy_spread", "Largest difference of accuracies", spread, "1",
                "highest − lowest at any iteration", origin, True),
     )  # fmt: skip
 
@@ -288,7 +288,7 @@ def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ..
               "cases of the record", origin),
         *_growths(run, widths, "width", "over the widths"),
         *_growths(run, sizes, "images", "over the numbers of images"),
-        measured_value("width_bound_share", "Least time over NumPy's time at the largest width",
+        own("width_bound_share", "Least time over NumPy's time at the largest width",
                _bound_share(run, widths[-1] if widths else None, NUMPY), "1",
                "sum of bounds / median", origin, True),
         exact("crossings_met", "Predictions that meet what was found",
@@ -309,11 +309,11 @@ def _growths(
     if run is not None and last is not None:
         ratio = growth(run, best, settings) if best != NUMPY else Missing("NumPy stands alone")
     return (
-        measured_value(f"first_{key}", f"Speed-up at the smallest size {what}",
+        own(f"first_{key}", f"Speed-up at the smallest size {what}",
                _speedup(run, settings[0] if settings else None, best), "1", _OVER, origin),
-        measured_value(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
+        own(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
                "1", _OVER, origin),
-        measured_value(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
+        own(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
                ratio, "1", "speed-up / speed-up", origin),
     )  # fmt: skip
 
@@ -346,14 +346,14 @@ def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
         if few and many and settings:
             ratio = compared_runs("time", settings[0 if key == "small" else -1], NUMPY, few, many)
         found.append(
-            measured_value(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
+            own(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
                    ratio, "1", "median with fewer / median with more threads", origin)
         )  # fmt: skip
     ratio = alone
     if few and many and few.widths():
         ratio = compared_runs("time", few.widths()[-1], NUMPY, few, many)
     found.append(
-        measured_value("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
+        own("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
                "median with fewer / median with more threads", origin)
     )  # fmt: skip
     return tuple(found)

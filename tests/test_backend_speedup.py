@@ -1,0 +1,539 @@
+"""backend_speedup: theory against hand-computed numbers, and what the paper says of made-up runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.devices import read_devices
+from report.errors import StudyError
+from report.layers import Activation, Layer, Linear, Softmax
+from report.manuscript import write_manuscript
+from report.missing import Missing
+from report.paper import Findings, Inputs
+from report.records import Case, Record
+from report.reported import read_reported
+from report.statistics import Estimate
+from report.studies import STUDIES, find_study
+from report.studies.backend_speedup import findings
+from report.studies.backend_speedup.decomposed import (
+    decompose,
+    found_crossing,
+    iteration_bound,
+    predicted_crossing,
+)
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+    grouped_median,
+    primary_run,
+    runs,
+    thread_pair,
+)
+from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
+from report.studies.backend_speedup.subject import (
+    Setting,
+    activation_count,
+    components,
+    forward_macs,
+    iteration,
+    kinds,
+    parameter_count,
+    total,
+)
+from report.tables import to_csv, to_latex, to_markdown
+from report.work import forward_macs as macs_of_layers
+from report.work import training_macs
+from tests import factory
+
+ROOT = Path(__file__).parents[1]
+TEMPLATE = ROOT / "templates" / "papers" / "backend_speedup.qmd.j2"
+REPORTED = read_reported(ROOT / "data" / "reported" / "backend_speedup.json")
+DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+IMAGES = 100
+TORCH, JAX, COMPILED = VARIANTS[1:4]
+CUPY = VARIANTS[5]
+
+
+# ------------------------------------------------------------------------------ made-up records
+
+
+def perceptron_layers(hidden: int, samples: int) -> tuple[Layer, ...]:
+    source, middle, scores = (samples, 784), (samples, hidden), (samples, 10)
+    return (
+        Linear(name="a", input_shape=source, output_shape=middle, dtype="float32", bias=True),
+        Activation(
+            name="r", input_shape=middle, output_shape=middle, dtype="float32", function="relu"
+        ),
+        Linear(name="b", input_shape=middle, output_shape=scores, dtype="float32", bias=True),
+        Softmax(name="s", input_shape=scores, output_shape=scores, dtype="float32", log=False),
+    )
+
+
+def times(setting: Setting, variant: Variant, speed: float) -> dict[str, Sequence[float]]:
+    """Times of a library that is ``speed`` times as fast as NumPy in every operation."""
+    base = 1e-4 + 1e-9 * total(setting).flops
+    parts = {f"{kind}_time": base / 8 / speed for kind in kinds(setting.network)}
+    parts["matrix_product_time"] = base * 3 / 8 / speed
+    phases = {"forward_time": 0.4 * base / speed, "backward_time": 0.6 * base / speed}
+    found = {"time": base / speed, **phases, **parts}
+    if not variant.eager:
+        found = {"time": base / speed}
+    series: dict[str, Sequence[float]] = {
+        name: factory.scattered(centre, 0.02, 15) for name, centre in found.items()
+    }
+    return series | {"first_call_time": [10 * base]}
+
+
+def memory(setting: Setting, variant: Variant) -> dict[str, Sequence[int]]:
+    size, held = components(setting), 50_000_000
+    found = {
+        "allocated_parameters": size.parameters,
+        "allocated_input": size.input,
+        "allocated_activations": size.activations,
+        "allocated_gradients": size.gradients,
+        "allocated_peak": size.parameters + size.input + size.activations + 123_456,
+        "resident_start": 10_000_000,
+        "resident_first_use": 10_000_000 + held,
+        "resident_peak": 10_000_000 + held + size.input + 1000,
+    }
+    return {name: [amount] for name, amount in found.items()}
+
+
+def courses(offset: float) -> dict[str, Sequence[float]]:
+    losses = [2.3 * 0.9**k * (1 + offset) for k in range(31)]
+    shares = [min(0.9, 0.1 + 0.05 * k) for k in range(31)]
+    return {
+        "train_loss": losses,
+        "test_loss": [loss + 0.1 for loss in losses],
+        "train_accuracy": shares,
+        "test_accuracy": shares,
+    }
+
+
+def case_of(
+    setting: Setting, variant: Variant, process: int, series: dict[str, Sequence[Any]]
+) -> Case:
+    factors = {
+        **setting.factors,
+        "backend": variant.backend,
+        "execution": variant.execution,
+        "process": process,
+    }
+    layers = (
+        perceptron_layers(setting.hidden, setting.samples)
+        if setting.network == "perceptron"
+        else ()
+    )
+    return Case(
+        factors=factors,
+        status="ok",
+        reason=None,
+        layers=layers,
+        series=tuple(factory.series(name, samples) for name, samples in series.items()),
+    )
+
+
+def absent(variant: Variant) -> Case:
+    setting = Setting("training", "perceptron", "float32", IMAGES, "digits")
+    case = case_of(setting, variant, 1, {})
+    reason = f"{variant.backend} computes on a GPU; measure it with --device cuda where one is."
+    return msgspec.structs.replace(case, status="unavailable", reason=reason, layers=())
+
+
+#: Library → how many times as fast as NumPy it is at a setting.
+Speeds = dict[Variant, Callable[[Setting], float]]
+
+SPEEDS: Speeds = {
+    NUMPY: lambda setting: 1.0,
+    TORCH: lambda setting: 2.0 if setting.samples > 1000 else 0.5,
+    COMPILED: lambda setting: 3.0,
+}
+
+
+def cases(speeds: Speeds) -> list[Case]:
+    trained = Setting("training", "perceptron", "float32", IMAGES, "digits")
+    settings = [
+        trained,
+        Setting("training", "convnet", "float32", IMAGES, "digits"),
+        *(Setting("scaling", "perceptron", "float32", IMAGES, "digits", h) for h in (10, 64, 512)),
+        *(Setting("scaling", "perceptron", "float64", IMAGES, "digits", h) for h in (10, 512)),
+        *(Setting("scaling", "perceptron", "float32", m, "digits") for m in (1000, 4000, 60000)),
+        *(Setting("scaling", "perceptron", "float32", m, "digits", 128) for m in (1000, 4000)),
+    ]
+    return [
+        case_of(setting, variant, process, _series(setting, variant, process, speed(setting)))
+        for setting in settings
+        for variant, speed in speeds.items()
+        for process in (1, 2)
+    ]
+
+
+def _series(
+    setting: Setting, variant: Variant, process: int, speed: float
+) -> dict[str, Sequence[Any]]:
+    found: dict[str, Sequence[Any]] = dict(times(setting, variant, speed))
+    if process == 1:
+        found |= memory(setting, variant)
+        if setting.subject == "training":
+            found |= courses(0.0 if variant == NUMPY else 1e-7)
+    return found
+
+
+def record(speeds: Speeds = SPEEDS, **change: Any) -> Record:
+    made = factory.record(
+        [*cases(speeds), *(absent(v) for v in VARIANTS[4:] if v not in speeds)],
+        study="backend_speedup",
+        **change,
+    )
+    return made
+
+
+def inputs(*records: Record) -> Inputs:
+    stored = tuple(factory.stored(one) for one in records)
+    identity = {
+        "name": "digits",
+        "source": "some digits",
+        "split": "25 of 125 images are held out",
+        "classes": list("0123456789"),
+        "train": {"images": IMAGES},
+        "test": {"images": 25},
+    }
+    library = {
+        "name": "numpy",
+        "version": "2.4.6",
+        "matrix_products": "openblas",
+        "device": "cpu",
+        "threads": 1,
+    }
+    files = {
+        "images.json": json.dumps(identity).encode(),
+        "backend.numpy.json": json.dumps(library).encode(),
+    }
+    return Inputs(
+        records=stored,
+        reported=REPORTED,
+        reported_file="reported/backend_speedup.json",
+        devices=DEVICES,
+        attachments={item.file: files for item in stored},
+    )
+
+
+def one_thread() -> Record:
+    machine = factory.environment("example-1t", threads=1)
+    return record(machine=machine)
+
+
+@pytest.fixture(scope="module")
+def found() -> Findings:
+    return findings(inputs(one_thread()))
+
+
+@pytest.fixture(scope="module")
+def empty() -> Findings:
+    return findings(inputs())
+
+
+def run_of(one: Record) -> Run:
+    (found,) = runs([factory.stored(one)])
+    return found
+
+
+# --------------------------------------------------------------------------------------- theory
+
+
+@pytest.mark.parametrize(("hidden", "samples"), [(10, 1), (10, 1438), (128, 60_000)])
+def test_the_steps_are_the_multiply_adds_of_the_layers(hidden: int, samples: int) -> None:
+    setting = Setting("scaling", "perceptron", "float32", samples, "digits", hidden)
+    assert total(setting).macs == training_macs(perceptron_layers(hidden, samples))
+
+
+def test_the_perceptron_in_numbers_typed_by_hand() -> None:
+    assert parameter_count("perceptron") == 7_960
+    assert forward_macs("perceptron") == 7_940 == macs_of_layers(perceptron_layers(10, 1))
+    one = Setting("scaling", "perceptron", "float32", 1, "")
+    assert total(one).macs == 2 * 7_840 + 3 * 100
+    assert activation_count(one) == 2 * (10 + 10)
+    assert components(one).parameters == 31_840
+    assert components(one).input == 4 * (784 + 10)
+
+
+def test_the_convolution_network_in_numbers_typed_by_hand() -> None:
+    one = Setting("scaling", "convnet", "float32", 1, "")
+    assert parameter_count("convnet") == 80 + 13_530
+    assert forward_macs("convnet") == 72 * 676 + 13_520
+    assert total(one).macs == 2 * 72 * 676 + 3 * 13_520
+    assert activation_count(one) == 9 * 676 + 2 * 8 * 676 + 1_352 + 20
+
+
+def test_every_step_has_a_kind_that_is_named() -> None:
+    for network in ("perceptron", "convnet"):
+        setting = Setting("scaling", network, "float32", 7, "")  # type: ignore[arg-type]
+        steps = iteration(setting)
+        assert sum(total(setting, kind).flops for kind in kinds(setting.network)) == sum(
+            step.flops for step in steps
+        )
+
+
+def test_another_network_is_refused() -> None:
+    setting = Setting("training", "perceptron", "float32", IMAGES, "digits")
+    case = case_of(setting, NUMPY, 1, {"time": [1e-3]})
+    wrong = msgspec.structs.replace(case, layers=perceptron_layers(11, IMAGES))
+    with pytest.raises(StudyError, match="multiply-adds, expected"):
+        findings(inputs(factory.record([wrong], study="backend_speedup")))
+
+
+# --------------------------------------------------------------------------------------- source
+
+
+def test_the_two_findings_on_memory_come_out_of_the_audit() -> None:
+    reasons = {check.formula: check.finding for check in audit(REPORTED)}
+    assert "one byte an element" in reasons["4 B · pixels · images / 10⁶"]
+    assert "thousands of float32 elements" in reasons["4 B · parameters / 10⁶"]
+    assert reasons["(pixels + label) · images · 1 B / 10⁶"] == "agrees"
+
+
+def test_times_and_totals_of_the_source_agree() -> None:
+    differing = {c.derived.place for c in audit(REPORTED) if c.verdict == "differs"}
+    assert differing == {
+        "Table 5, Model parameters, cpu",
+        "Table 5, Input data, cpu",
+        "Table 5, Intermediate activations, cpu",
+        "Table 5, Gradient storage, cpu",
+    }
+
+
+def test_the_total_of_the_source_follows_from_its_parts() -> None:
+    assert amdahl(REPORTED) == pytest.approx(2.806, abs=5e-4)
+    assert amdahl_limit(REPORTED, "matrix_product") == pytest.approx(2.0)
+
+
+# ------------------------------------------------------------------------------------- measured
+
+
+def test_the_interval_holds_the_median_of_every_process() -> None:
+    calm, slow = [1.0, 1.01, 1.02] * 20, [1.5, 1.51, 1.52]
+    estimate = grouped_median((tuple(calm), tuple(slow)))
+    assert estimate.low <= 1.01
+    assert estimate.high >= 1.51
+    alone = grouped_median((tuple(calm),))
+    assert alone.low <= alone.value <= alone.high < 1.5
+
+
+def test_speedups_are_those_that_were_put_in() -> None:
+    run = run_of(one_thread())
+    setting = run.training()
+    assert setting is not None
+    ratio = run.speedup("time", setting, COMPILED)
+    assert isinstance(ratio, Estimate)
+    assert ratio.value == pytest.approx(3.0)
+    assert ratio.low <= 3.0 <= ratio.high
+    assert isinstance(run.speedup("time", setting, CUPY), Missing)
+
+
+def test_sweeps_are_found_by_what_varies() -> None:
+    run = run_of(one_thread())
+    assert [s.hidden for s in run.widths()] == [10, 64, 512]
+    assert {s.samples for s in run.widths()} == {IMAGES}
+    assert [s.samples for s in run.sizes()] == [IMAGES, 1000, 4000, 60000]
+    assert [s.samples for s in run.sizes(hidden=128)] == [1000, 4000]
+
+
+def test_a_run_on_a_gpu_goes_first_and_then_the_fewest_threads() -> None:
+    one, two = one_thread(), record(started="2026-11-02T10:00:00Z")
+    cuda = record({**SPEEDS, CUPY: lambda setting: 5.0}, machine=factory.environment(
+        "example-gpu", gpu=factory.GPU))  # fmt: skip
+    several = runs([factory.stored(r) for r in (two, one)])
+    chosen = primary_run(several)
+    assert chosen is not None and chosen.key == "example-1t"
+    pair = thread_pair(several)
+    assert pair is not None and [run.key for run in pair] == ["example-1t", "example-2t"]
+    everything = runs([factory.stored(r) for r in (two, one, cuda)])
+    chosen = primary_run(everything)
+    assert chosen is not None and chosen.on_gpu
+    assert primary_run(()) is None
+
+
+def test_parts_give_the_whole() -> None:
+    run = run_of(one_thread())
+    setting = run.training()
+    assert setting is not None
+    parts = decompose(run, setting, TORCH)
+    assert not isinstance(parts, Missing)
+    assert parts.predicted == pytest.approx(0.5)
+    assert sum(share for share, _ in parts.parts.values()) == pytest.approx(1.0)
+    compiled = decompose(run, setting, COMPILED)
+    assert isinstance(compiled, Missing)
+    assert "without separate operations" in compiled.reason
+
+
+def test_the_bound_is_work_or_traffic_over_the_ceilings() -> None:
+    run = run_of(one_thread())
+    setting = Setting("scaling", "perceptron", "float32", 1000, "digits")
+    bound = iteration_bound(run, setting, NUMPY)
+    assert isinstance(bound, float)
+    # Traffic at 30 GB/s bounds every operation of so narrow a network.
+    assert bound == pytest.approx(4 * total(setting).elements / 3e10, rel=0.02)
+
+
+# ------------------------------------------------------------------------------------ crossings
+
+
+def ratio(value: float, half: float = 0.01) -> Estimate:
+    return Estimate(value, value - half, value + half, 30, 0.95)
+
+
+def test_a_crossing_lies_between_the_levels_where_it_shows() -> None:
+    found = found_crossing((10, 100, 1000), (ratio(0.5), ratio(0.8), ratio(2.0)))
+    assert found.course == "crosses"
+    assert (found.low, found.high) == (100, 1000)
+    assert found.at is not None and 100 < found.at < 1000
+
+
+@pytest.mark.parametrize(
+    ("ratios", "course"),
+    [
+        ((0.5, 0.6), "always slower"),
+        ((1.5, 1.6), "always faster"),
+        ((1.5, 0.6), "not told"),
+        ((1.0, 1.5), "not told"),
+        ((1.0, 1.0), "not told"),
+    ],
+)
+def test_what_intervals_do_not_tell_is_not_told(ratios: tuple[float, ...], course: str) -> None:
+    assert found_crossing((1, 2), tuple(map(ratio, ratios))).course == course
+
+
+def test_two_lines_cross_where_arithmetic_says() -> None:
+    found = predicted_crossing(lambda n: 1.0 + n, lambda n: 50.0 + n / 2, (10, 100))
+    assert found.course == "crosses"
+    assert found.at == pytest.approx(98, abs=1)
+    assert predicted_crossing(lambda n: 1.0 + n, lambda n: 2.0 + n, (10,)).course == "always slower"
+    assert predicted_crossing(lambda n: 2.0 + n, lambda n: 1.0 + n, (10,)).course == "always faster"
+
+
+# ---------------------------------------------------------------------------------- whole papers
+
+
+def assert_whole(result: Findings) -> str:
+    text = write_manuscript(TEMPLATE, result)
+    texts = [
+        text,
+        json.dumps(result.as_json("backend_speedup", ()), allow_nan=False),
+        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
+        *(figure.alt + figure.caption for figure in result.figures.values()),
+    ]
+    for one in texts:
+        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
+    for reference in re.findall(r"@((?:tbl|fig)-[\w-]+)", text):
+        assert f"#{reference}" in text, reference
+    return text
+
+
+def test_the_study_is_listed() -> None:
+    assert "backend_speedup" in STUDIES
+    assert find_study("backend_speedup") is findings
+
+
+def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) -> None:
+    text = assert_whole(empty)
+    assert "Times are not measured in this edition" in text
+    assert empty.facts["measured"] is False
+    assert {claim.verdict for claim in empty.claims.values()} == {"refuted", "not measured"}
+
+
+def test_a_run_fills_every_table_and_figure(found: Findings) -> None:
+    text = assert_whole(found)
+    assert "No run of the experiment" not in text
+    assert {"tbl-performance", "tbl-operations", "tbl-memory", "tbl-widths", "tbl-crossovers",
+            "tbl-performance-convnet", "tbl-backends"} <= set(found.tables)  # fmt: skip
+    assert {"fig-designs", "fig-perceptron", "fig-convnet", "fig-convergence"} <= set(found.figures)
+
+
+def test_faster_is_said_only_where_the_interval_excludes_one(found: Findings) -> None:
+    table = found.tables["tbl-performance"]
+    said = {row[0]: row[-1] for row in table.rows}
+    assert said["NumPy"] == "base"
+    assert said["PyTorch"] == "slower"
+    assert said["JAX compiled"] == "faster"
+    assert isinstance(said["CuPy"], Missing)
+    alike = findings(inputs(record({NUMPY: lambda s: 1.0, TORCH: lambda s: 1.001})))
+    assert alike.facts["any_faster"] is False
+    assert alike.tables["tbl-performance"].rows[1][-1] == "not told apart"
+
+
+def test_the_hypothesis_is_judged_by_how_the_gap_changes(found: Findings) -> None:
+    assert found.claims["grows-images-torch"].verdict == "supported"
+    assert found.claims["grows-width-torch"].verdict == "refuted"
+    assert found.claims["grows-width-jax_compiled"].verdict == "undecided"
+
+
+def test_claims_of_the_source_are_judged_where_they_can_be(found: Findings) -> None:
+    verdicts = {id: claim.verdict for id, claim in found.claims.items()}
+    assert verdicts["convolution"] == "refuted"
+    assert verdicts["parameter-memory"] == verdicts["input-memory"] == "refuted"
+    assert verdicts["converge"] == "supported"
+    assert verdicts["same-memory"] == "supported"
+    assert verdicts["speedup-iteration"] == "not measured"
+
+
+def test_a_gpu_decides_the_speedups_of_the_source() -> None:
+    speeds: Speeds = {**SPEEDS, CUPY: lambda setting: 2.8}
+    machine = factory.environment("example-gpu", gpu=factory.GPU)
+    result = findings(inputs(record(speeds, machine=machine)))
+    assert_whole(result)
+    assert result.claims["speedup-iteration"].verdict == "supported"
+    assert result.claims["speedup-matrix-product"].verdict == "refuted"
+
+
+def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None:
+    told = [r for id, r in found.reconciliations.items() if id.startswith("resident-")]
+    assert told
+    for one in told:
+        assert not isinstance(one.residual, Missing)
+        assert not isinstance(one.measured, Missing)
+        assert one.end + one.residual == one.measured.amount
+
+
+def test_two_runs_give_a_table_of_threads() -> None:
+    slow: Speeds = {variant: speed for variant, speed in SPEEDS.items()}
+    one = one_thread()
+    two = record({v: (lambda s, f=f: 1.5 * f(s)) for v, f in slow.items()},
+                 started="2026-11-02T10:00:00Z")  # fmt: skip
+    result = findings(inputs(two, one))
+    assert_whole(result)
+    ratios = [row[5] for row in result.tables["tbl-threads"].rows]
+    assert ratios and all(isinstance(r, Estimate) and r.value == pytest.approx(1.5) for r in ratios)
+
+
+def test_a_partial_run_still_gives_a_paper() -> None:
+    few = [c for c in cases(SPEEDS) if c.factors["subject"] == "training"]
+    assert_whole(findings(inputs(factory.record(few, study="backend_speedup"))))
+
+
+def test_samples_that_failed_are_no_measurement() -> None:
+    broken = [
+        msgspec.structs.replace(c, status="failed", reason="it broke")
+        if c.factors["backend"] == "torch"
+        else c
+        for c in cases(SPEEDS)
+    ]
+    result = findings(inputs(factory.record(broken, study="backend_speedup")))
+    assert_whole(result)
+    row = next(r for r in result.tables["tbl-performance"].rows if r[0] == "PyTorch")
+    assert all(isinstance(cell, Missing) for cell in row[1:])
+
+
+def test_settings_of_one_case_are_its_factors() -> None:
+    setting = Setting("scaling", "perceptron", "float32", 5, "digits", 7)
+    assert setting.factors["hidden"] == 7
+    assert "hidden" not in replace(setting, network="convnet").factors
