@@ -1,0 +1,432 @@
+"""The study of inference: its plan, its ways to run a network, and what cannot be run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from math import isclose
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import ROOT
+
+from experiments import inference_memory as study
+from experiments import inference_scores as scores
+from experiments import inference_sweeps as sweeps
+from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.selection import default_levels, select
+from experiments.harness.study import Factors, Session, UsageError
+from experiments.harness.sweep import run_case
+from report.layers import Convolution
+from report.liveness import Conditions, needed_peak, peak
+from report.records import Record
+from report.store import read_study
+from report.work import macs
+
+STUDY = study.STUDY
+FULL = STUDY.cases(default_levels(STUDY, quick=False))
+QUICK = STUDY.cases(default_levels(STUDY, quick=True))
+
+
+def of(subject: str, cases: tuple[Factors, ...] = FULL, **where: object) -> list[Factors]:
+    wanted = {"subject": subject, **where}
+    return [case for case in cases if wanted.items() <= case.items()]
+
+
+def only(name: str, **levels: tuple[object, ...]) -> tuple[Factors, ...]:
+    """The cases of one set."""
+    chosen = {**default_levels(STUDY, quick=False), "sweep": (name,), **levels}
+    return STUDY.cases(chosen)
+
+
+# ------------------------------------------------------------------------------------- the plan
+
+
+def test_every_case_is_there_once_and_names_no_set() -> None:
+    assert len({frozenset(case.items()) for case in FULL}) == len(FULL)
+    assert not any("sweep" in case for case in FULL)
+    union = {frozenset(case.items()) for name in sweeps.SWEEPS for case in only(name)}
+    assert union == {frozenset(case.items()) for case in FULL}
+
+
+def test_inference_cases_have_the_same_factors() -> None:
+    always = {"subject", "network", "image", "batch", "layout", "precision", "execution"}
+    for case in of("inference"):
+        assert set(case) - always <= {"tile", "memory_limit"}
+        assert always <= set(case)
+        assert ("tile" in case) == str(case["execution"]).startswith("tiled")
+
+
+def test_batches_go_to_1024_in_both_layouts_for_every_residual_network() -> None:
+    for network in ("LeNet-5", *sweeps.RESNETS):
+        for layout in sweeps.LAYOUTS:
+            found = of(
+                "inference", network=network, layout=layout, precision="float32",
+                execution="eager", image=32,
+            )  # fmt: skip
+            batches = [case["batch"] for case in found if "memory_limit" not in case]
+            assert batches == [2**n for n in range(11)]
+
+
+def test_amp_with_layout_has_all_four_at_the_largest_batch() -> None:
+    for network in sweeps.RESNETS:
+        found = [case for case in only("amp_layout") if case["network"] == network]
+        ways = [(case["precision"], case["layout"]) for case in found]
+        assert ways == [(p, way) for p in ("float32", "bfloat16") for way in sweeps.LAYOUTS]
+        assert {case["batch"] for case in found} == {1024}
+
+
+def test_one_case_cannot_be_held_by_the_machine_that_was_planned_for() -> None:
+    (large,) = of("inference", batch=640)
+    layers = STUDY.layers(large)
+    assert study.needed_bytes(layers) < 18e9  # so that it is started there
+    assert 24.9e9 < peak(layers, Conditions()).total < 26e9
+
+
+def test_tiling_has_its_untiled_base_and_every_tile_in_every_form() -> None:
+    found = only("tiling")
+    assert found[0]["execution"] == "eager"
+    assert len(found) == 1 + 3 * 4
+    assert {case["image"] for case in found} == {224}
+    assert {case["batch"] for case in found} == {8}
+
+
+def test_what_is_compared_stands_together() -> None:
+    """Nothing else comes between cases of the same network, image and batch."""
+    keys = [(c["network"], c["image"], c.get("memory_limit"), c["batch"]) for c in of("inference")]
+    changes = sum(a != b for a, b in pairwise(keys))
+    assert changes == len(set(keys)) - 1
+
+
+def test_training_comes_before_what_it_is_for() -> None:
+    subjects = [case["subject"] for case in FULL]
+    assert subjects.index("training") < subjects.index("accuracy")
+    assert [case["precision"] for case in of("accuracy")] == list(sweeps.PRECISIONS)
+    assert {case["network"] for case in (*of("training"), *of("accuracy"))} == {"ResNet-110"}
+    assert {case["network"] for case in of("training", QUICK)} == {"ResNet-20"}
+
+
+def test_settings_choose_levels_and_other_batches() -> None:
+    chosen = select(
+        STUDY, quick=False, settings=("sweep=batch", "network=AlexNet", "batch=3,4096,512")
+    )
+    assert {case["batch"] for case in chosen.cases} == {3, 4096}
+    with pytest.raises(UsageError, match="no case"):
+        select(STUDY, quick=False, settings=("sweep=tiling", "network=AlexNet"))
+
+
+def test_a_folder_of_images_takes_the_place_of_the_digits() -> None:
+    chosen = select(STUDY, quick=False, settings=("sweep=precision",), images=True)
+    assert {case["dataset"] for case in of("accuracy", chosen.cases)} == {"cifar10"}
+
+
+def test_multiply_adds_are_about_those_of_the_layers() -> None:
+    pytest.importorskip("torch")
+    for network in sweeps.NETWORKS:
+        case = sweeps.inference(network, 2)
+        exact = sum(macs(layer) for layer in STUDY.layers(case))
+        assert isclose(sweeps.gmacs(case) * 1e9, exact, rel_tol=0.05)
+    large = sweeps.inference("ResNet-20", 8, image=224)
+    exact = sum(macs(layer) for layer in STUDY.layers(large))
+    assert isclose(sweeps.gmacs(large) * 1e9, exact, rel_tol=0.05)
+
+
+def test_effort_is_positive_for_every_case() -> None:
+    assert all(STUDY.effort(case) > 0 for case in FULL)
+
+
+# --------------------------------------------------------------------------------- ways to run
+
+
+@pytest.fixture
+def session() -> Session:
+    pytest.importorskip("torch")
+    protocol = msgspec.structs.replace(
+        STUDY.quick.protocol, minimum_samples=2, maximum_samples=2, warmup_calls=0
+    )
+    return Session("cpu", protocol)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other take very long on a busy machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def output(factors: Factors) -> object:
+    return study.build(factors, "cpu").call()
+
+
+@pytest.mark.parametrize("network", ["ResNet-20", "ResNet-110", "AlexNet", "CIFAR"])
+def test_a_folded_network_gives_the_same_scores(network: str) -> None:
+    torch = pytest.importorskip("torch")
+    plain = output(sweeps.inference(network, 2))
+    folded = output(sweeps.inference(network, 2, execution="folded"))
+    torch.testing.assert_close(folded, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
+
+
+def test_folding_uses_the_running_statistics() -> None:
+    """Statistics of a new network are 0 and 1, which would hide a wrong fold."""
+    torch = pytest.importorskip("torch")
+    from experiments.networks.cifar_resnet import cifar_resnet
+    from experiments.networks.variants import folded
+
+    torch.manual_seed(0)
+    network = cifar_resnet(20).train()
+    source = torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        for _ in range(3):
+            network(3 * source + 1)
+        network.eval()
+        wanted = network(source)
+        made = folded(network)
+        torch.testing.assert_close(made(source), wanted, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(network(source), wanted)
+    kinds = {type(module) for module in made.modules()}
+    assert torch.nn.BatchNorm2d not in kinds
+    assert all(m.inplace for m in made.modules() if isinstance(m, torch.nn.ReLU))
+
+
+def test_layouts_give_the_same_scores_and_lie_as_they_say() -> None:
+    torch = pytest.importorskip("torch")
+    found = {layout: output(sweeps.inference("ResNet-20", 2, layout)) for layout in sweeps.LAYOUTS}
+    torch.testing.assert_close(found["channels_last"], found["contiguous"], rtol=1e-4, atol=1e-4)
+
+
+def test_reduced_precision_is_near_and_leaves_the_weights_alone() -> None:
+    torch = pytest.importorskip("torch")
+    plain = output(sweeps.inference("ResNet-20", 2))
+    reduced = output(sweeps.inference("ResNet-20", 2, precision="bfloat16"))
+    assert (plain.dtype, reduced.dtype) == (torch.float32, torch.bfloat16)
+    scale = float(plain.abs().max())
+    assert float((reduced.float() - plain).abs().max()) < 0.1 * scale
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_tiled_case_gives_the_scores_of_its_base() -> None:
+    torch = pytest.importorskip("torch")
+    base = output(sweeps.inference("ResNet-20", 1, image=64))
+    for form in sweeps.TILED:
+        case = sweeps.inference("ResNet-20", 1, execution=form, image=64, tile=16)
+        torch.testing.assert_close(output(case), base, rtol=1e-3, atol=1e-4)
+
+
+def test_compiling_gives_the_same_scores() -> None:
+    torch = pytest.importorskip("torch")
+    from experiments.networks import variants
+
+    if not any(map(variants.shutil.which, variants.COMPILERS)):
+        pytest.skip("no C++ compiler")
+    with variants.empty_cache():
+        compiled = output(sweeps.inference("LeNet-5", 2, execution="compiled"))
+    torch.testing.assert_close(compiled, output(sweeps.inference("LeNet-5", 2)))
+
+
+def test_without_a_compiler_a_compiled_case_is_unavailable(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.networks import variants
+
+    monkeypatch.setattr(variants.shutil, "which", lambda name: None)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2, execution="compiled"), session)
+    assert case.status == "unavailable"
+    assert "C++ compiler" in str(case.reason)
+
+
+# --------------------------------------------------------------------------- what is measured
+
+
+def test_a_timed_case_has_durations_events_and_bytes(session: Session) -> None:
+    case, files = run_case(STUDY, sweeps.inference("LeNet-5", 64), session)
+    assert case.status == "ok"
+    for quantity in ("time", "cpu_time", "page_faults", "voluntary_switches"):
+        assert len(case.samples(quantity)) == 2
+    assert len(set(case.samples("allocated_peak"))) == 1
+    assert len(case.samples("allocated_peak")) == 3
+    assert [file.name for file in files] == ["trace.lenet-5-64-contiguous.json.gz"]
+
+
+def test_a_long_case_measures_its_bytes_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "_ONCE_FROM", 0.0)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2), session)
+    assert len(case.samples("allocated_peak")) == 1
+
+
+def test_events_of_thousands_of_tiles_are_left_out_and_their_peak_is_not(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "_EVENTS", 10)
+    tiled = sweeps.inference("ResNet-20", 1, execution="tiled_blocks", tile=16)
+    case, _ = run_case(STUDY, tiled, session)
+    assert (case.status, case.samples("memory_events")) == ("ok", ())
+    assert len(set(case.samples("allocated_peak"))) == 1
+
+
+def test_where_only_memory_is_wanted_nothing_is_timed(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "is_timed", lambda factors: False)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2), session)
+    assert case.samples("time") == ()
+    assert len(case.samples("allocated_peak")) == 3
+    monkeypatch.undo()
+    assert not sweeps.is_timed(sweeps.inference("VGG-16", 8))
+    assert sweeps.is_timed(sweeps.inference("VGG-16", 2))
+
+
+def test_float16_without_kernels_is_measured_on_one_image_only(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "has_float16_kernels", lambda: False)
+    scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
+    for refused in (
+        sweeps.inference("LeNet-5", 2, precision="float16"),
+        {**scored, "precision": "float16"},
+    ):
+        case, _ = run_case(STUDY, refused, session)
+        assert case.status == "unavailable"
+        assert "no float16 kernels" in str(case.reason)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 1, precision="float16"), session)
+    assert case.status == "ok"
+    monkeypatch.setattr(study, "has_float16_kernels", lambda: True)
+    study.refuse_float16(refused, "cpu")
+
+
+def test_a_gpu_is_not_refused_float16() -> None:
+    study.refuse_float16(sweeps.inference("LeNet-5", 64, precision="float16"), "cuda")
+
+
+@pytest.mark.parametrize("network", sweeps.NETWORKS)
+def test_the_lower_bound_is_below_what_theory_needs(network: str) -> None:
+    """Else a case that fits might not be started."""
+    layers = STUDY.layers(sweeps.inference(network, 64))
+    needed = needed_peak(layers, Conditions(in_place=True)).needed
+    bound = study.needed_bytes(layers)
+    assert bound <= needed
+    assert bound > max(4 * _elements(layer) for layer in layers if isinstance(layer, Convolution))
+
+
+def _elements(layer: Convolution) -> int:
+    batch, channels, height, width = layer.output_shape
+    return batch * channels * height * width
+
+
+def test_a_case_that_cannot_fit_is_not_started(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "build", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(NotStartedError, match="Not started"):
+        study.measure_case(sweeps.inference("VGG-16", 10**6), session)
+
+
+def test_a_limit_is_one_of_a_cpu(session: Session) -> None:
+    with pytest.raises(UnavailableError):
+        study.measure_case(
+            sweeps.inference("LeNet-5", 2, memory_limit=128), replace(session, device="cuda")
+        )
+
+
+# ------------------------------------------------------------------------------ trained scores
+
+
+@pytest.fixture
+def few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sixty-four images to train on and ten to test on, one epoch."""
+    pytest.importorskip("sklearn")
+    from experiments.datasets import Split, digits
+
+    images = digits(size=32, channels=3)
+    few = replace(
+        images,
+        train=Split(images.train.pixels[:64], images.train.labels[:64]),
+        test=Split(images.test.pixels[:10], images.test.labels[:10]),
+    )
+    monkeypatch.setattr(scores, "_read", lambda dataset, folder: few)
+    monkeypatch.setitem(scores.EPOCHS, ("digits", "cpu"), 1)
+    scores._trained.cache_clear()
+    yield
+    scores._trained.cache_clear()
+
+
+@pytest.mark.usefixtures("few_images")
+def test_every_precision_scores_the_same_weights_image_by_image(session: Session) -> None:
+    named = {"network": "ResNet-20", "dataset": "digits"}
+    course, files = run_case(STUDY, {"subject": "training", **named}, session)
+    assert course.status == "ok"
+    assert (len(course.samples("step_loss")), len(course.samples("test_accuracy"))) == (1, 1)
+    assert [file.name for file in files] == ["images.json"]
+    weights = set()
+    for precision in ("float32", "bfloat16"):
+        factors = {"subject": "accuracy", **named, "precision": precision}
+        case, (file,) = run_case(STUDY, factors, session)
+        assert len(case.samples("image_loss")) == len(case.samples("image_correct")) == 10
+        assert set(case.samples("image_correct")) <= {0, 1}
+        assert file.name == f"weights.resnet-20-{precision}.json"
+        weights.add(file.content)
+        if precision == "float32":
+            loss = sum(case.samples("image_loss")) / 10
+            assert isclose(loss, course.samples("test_loss")[-1], rel_tol=1e-5)
+            share = sum(case.samples("image_correct")) / 10
+            assert isclose(share, course.samples("test_accuracy")[-1])
+    assert len(weights) == 1
+
+
+@pytest.mark.usefixtures("few_images")
+def test_the_same_seed_trains_the_same_weights(session: Session) -> None:
+    """So that a run that is continued scores the network that it began with."""
+    factors = {"network": "ResNet-20", "dataset": "digits"}
+    first = scores.weights_digest(scores.trained(factors, session)[0])
+    scores._trained.cache_clear()
+    assert scores.weights_digest(scores.trained(factors, session)[0]) == first
+
+
+# -------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    pytest.importorskip("torch")
+    data = tmp_path_factory.mktemp("inference") / "data"
+    words = ["--quick", "--threads", "1", "--records", str(data), "--set", "sweep=batch,limit"]
+    words += ["--set", "network=LeNet-5,ResNet-20", "--set", "batch=1,64,1024"]
+    words += ["--set", "layout=contiguous", "--set", "memory_limit=150"]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "run", "inference_memory", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (stored,) = read_study("inference_memory", Path(data))
+    return stored.record
+
+
+def test_the_command_measures_what_was_chosen(record: Record) -> None:
+    free = [case for case in record.cases if "memory_limit" not in case.factors]
+    assert [(case.factors["network"], case.factors["batch"]) for case in free] == [
+        (network, batch) for network in ("LeNet-5", "ResNet-20") for batch in (1, 64, 1024)
+    ]
+    assert {case.status for case in free} == {"ok"}
+    assert {len(case.samples("time")) >= 3 for case in free} == {True}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
+def test_a_small_machine_runs_out_of_memory_at_the_large_batch(record: Record) -> None:
+    limited = {c.factors["batch"]: c for c in record.cases if "memory_limit" in c.factors}
+    assert (limited[64].status, limited[1024].status) == ("ok", "out_of_memory")
+    assert limited[1024].reason == "Memory ran out when 67108864 B more were asked for."
+    assert limited[1024].layers[0].output_shape == (1024, 16, 32, 32)
