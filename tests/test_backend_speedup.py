@@ -1,4 +1,4 @@
-"""backend_speedup: theory against hand-computed numbers, and what the paper says of made-up runs."""
+"""backend_speedup: theory against hand-computed numbers, and the paper of made-up runs."""
 
 from __future__ import annotations
 
@@ -190,12 +190,11 @@ def _series(
 
 
 def record(speeds: Speeds = SPEEDS, **change: Any) -> Record:
-    made = factory.record(
+    return factory.record(
         [*cases(speeds), *(absent(v) for v in VARIANTS[4:] if v not in speeds)],
         study="backend_speedup",
         **change,
     )
-    return made
 
 
 def inputs(*records: Record) -> Inputs:
@@ -505,9 +504,8 @@ def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None
 
 
 def test_two_runs_give_a_table_of_threads() -> None:
-    slow: Speeds = {variant: speed for variant, speed in SPEEDS.items()}
     one = one_thread()
-    two = record({v: (lambda s, f=f: 1.5 * f(s)) for v, f in slow.items()},
+    two = record({v: (lambda s, f=f: 1.5 * f(s)) for v, f in SPEEDS.items()},
                  started="2026-11-02T10:00:00Z")  # fmt: skip
     result = findings(inputs(two, one))
     assert_whole(result)
