@@ -6,6 +6,7 @@ a band, one of a data sheet is dashed, one that somebody else drew is dotted.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -74,6 +75,10 @@ class Roofline:
 
 #: How far the axes go beyond what is drawn, as a factor.
 _ROOM: Final = 2.5
+#: The share of the axis' decades that one line of the legend is given.
+_LEGEND_LINE: Final = 0.07
+#: Up to this many decades an axis has room for ticks at 1, 2 and 5.
+_FEW_DECADES: Final = 1.9
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
@@ -91,9 +96,13 @@ def draw(figure: Roofline, axes: Axes) -> None:
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
     axes.set_title(figure.title.replace("$", r"\$"), loc="left")
+    entries = len(axes.get_legend_handles_labels()[1])
+    if entries > 1:
+        # Nothing lies above a roof, so that a legend finds room there.
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * entries))
+        axes.legend(loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25)
     _plain_ticks(axes)
-    if len(axes.get_legend_handles_labels()[1]) > 1:
-        axes.legend(loc="lower right", borderaxespad=0.3, handletextpad=0.4, labelspacing=0.3)
 
 
 def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
@@ -150,10 +159,11 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Powers of ten as a reader writes them."""
+    """Numbers as a reader writes them, at powers of ten and, where there is room, between."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(base=10))
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        few = math.log10(limits[1] / limits[0]) < _FEW_DECADES
+        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axis.set_minor_formatter(NullFormatter())

@@ -78,8 +78,7 @@ def _source_tables(
     yield setup(inputs, all_runs)
     yield theory.complexity_table(inputs, known)
     yield theory.intensity_table(inputs, known)
-    if known:
-        yield theory.class_table(known)
+    yield theory.class_table(known)
     yield theory.ridge_table(inputs, all_runs)
     caption = "Every derived number of the source, computed again from the numbers beside it."
     yield audit_table("tbl-audit", caption, checks, (inputs.reported_file,))
@@ -87,6 +86,7 @@ def _source_tables(
     yield batches.saturation_table(inputs, all_runs)
     yield batches.anomaly_table(inputs, all_runs)
     yield ladder.anchor_table(inputs, known)
+    yield memory.theory_table(known)
     sensors = settings.sensor_table(tuple(all_runs))
     if sensors:
         yield sensors
@@ -134,6 +134,7 @@ def _facts(
     """Texts and switches for the template; every number is in the values."""
     return {
         "measured": primary is not None and bool(primary.timed(primary.steps)),
+        "recorded": bool(all_runs),
         "watched": primary is not None and bool(profiled.main_profiles(primary)),
         "climbed": primary is not None and bool(ladder.all_rungs((primary,))),
         "curved": primary is not None

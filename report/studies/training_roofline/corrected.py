@@ -25,7 +25,7 @@ from report.studies.training_roofline.theory import (
 )
 from report.tables import Cell, Column, Table
 
-#: A rate that is below this share of the best one on the same device is no working point.
+#: A rate below this share of the same network's best on the same device is no working point.
 COLLAPSED: Final = 0.5
 
 
@@ -100,15 +100,17 @@ def printed_work(inputs: Inputs, network: str) -> float | Missing:
 def average(cases: Sequence[Corrected], device: str, *, working: bool) -> float | Missing:
     """The mean efficiency of a device over the known peak; ``working`` leaves collapses out."""
     own = [case for case in cases if case.device == device]
-    rates = [c.rate for c in own if not isinstance(c.rate, Missing)]
-    shares = [
-        share
-        for case in own
-        if not isinstance(share := case.of_known, Missing)
-        and not isinstance(case.rate, Missing)
-        and not (working and case.rate < COLLAPSED * max(rates))
-    ]
+    chosen = [case for case in own if not (working and _collapsed(case, own))]
+    known = (case.of_known for case in chosen)
+    shares = [share for share in known if not isinstance(share, Missing)]
     return sum(shares) / len(shares) if shares else Missing("no corrected efficiency is known")
+
+
+def _collapsed(case: Corrected, others: Sequence[Corrected]) -> bool:
+    """Whether the same network ran much faster at another batch size, image by image."""
+    return case.images < COLLAPSED * max(
+        other.images for other in others if other.network == case.network
+    )
 
 
 def rate_ratios(inputs: Inputs) -> tuple[float, ...]:

@@ -13,8 +13,8 @@ from report.roofline import at_batch
 from report.runs import difference
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.subject import NETWORKS, Step
-from report.studies.training_roofline.theory import Complexity
+from report.studies.training_roofline.subject import IMAGE, NETWORKS, Step
+from report.studies.training_roofline.theory import SOURCE_BATCH, Complexity
 from report.tables import Cell, Column, Table
 from report.trace import Trace, read_trace
 from report.training_memory import Categories, categories
@@ -201,6 +201,33 @@ def traced_kept(trace: Trace, on_host: bool = True) -> int | Missing:
     if not live:
         return Missing("the trace has no events of the allocator")
     return live[-1] - min(0, *live)
+
+
+def theory_table(known: dict[str, Complexity]) -> Table:
+    """The categories of every network at the source's image and largest batch, by shapes."""
+    made: list[tuple[Cell, ...]] = []
+    for network, of in known.items():
+        found = categories(at_batch(of.layers, SOURCE_BATCH), on_host=False)
+        made.append(
+            (
+                *(network, found.parameters, found.gradients, found.momentum, found.batch),
+                *(found.kept / SOURCE_BATCH, found.kept, found.before_backward),
+            )
+        )
+    return Table(
+        "tbl-kept",
+        f"Memory of a training step by category, from shapes: a batch of {SOURCE_BATCH} images of "
+        f"{IMAGE} pixels in float32 on a GPU. The last column is alive when the forward pass ends; "
+        "gradients are not among it.",
+        (
+            *(Column("Network"), Column("Parameters", "B", "MB"), Column("Gradients", "B", "MB")),
+            *(Column("Momentum", "B", "MB"), Column("Batch", "B", "MB")),
+            *(Column("Kept an image", "B", "MB"), Column("Kept", "B", "GB")),
+            Column("End of forward", "B", "GB"),
+        ),
+        tuple(made),
+        wide=True,
+    )
 
 
 def kept_table(inputs: Inputs, run: Run) -> Table | None:

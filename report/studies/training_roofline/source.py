@@ -169,11 +169,11 @@ def _theory(reported: Reported, layers: dict[str, tuple[Layer, ...]]) -> Iterato
         if not chain:
             continue
         count = exact(sum(map(parameter_count, chain)), "1", "shapes in the record")
-        yield check(item.number_of("parameters"), "parameters by shapes / 10⁶", _mega, count)
+        yield check(item.number_of("parameters"), "parameters by shapes, in millions", _mega, count)
         forward = exact(flops(forward_macs(chain)), "FLOP", "shapes in the record")
-        yield check(item.number_of("forward"), "FLOP by shapes / 10⁹", _giga, forward)
+        yield check(item.number_of("forward"), "FLOP by shapes, in GFLOP", _giga, forward)
         training = item.number_of("training")
-        yield check(training, "3 · FLOP by shapes / 10⁹", _three_giga, forward)
+        yield check(training, "3 · FLOP by shapes, in GFLOP", _three_giga, forward)
 
 
 def _training(reported: Reported) -> Iterator[Check]:

@@ -269,6 +269,19 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
                 "percent",
             ),
         ]
+    for network, word in (("ResNet-18", "small"), (HEAVY, "heavy")):
+        seen = [c.of_known for c in cases if (c.device, c.network) == (T4, network)]
+        shares = [share for share in seen if not isinstance(share, Missing)]
+        made.append(
+            of(
+                f"t4_{word}",
+                f"Best corrected efficiency of {network} on the T4",
+                max(shares, default=NO_SHAPES),
+                "1",
+                "rate / known peak",
+                "percent",
+            )
+        )
     rtx, t4 = averages["rtx"], averages["t4"]
     ratio: Finding = NO_SHAPES
     if not isinstance(rtx, Missing) and not isinstance(t4, Missing):
