@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from figures import style
 
@@ -45,21 +45,15 @@ class Bars:
     """A finished description: the names of the rows from top to bottom, and their bars.
 
     ``stacked`` puts the bars of a row one after another from zero: those above zero to the right,
-    those below to the left.  A logarithmic axis has no zero, so that it takes only bars side by
-    side, which then start at the left edge.  Raises ``ValueError`` for both at once.
+    those below to the left.  The axis always has its zero, since the lengths of bars are compared.
     """
 
     names: tuple[str, ...]
     series: tuple[BarSeries, ...]
     x_label: str
     stacked: bool = False
-    x_scale: Literal["linear", "log"] = "linear"
     reference: float | None = None
     title: str = ""
-
-    def __post_init__(self) -> None:
-        if self.stacked and self.x_scale == "log":
-            raise ValueError("stacked bars need an axis with a zero, which a logarithmic has not")
 
     @property
     def height(self) -> float:
@@ -72,7 +66,6 @@ class Bars:
 
 def draw(figure: Bars, axes: Axes) -> None:
     """Draw ``figure`` on ``axes``."""
-    axes.set_xscale(figure.x_scale)
     if figure.stacked:
         _draw_stacked(figure, axes)
     else:
@@ -159,8 +152,6 @@ def _label(figure: Bars, axes: Axes) -> None:
     axes.set_xlabel(figure.x_label)
     if figure.title:
         axes.set_title(figure.title, loc="left")
-    if figure.x_scale == "log":
-        _plain_log_ticks(axes)
     if len(figure.series) > 1:
         axes.legend(
             loc="lower left",
@@ -169,11 +160,3 @@ def _label(figure: Bars, axes: Axes) -> None:
             borderaxespad=0.2,
             columnspacing=1.0,
         )
-
-
-def _plain_log_ticks(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.xaxis.set_major_locator(LogLocator(base=10))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())

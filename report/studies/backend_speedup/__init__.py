@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from report.escape import markdown
+from report.missing import Missing
 from report.paper import Claim, Figure, Findings, Inputs
 from report.reconciliation import Reconciliation
 from report.setup import setup
@@ -128,6 +129,7 @@ def _figures(inputs: Inputs, primary: Run | None) -> tuple[Figure, ...]:
     return (
         *diagrams.all_diagrams(),
         figures.operations(inputs, primary),
+        figures.operation_speedups(inputs, primary),
         memory_tables.memory_figure(inputs, primary),
         figures.widths(primary),
         figures.sizes(primary),
@@ -178,6 +180,7 @@ def _facts(
         "images": markdown(images.source) if images else "",
         "split": markdown(images.split) if images else "",
         "repeated": _repeats(primary, images),
+        "same_accuracy": measured and _accuracy_spread(primary) == 0,
         "other_tables": [
             f"tbl-performance-{run.key}"
             for run in all_runs
@@ -203,6 +206,15 @@ def _named(run: Run | None, *, faster: bool) -> list[dict[str, str]]:
         for variant in run.variants(setting)
         if variant != NUMPY and judged(variant)
     ]
+
+
+def _accuracy_spread(run: Run | None) -> float | None:
+    """The largest difference of accuracies, None where it is not known."""
+    setting = run.training() if run else None
+    if run is None or setting is None:
+        return None
+    spread = learning.largest_accuracy_difference(run, setting)
+    return None if isinstance(spread, Missing) else spread
 
 
 def _repeats(run: Run | None, images: DataSet | None) -> bool:

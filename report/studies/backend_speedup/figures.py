@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
@@ -13,11 +14,11 @@ from report.statistics import Estimate
 from report.studies.backend_speedup.crossovers import Factor
 from report.studies.backend_speedup.decomposed import iteration_bound
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
-from report.studies.backend_speedup.source import OPERATION_ROWS, SIDES, number
+from report.studies.backend_speedup.source import SIDES, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 
-_MILLI, _MICRO = 1e3, 1e6
-_FACTOR_LABELS: dict[Factor, str] = {
+_MILLI: Final = 1e3
+_FACTOR_LABELS: Final[dict[Factor, str]] = {
     "hidden": "Neurons of the hidden layer",
     "samples": "Images",
 }
@@ -31,14 +32,13 @@ def _series(variant: Variant) -> int:
 
 
 def operations(inputs: Inputs, run: Run | None) -> Figure:
-    """Time of each kind of operation: own libraries (left) and the source's two (right)."""
+    """Time of an iteration by kind of operation: own libraries (left) and the source's (right)."""
     own = _own_operations(run) if run else None
     panels = (*((own,) if own else ()), _source_operations(inputs))
     return Figure(
         "fig-operations",
-        "Time of the operations of one iteration, by kind. "
-        + ("Left: this study, with intervals. Right: " if own else "The ")
-        + "source's CPU and GPU, with more images.",
+        "Time of one iteration by kind of operation, one after another. "
+        + ("Left: this study. Right: the source, with more images." if own else "The source."),
         " ".join(_told(panel) for panel in panels),
         Drawing(panels, wide=True, height=max(panel.height for panel in panels)),
         (inputs.reported_file, *((run.file,) if run and own else ())),
@@ -46,52 +46,96 @@ def operations(inputs: Inputs, run: Run | None) -> Figure:
 
 
 def _own_operations(run: Run) -> Bars | None:
-    setting = run.training()
-    shown = [v for v in run.variants(setting, "matrix_product_time") if v.eager]
+    setting, shown = _timed(run)
     if setting is None or not shown:
+        return None
+    series = []
+    for index, kind in enumerate(kinds(setting.network)):
+        found = [run.operation(kind, setting, variant) for variant in shown]
+        series.append(BarSeries(KIND_NAMES[kind], tuple(map(_milli, found)), series=index))
+    return Bars(tuple(variant.name for variant in shown), tuple(series), "Time (ms)", stacked=True)
+
+
+def _timed(run: Run) -> tuple[Setting | None, tuple[Variant, ...]]:
+    """The training and the libraries whose operations were timed in it."""
+    setting = run.training()
+    found = run.variants(setting, "matrix_product_time")
+    return setting, tuple(variant for variant in found if variant.eager)
+
+
+def _milli(time: Estimate | Missing) -> float | None:
+    return None if isinstance(time, Missing) else time.value * _MILLI
+
+
+def _source_operations(inputs: Inputs) -> Bars:
+    series = [
+        BarSeries(
+            KIND_NAMES[kind],
+            tuple(float(number(inputs.reported, "4", kind, side)) for side in SIDES),
+            series=_PLACES[kind],
+        )
+        for kind in _SOURCE_KINDS
+    ]
+    return Bars(("Source, NumPy", "Source, CuPy"), tuple(series), "Time (ms)", stacked=True)
+
+
+#: The operations of the source's Table 4, and their colours among all kinds of the perceptron.
+_SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
+_PLACES: Final = {kind: place for place, kind in enumerate(kinds("perceptron"))}
+
+
+def operation_speedups(inputs: Inputs, run: Run | None) -> Figure:
+    """Speed-up of each kind of operation over NumPy, own with intervals, and the source's."""
+    own = _own_speedups(run) if run else None
+    source = Bars(
+        tuple(KIND_NAMES[kind] for kind in _SOURCE_KINDS),
+        (
+            BarSeries(
+                "Source, CuPy",
+                tuple(float(number(inputs.reported, "4", k, "speedup")) for k in _SOURCE_KINDS),
+                (None,) * len(_SOURCE_KINDS),
+                (None,) * len(_SOURCE_KINDS),
+                series=len(VARIANTS) - 1,
+            ),
+        ),
+        "Speed-up over NumPy",
+        reference=1.0,
+        title="Source, CuPy",
+    )
+    panels = (*((own,) if own else ()), source)
+    return Figure(
+        "fig-operation-speedups",
+        "Speed-up over NumPy of each kind of operation. "
+        + ("Left: this study, with intervals. Right: the source. " if own else "The source. ")
+        + "The broken line is as fast as NumPy.",
+        " ".join(_told(panel) for panel in panels),
+        Drawing(panels, wide=True, height=max(panel.height for panel in panels)),
+        (inputs.reported_file, *((run.file,) if run and own else ())),
+    )
+
+
+def _own_speedups(run: Run) -> Bars | None:
+    setting, shown = _timed(run)
+    others = [variant for variant in shown if variant != NUMPY]
+    if setting is None or not others:
         return None
     every = kinds(setting.network)
     return Bars(
         tuple(KIND_NAMES[kind] for kind in every),
-        tuple(_operation_bars(run, setting, every, variant) for variant in shown),
-        "Time (µs)",
-        x_scale="log",
+        tuple(_speedup_bars(run, setting, every, variant) for variant in others),
+        "Speed-up over NumPy",
+        reference=1.0,
     )
 
 
-def _operation_bars(
-    run: Run, setting: Setting, every: Sequence[Kind], variant: Variant
-) -> BarSeries:
-    times = [run.operation(kind, setting, variant) for kind in every]
+def _speedup_bars(run: Run, setting: Setting, every: Sequence[Kind], variant: Variant) -> BarSeries:
+    found = [run.speedup(f"{kind}_time", setting, variant) for kind in every]
     return BarSeries(
         variant.name,
-        tuple(t.value * _MICRO if isinstance(t, Estimate) else None for t in times),
-        tuple(t.low * _MICRO if isinstance(t, Estimate) else None for t in times),
-        tuple(t.high * _MICRO if isinstance(t, Estimate) else None for t in times),
+        tuple(r.value if isinstance(r, Estimate) else None for r in found),
+        tuple(r.low if isinstance(r, Estimate) else None for r in found),
+        tuple(r.high if isinstance(r, Estimate) else None for r in found),
         series=_series(variant),
-    )
-
-
-def _source_operations(inputs: Inputs) -> Bars:
-    names = {"matrix_product": "Matrix products", "relu": "ReLU", "softmax": "Softmax"}
-    rows = tuple(OPERATION_ROWS)
-    return Bars(
-        tuple(names.get(row, "Gradients") for row in rows),
-        tuple(
-            BarSeries(
-                label,
-                tuple(float(number(inputs.reported, "4", row, side)) for row in rows),
-                (None,) * len(rows),
-                (None,) * len(rows),
-                series=index,
-            )
-            for side, label, index in (
-                (SIDES[0], "Source, NumPy", 0),
-                (SIDES[1], "Source, CuPy", len(VARIANTS) - 1),
-            )
-        ),
-        "Time (ms)",
-        x_scale="log",
     )
 
 

@@ -26,7 +26,7 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import own, memory_values
+from report.studies.backend_speedup.memory_values import memory_values, own
 from report.studies.backend_speedup.subject import Kind, Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.studies.conv_profiling.images import DataSet
