@@ -127,13 +127,12 @@ def _counted_once(judging: Judging) -> Claim:
         f"{printed[0].text('network')} takes {first} billion FLOPs an image, and the others "
         "accordingly (source)."
     )
-    ratios = []
-    for item in printed:
-        of = judging.complexities.get(item.text("network"))
-        if of is not None:
-            ratios.append(2 * of.macs / (float(item.number_of("forward").number) * 1e9))
-    if not ratios:
-        return Claim("counted-once", sentence, "not measured", "no record holds the shapes")
+    ratios = [
+        2
+        * judging.complexities[item.text("network")].macs
+        / (float(item.number_of("forward").number) * 1e9)
+        for item in printed
+    ]
     near = all(abs(ratio - 2) < 0.05 for ratio in ratios)
     return Claim(
         "counted-once",
@@ -150,8 +149,8 @@ def _counted_once(judging: Judging) -> Claim:
 def _memory_bound_in_theory(judging: Judging) -> Claim:
     sentence = "All networks are compute-bound, MobileNetV2 too (source, against its H2)."
     roof, of = known_roof(judging.inputs, T4), judging.complexities
-    if isinstance(roof, Missing) or not {HEAVY, LIGHT} <= set(of):
-        return Claim("compute-bound", sentence, "not measured", "no record holds the shapes")
+    if isinstance(roof, Missing):
+        return Claim("compute-bound", sentence, "not measured", roof.reason)
     ridge = roof.ridge.value
     shares = {n: below(at_batch(of[n].layers, SOURCE_BATCH), ridge) for n in (HEAVY, LIGHT)}
     light = of[LIGHT].layerwise().intensity
@@ -256,7 +255,7 @@ def _paradox(judging: Judging) -> Claim:
     cases = corrected(judging.inputs, judging.complexities)
     t4, rtx = (average(cases, name, working=True) for name in (T4, RTX))
     if isinstance(t4, Missing) or isinstance(rtx, Missing):
-        return Claim("paradox", sentence, "not measured", "no record holds the shapes")
+        return Claim("paradox", sentence, "not measured", "a peak is not known")
     ratio = t4 / rtx
     return Claim(
         "paradox",
@@ -288,18 +287,14 @@ def _throttling(judging: Judging) -> Claim:
     over = found.fastest_over_predicted if found else Missing("not printed")
     if isinstance(over, Missing):
         return Claim("throttling", sentence, "not measured", over.reason)
+    need = source_need(judging.complexities[HEAVY], SOURCE_BATCH) / 1e9
+    memory = environment(judging.inputs.reported, RTX).number_of("memory").number
     told = (
         f"even the fastest iteration takes {_plain(over)} times as long as the line through the "
-        "smaller batches gives, so that none ran at full speed"
+        "smaller batches gives, so that none ran at full speed; tensors alone "
+        f"need {_plain(need)} GB of the {memory} GB, before any workspace, so that a lack of "
+        "memory is the likelier cause"
     )
-    heavy = judging.complexities.get(HEAVY)
-    if heavy is not None:
-        need = source_need(heavy, SOURCE_BATCH) / 1e9
-        memory = environment(judging.inputs.reported, RTX).number_of("memory").number
-        told += (
-            f"; tensors alone need {_plain(need)} GB of the {memory} GB, before any workspace, so "
-            "that a lack of memory is the likelier cause"
-        )
     return Claim("throttling", sentence, "undecided" if over > 1 else "supported", told)
 
 

@@ -39,20 +39,18 @@ class Corrected:
     images: float
     printed_rate: float
     printed_efficiency: float
-    rate: float | Missing
+    rate: float
     printed_peak: float
     known_peak: float | Missing
 
     @property
-    def of_printed(self) -> float | Missing:
+    def of_printed(self) -> float:
         """The rate over the printed peak."""
-        return self.rate if isinstance(self.rate, Missing) else self.rate / self.printed_peak
+        return self.rate / self.printed_peak
 
     @property
     def of_known(self) -> float | Missing:
         """The rate over the peak of a data sheet, or by cores and clock."""
-        if isinstance(self.rate, Missing):
-            return self.rate
         known = self.known_peak
         return known if isinstance(known, Missing) else self.rate / known
 
@@ -75,20 +73,12 @@ def corrected(inputs: Inputs, found: dict[str, Complexity]) -> tuple[Corrected, 
                 float(images.number),
                 float(item.number_of("rate").number) * TERA,
                 float(item.number_of("efficiency").number) / 100,
-                images.number * work
-                if not isinstance(work := image_work(network, found), Missing)
-                else work,
+                images.number * found[network].training,
                 float(environment(inputs.reported, device).number_of("peak").number) * TERA,
                 roof if isinstance(roof, Missing) else roof.peak.value,
             )
         )
     return tuple(made)
-
-
-def image_work(network: str, found: dict[str, Complexity]) -> float | Missing:
-    """FLOP of a training step for an image, by shapes."""
-    of = found.get(network)
-    return of.training if of else Missing("no record holds the shapes of this network")
 
 
 def printed_work(inputs: Inputs, network: str) -> float | Missing:

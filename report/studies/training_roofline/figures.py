@@ -57,19 +57,17 @@ def source_roofline(inputs: Inputs, found: dict[str, Complexity]) -> Figure:
     """The source's points as it drew them, and where they belong; a panel a GPU."""
     cases = corrected(inputs, found)
     panels = tuple(_source_panel(inputs, name, cases, found) for name in (RTX, T4))
-    moved = [c for c in cases if not isinstance(c.rate, Missing)]
     told = "; ".join(
         f"{c.device}, {c.network}, batch {c.batch}: {c.printed_rate / TERA:.2g} printed, "
         f"{c.rate / TERA:.3g} TFLOP/s corrected"
-        for c in moved
-        if not isinstance(c.rate, Missing)
+        for c in cases
     )
     return Figure(
         "fig-source-roofline",
         "The source's cases under the roofs of both GPUs: as printed (hollow, dotted roof), and "
         "computed again (filled) from images a second, work by shapes and traffic layer by layer, "
         "under the roof of the data sheet or of cores and clock (dashed).",
-        f"Two log-log rooflines. {told or 'No record holds the shapes, so only printed points.'}",
+        f"Two log-log rooflines. {told}.",
         Drawing(panels, wide=True, height=2.9),
         sources=(inputs.reported_file,),
     )
@@ -91,11 +89,9 @@ def _source_panel(
         printed = [_printed_intensity(inputs, case) for case in own]
         rates = tuple(case.printed_rate / TERA for case in own)
         marks.append(Marks(f"{network}, printed", tuple(printed), rates, (), (), series, True))
-        there = [(c, c.rate) for c in own if not isinstance(c.rate, Missing)]
-        if there:
-            x = tuple(found[network].layerwise(case.batch).intensity for case, _ in there)
-            y = tuple(rate / TERA for _, rate in there)
-            marks.append(Marks(f"{network}, corrected", x, y, series=series))
+        x = tuple(found[network].layerwise(case.batch).intensity for case in own)
+        y = tuple(case.rate / TERA for case in own)
+        marks.append(Marks(f"{network}, corrected", x, y, series=series))
     return Roofline(_INTENSITY, "Achieved rate (TFLOP/s)", tuple(roofs), tuple(marks), device)
 
 

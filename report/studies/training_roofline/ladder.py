@@ -8,7 +8,6 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper import Inputs
-from report.runs import Found
 from report.statistics import Estimate, rate_over
 from report.studies.training_roofline.measured import EACH, Run, possible
 from report.studies.training_roofline.source import rows
@@ -150,14 +149,13 @@ def _row(inputs: Inputs, run: Run, network: str, rung: Rung) -> tuple[Cell, ...]
 
 def anchor_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
     """What NVIDIA publishes of ResNet-50, with the utilisation that it means."""
-    work = found[HEAVY].training if HEAVY in found else Missing("no record holds its shapes")
+    work = found[HEAVY].training
     made = []
     for item in rows(inputs.reported, "anchors"):
         images = float(item.number_of("throughput").number)
         peak = float(item.number_of("peak").number) * TERA
-        rate = _times(work, images)
-        share = _times(rate, 1 / peak)
-        made.append((item.text("device"), item.text("precision"), images, peak, rate, share))
+        rate = work * images
+        made.append((item.text("device"), item.text("precision"), images, peak, rate, rate / peak))
     return Table(
         "tbl-anchors",
         "Published throughput of ResNet-50 v1.5 in training on one GPU, and the utilisation of the "
@@ -175,15 +173,6 @@ def anchor_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
     )
 
 
-def _times(number: float | Missing, factor: float) -> float | Missing:
-    return number if isinstance(number, Missing) else number * factor
-
-
 def all_rungs(all_runs: Sequence[Run]) -> tuple[Run, ...]:
     """The runs that climbed a ladder."""
     return tuple(run for run in all_runs if any(ladder(run, n) for n in NETWORKS))
-
-
-def present(found: Found | Missing | str) -> Found | None:
-    """A gain that is there."""
-    return None if isinstance(found, Missing | str) else found

@@ -38,7 +38,6 @@ from report.studies.training_roofline.subject import IMAGE, NETWORKS
 from report.tables import Cell, Column, Table
 from report.work import Macs, flops, forward_macs, training_macs
 
-NO_SHAPES: Final = Missing("no record holds the shapes of this network")
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
@@ -75,9 +74,8 @@ class Complexity:
 
 
 def complexities(all_runs: Sequence[Run]) -> dict[str, Complexity]:
-    """The networks whose shapes are in a record, on one image of the source's size."""
-    found = {name: network_layers(all_runs, name, IMAGE) for name in NETWORKS}
-    return {n: Complexity(layers) for n, layers in found.items() if layers}
+    """All networks on one image of the source's size."""
+    return {name: Complexity(network_layers(all_runs, name, IMAGE)) for name in NETWORKS}
 
 
 def _printed(item: Row | None, key: str, factor: float) -> Cell:
@@ -90,7 +88,7 @@ def _printed(item: Row | None, key: str, factor: float) -> Cell:
 
 def complexity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
     """Parameters and operations, by shapes and as printed."""
-    made = tuple(_complexity_row(inputs, name, found.get(name)) for name in NETWORKS)
+    made = tuple(_complexity_row(inputs, name, of) for name, of in found.items())
     return Table(
         "tbl-complexity",
         f"The networks on one image of {IMAGE} × {IMAGE} pixels: parameters, multiply-adds and "
@@ -99,12 +97,12 @@ def complexity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
         (
             Column("Network"),
             Column("Parameters", "1"),
-            Column("Printed", "1"),
+            Column("Parameters, printed", "1"),
             Column("Multiply-adds", "MAC", "GMAC"),
             Column("Forward", "FLOP", "GFLOP"),
-            Column("Printed", "FLOP", "GFLOP"),
+            Column("Forward, printed", "FLOP", "GFLOP"),
             Column("Training", "FLOP", "GFLOP"),
-            Column("Printed", "FLOP", "GFLOP"),
+            Column("Training, printed", "FLOP", "GFLOP"),
             Column("Training / forward", "1"),
         ),
         made,
@@ -113,17 +111,17 @@ def complexity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
     )
 
 
-def _complexity_row(inputs: Inputs, name: str, of: Complexity | None) -> tuple[Cell, ...]:
+def _complexity_row(inputs: Inputs, name: str, of: Complexity) -> tuple[Cell, ...]:
     item = row(inputs.reported, "complexity", network=name)
-    printed = [
+    parameters, forward, training = (
         _printed(item, key, factor)
         for key, factor in (("parameters", MEGA), ("forward", GIGA), ("training", GIGA))
-    ]
-    own: tuple[Cell, ...] = (NO_SHAPES,) * 5
-    if of is not None:
-        forward = flops(of.macs)
-        own = (of.parameters, of.macs, forward, of.training, of.training / forward)
-    return (*(name, own[0], printed[0], own[1], own[2], printed[1], own[3], printed[2], own[4]),)
+    )
+    operations = flops(of.macs)
+    return (
+        *(name, of.parameters, parameters, of.macs, operations, forward),
+        *(of.training, training, of.training / operations),
+    )
 
 
 # ---------------------------------------------------------------------------------- intensity
@@ -138,13 +136,11 @@ def printed_intensity(inputs: Inputs, network: str) -> Cell:
 def intensity_table(inputs: Inputs, found: dict[str, Complexity]) -> Table:
     """Intensity of a whole step under both models of traffic, beside the printed one."""
     made = []
-    for name in NETWORKS:
-        cells: tuple[Cell, ...] = (NO_SHAPES,) * 4
-        if name in found:
-            layerwise, cached = found[name].layerwise(), found[name].cached()
-            images = (layerwise.bytes / SOURCE_BATCH, cached.bytes / SOURCE_BATCH)
-            cells = (images[0], layerwise.intensity, images[1], cached.intensity)
-        made.append((name, *cells, printed_intensity(inputs, name)))
+    for name, of in found.items():
+        layerwise, cached = of.layerwise(), of.cached()
+        cells = (layerwise.bytes / SOURCE_BATCH, layerwise.intensity)
+        ideal = (cached.bytes / SOURCE_BATCH, cached.intensity)
+        made.append((name, *cells, *ideal, printed_intensity(inputs, name)))
     return Table(
         "tbl-intensity",
         f"A training step at a batch of {SOURCE_BATCH} in float32: bytes that move for an image "
@@ -172,7 +168,8 @@ def class_table(found: dict[str, Complexity]) -> Table:
         counts = [operator_class(layer) for layer in layers]
         made += [
             (
-                *(name, kind, counts.count(kind), amount.flops / whole.flops),
+                *(name, kind, counts.count(kind)),
+                amount.flops / whole.flops if amount.flops else "none",
                 *(amount.bytes / whole.bytes, amount.intensity if amount.flops else "none"),
             )
             for kind, amount in class_loads(layers).items()

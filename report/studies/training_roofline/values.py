@@ -27,7 +27,6 @@ from report.studies.training_roofline.source import (
 from report.studies.training_roofline.subject import HEAVY, NETWORKS
 from report.studies.training_roofline.theory import (
     GIGA,
-    NO_SHAPES,
     SOURCE_BATCH,
     Complexity,
     below,
@@ -41,6 +40,7 @@ from report.values import Value
 from report.work import flops
 
 Finding: TypeAlias = Number | Estimate | Missing
+_NO_PEAK = Missing("no peak of this device is known")
 _WORDS = {"ResNet-18": "small", "ResNet-50": "heavy", "MobileNetV2": "light"}
 
 
@@ -97,16 +97,10 @@ def _complexities(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     made = []
     for item in rows(inputs.reported, "complexity"):
         network = item.text("network")
-        word, known = _WORDS[network], found.get(network)
+        word, known = _WORDS[network], found[network]
         printed = float(item.number_of("forward").number) * GIGA
-        forward = flops(known.macs) if known else NO_SHAPES
-        ratio = forward if isinstance(forward, Missing) else forward / printed
-        training = known.training if known else NO_SHAPES
-        times = (
-            training / forward
-            if not isinstance(training, Missing) and not isinstance(forward, Missing)
-            else NO_SHAPES
-        )
+        forward, training = flops(known.macs), known.training
+        ratio, times = forward / printed, training / forward
         made += [
             of(f"{word}_forward", f"Forward pass of {network}", forward, "FLOP", "2 · MACs"),
             of(f"{word}_printed", f"Operations of {network}, printed", printed, "FLOP", "source"),
@@ -138,32 +132,34 @@ def _intensities(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
         ),
     ]
     for network in NETWORKS:
-        word, known = _WORDS[network], found.get(network)
-        whole = known.layerwise() if known else None
-        part: Finding = NO_SHAPES
-        if known and not isinstance(ridge, Missing):
-            part = below(at_batch(known.layers, SOURCE_BATCH), ridge)
+        word, known = _WORDS[network], found[network]
+        whole = known.layerwise()
+        part: Finding = (
+            ridge
+            if isinstance(ridge, Missing)
+            else below(at_batch(known.layers, SOURCE_BATCH), ridge)
+        )
         printed = printed_intensity(inputs, network)
         told = Missing("not printed") if isinstance(printed, str) else printed
         made += [
             of(
                 f"{word}_intensity",
                 f"Intensity of {network}, layer by layer",
-                whole.intensity if whole else NO_SHAPES,
+                whole.intensity,
                 "FLOP/B",
                 "work / traffic",
             ),
             of(
                 f"{word}_cached",
                 f"Intensity of {network}, perfect cache",
-                known.cached().intensity if known else NO_SHAPES,
+                known.cached().intensity,
                 "FLOP/B",
                 "work / traffic",
             ),
             of(
                 f"{word}_traffic",
                 f"Traffic of {network} for an image",
-                whole.bytes / SOURCE_BATCH if whole else NO_SHAPES,
+                whole.bytes / SOURCE_BATCH,
                 "B",
                 "layer by layer / batch",
             ),
@@ -276,14 +272,14 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
             of(
                 f"t4_{word}",
                 f"Best corrected efficiency of {network} on the T4",
-                max(shares, default=NO_SHAPES),
+                max(shares, default=_NO_PEAK),
                 "1",
                 "rate / known peak",
                 "percent",
             )
         )
     rtx, t4 = averages["rtx"], averages["t4"]
-    ratio: Finding = NO_SHAPES
+    ratio: Finding = _NO_PEAK
     if not isinstance(rtx, Missing) and not isinstance(t4, Missing):
         ratio = t4 / rtx
     printed = inputs.reported.value("paradox").number
@@ -299,7 +295,7 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     seen = source_collapse(inputs)
     none = Missing("the source prints no throughputs")
     fastest = seen.fastest_over_predicted if seen else none
-    need = source_need(found[HEAVY], SOURCE_BATCH) if HEAVY in found else NO_SHAPES
+    need = source_need(found[HEAVY], SOURCE_BATCH)
     memory = float(environment(inputs.reported, RTX).number_of("memory").number) * GIGA
     return [
         of(
