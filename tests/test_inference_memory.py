@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from report.studies import ATTACHMENTS, STUDIES, find_study
 from report.studies.inference_memory import findings
 from report.studies.inference_memory.batches import knee
 from report.studies.inference_memory.choices import decision, is_clear
+from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import runs
 from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.operators import kind_of, trace_name
@@ -120,8 +122,9 @@ def test_the_study_is_listed() -> None:
 def test_a_whole_record_gives_a_whole_paper() -> None:
     text = assert_whole(whole())
     assert "not measured in this edition" not in text
-    missing = [i for i, v in whole().values.items() if isinstance(v.number, Missing)]
-    assert not missing
+    missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
+    # The allocator's events are told in a test of their own.
+    assert missing == {"block_batch", "fault_calls", "fault_exact"}
 
 
 def test_every_figure_can_be_drawn() -> None:
@@ -216,6 +219,14 @@ def test_memory_that_ran_out_is_a_dash_and_a_cross() -> None:
     assert [absent.x for absent in panel.absent] == [(1024.0,)]
     assert all(1024.0 not in p.x for p in panel.points if p.label == "ResNet-20")
     assert verdicts(result)["limit-theory"] == "supported"
+
+
+def test_a_limit_that_theory_does_not_foretell_is_named() -> None:
+    fits = inf.call(batch=8)
+    cases = [inf.case(fits, layers=layers), inf.out_of_memory(replace(fits, memory_limit=128))]
+    result = found(inf.record(cases))
+    assert verdicts(result)["limit-theory"] == "refuted"
+    assert "not of ResNet-20 at batch 8" in result.claims[f"limit-theory-{KEY}"].because
 
 
 def test_an_unlimited_call_that_ran_out_is_listed() -> None:
@@ -345,6 +356,50 @@ def test_time_off_the_processor() -> None:
     share = run.off_cpu(inf.call(batch=8))
     assert isinstance(share, Estimate)
     assert share.value == pytest.approx(0.05)
+
+
+# ---------------------------------------------------------------------------------- page faults
+
+MIB = 2**20
+
+
+def faulting(batch: int, seconds: float, blocks: list[int], faults: int) -> Case:
+    events = [change for block in blocks for change in (block, -block)]
+    n = 15
+    how = {"memory_events": events or [64], "page_faults": [faults] * n}
+    return inf.case(inf.call(batch=batch), layers=layers, seconds=lambda *_: seconds, **how)
+
+
+def test_page_faults_follow_from_large_blocks() -> None:
+    assert pages(32 * MIB) == 8193
+    cases = [
+        faulting(64, 0.64, [MIB] * 9, 3),
+        faulting(512, 15.36, [32 * MIB] * 4 + [MIB], 4 * 8193),
+        faulting(1024, 30.72, [64 * MIB] * 2 + [16 * MIB] * 7, 2 * 16385 - 10),
+    ]
+    result = found(inf.record(cases))
+    assert_whole(result)
+    first, second = rows(result, "tbl-faults")
+    assert (first["Blocks"], first["Predicted"], first["Counted"]) == (4, 32772, 32772)
+    assert first["Counted ÷ predicted"] == 1
+    assert second["Counted ÷ predicted"] == pytest.approx(32760 / 32770)
+    assert first["Time of an image"].value == pytest.approx(3)
+    assert result.values["block_batch"].number == 512
+    assert result.values["fault_exact"].number == 1
+    assert result.values["page_cost"].number == pytest.approx((30.72 - 10.24) / 32760)
+    assert verdicts(result)["large-blocks"] == "supported"
+
+
+def test_without_large_blocks_there_is_nothing_to_explain() -> None:
+    result = found(small())
+    assert "tbl-faults" not in result.tables
+    assert verdicts(result)["large-blocks"] == "not measured"
+
+
+def test_a_slow_large_batch_without_large_blocks_is_said_to_be_unexplained() -> None:
+    slow = {1: 0.01, 64: 0.64, 512: 20.0}
+    cases = [faulting(batch, seconds, [], 0) for batch, seconds in slow.items()]
+    assert "has no explanation for it" in assert_whole(found(inf.record(cases)))
 
 
 # ---------------------------------------------------------------------- precision and layout

@@ -87,7 +87,18 @@ def _table(id_: str, caption: str, inputs: Inputs, run: Run, calls: Sequence[Cal
         Column("Resident", "B", "MB"),
     )
     rows = tuple(_row(run, call, images) for call in calls)
-    return Table(id_, caption, columns, rows, sources=(run.file,), wide=True)
+    notes = _too_good(run, calls)
+    return Table(id_, caption, columns, rows, notes, sources=(run.file,), wide=True)
+
+
+def _too_good(run: Run, calls: Sequence[Call]) -> tuple[str, ...]:
+    """A share above the whole is an error of the measurement, and is told as one."""
+    found = [
+        f"{call.network} at batch {call.batch:,}"
+        for call in calls
+        if isinstance(share := run.utilisation(call), Estimate) and share.low > 1
+    ]
+    return (f"Above the ceiling, which was measured too low: {', '.join(found)}.",) * bool(found)
 
 
 def _row(run: Run, call: Call, images: int) -> tuple[Cell, ...]:

@@ -22,7 +22,7 @@ _DID_NOT_FIT: Final = Missing("out of memory: the limit was reached, and the cal
 
 
 def limit_table(run: Run) -> Table | None:
-    """Peaks of calls that ran within a limit, a dash where memory ran out; None without limits."""
+    """Growth of calls that ran within a limit, a dash where memory ran out; None without one."""
     limited = limited_calls(run)
     if not limited:
         return None
@@ -33,9 +33,9 @@ def limit_table(run: Run) -> Table | None:
     )
     return Table(
         "tbl-limit",
-        f"Peak memory of calls on {run.label} that may take no more than "
-        f"{limited[0].memory_limit} MiB beyond what the process has, by batch size; the peak is "
-        "that of the same call without a limit.",
+        f"What calls on {run.label} allocate at most beyond what was there, where their process "
+        f"may take no more than {_limit_text(limited)}, by batch size; measured on the same call "
+        "without a limit.",
         (
             Column("Network"),
             Column("Setting"),
@@ -46,6 +46,12 @@ def limit_table(run: Run) -> Table | None:
         sources=(run.file,),
         wide=True,
     )
+
+
+def _limit_text(limited: Sequence[Call]) -> str:
+    """The limit in the units of its choice and of the table."""
+    size = limited[0].memory_limit or 0
+    return f"{size} MiB ({size * _MEBI * _MEGA:.4g} MB) more"
 
 
 def limited_calls(run: Run) -> tuple[Call, ...]:
@@ -69,22 +75,22 @@ def unlimited(call: Call) -> Call:
 def _limit_cell(run: Run, call: Call | None) -> Cell:
     if call is None:
         return Missing(f"not part of the run on {run.label}")
-    return _DID_NOT_FIT if run.ran_out(call) else limited_peak(run, call)
+    return _DID_NOT_FIT if run.ran_out(call) else limited_growth(run, call)
 
 
-def limited_peak(run: Run, call: Call) -> int | Missing:
-    """The peak of a limited call that ran: of the same call without limit, else the prediction."""
+def limited_growth(run: Run, call: Call) -> int | Missing:
+    """The growth of a limited call that ran, measured without its limit, else predicted."""
     outcome = run.case(call.factors)
     if isinstance(outcome, Missing):
         return outcome
-    measured = run.peak(unlimited(call))
-    return measured if isinstance(measured, int) else predicted_total(run, call)
+    measured = run.growth(unlimited(call))
+    return measured if isinstance(measured, int) else predicted_growth(run, call)
 
 
-def predicted_total(run: Run, call: Call) -> int | Missing:
-    """The predicted peak of a call, limited or not."""
+def predicted_growth(run: Run, call: Call) -> int | Missing:
+    """What theory says a call allocates beyond parameters, statistics and input."""
     at = run.predicted(call)
-    return at if isinstance(at, Missing) else at.total
+    return at if isinstance(at, Missing) else at.total - parts(at)[0]
 
 
 def _predicted_notes(run: Run, limited: Sequence[Call]) -> tuple[str, ...]:
@@ -92,24 +98,30 @@ def _predicted_notes(run: Run, limited: Sequence[Call]) -> tuple[str, ...]:
     settings = dict.fromkeys(
         call.setting
         for call in limited
-        if not run.ran_out(call) and isinstance(run.peak(unlimited(call)), Missing)
+        if not run.ran_out(call) and isinstance(run.growth(unlimited(call)), Missing)
     )
     return (f"Predicted where it was not measured: {'; '.join(settings)}.",) * bool(settings)
 
 
-def fitted_by_theory(run: Run) -> tuple[int, int]:
-    """Limited calls whose outcome the predicted growth foretells, and all that have one.
+def foretold(run: Run) -> dict[Call, bool]:
+    """For each limited call with an outcome whether theory foretells it.
 
     A call fits if what it takes beyond parameters and input is at most the limit.
     """
-    right = total = 0
+    found = {}
     for call in limited_calls(run):
-        at, ran_out = run.predicted(call), run.ran_out(call)
-        if isinstance(at, Missing) or (isinstance(run.case(call.factors), Missing) and not ran_out):
-            continue
-        total += 1
-        right += (at.total - parts(at)[0] <= (call.memory_limit or 0) * _MEBI) != ran_out
-    return right, total
+        growth, ran_out = predicted_growth(run, call), run.ran_out(call)
+        unknown = isinstance(run.case(call.factors), Missing) and not ran_out
+        if not isinstance(growth, Missing) and not unknown:
+            found[call] = (growth <= (call.memory_limit or 0) * _MEBI) != ran_out
+    return found
+
+
+def margin(run: Run, call: Call) -> float:
+    """How far the predicted growth of a limited call is off its limit, as a share of the limit."""
+    growth = predicted_growth(run, call)
+    limit = (call.memory_limit or 0) * _MEBI
+    return 0.0 if isinstance(growth, Missing) or not limit else abs(growth - limit) / limit
 
 
 def failures_table(run: Run) -> Table | None:
@@ -135,7 +147,7 @@ def _reason(case: object) -> str:
 
 
 def limit_figure(run: Run) -> Figure | None:
-    """Peaks within a limit over the batch size, crosses where memory ran out, a panel a setting."""
+    """Growth within a limit over the batch size, a panel a setting."""
     limited = limited_calls(run)
     if not limited:
         return None
@@ -143,9 +155,9 @@ def limit_figure(run: Run) -> Figure | None:
     panels = tuple(_limit_panel(run, [c for c in limited if c.setting == s]) for s in settings)
     return Figure(
         "fig-limit",
-        f"Peak memory on {run.label} under a limit of {limited[0].memory_limit} MiB beyond what "
-        "the process has, a panel a setting: points where the call ran, crosses at the upper edge "
-        "where memory ran out, dotted what theory predicts.",
+        f"What a call allocates beyond what was there on {run.label}, where its process may take "
+        f"no more than {_limit_text(limited)} (the line across), a panel a setting: points where "
+        "the call ran, crosses at the upper edge where memory ran out, dotted the prediction.",
         _limit_alt(run, limited),
         Drawing(panels, wide=len(panels) > 1, height=2.7),
         (run.file,),
@@ -159,8 +171,8 @@ def _limit_panel(run: Run, limited: Sequence[Call]) -> Scaling:
     absent: list[Absent] = []
     for index, name in enumerate(run.networks(limited)):
         calls = [call for call in limited if call.network == name]
-        points += series(name, calls, lambda call: limited_peak(run, call), _MEGA, index)
-        line = present({call.batch: predicted_total(run, call) for call in calls})
+        points += series(name, calls, lambda call: limited_growth(run, call), _MEGA, index)
+        line = present({call.batch: predicted_growth(run, call) for call in calls})
         if line:
             y = tuple(size * _MEGA for size in line.values())
             curves.append(Curve("" if curves else "predicted", tuple(line), y, "fit", index))
@@ -169,7 +181,7 @@ def _limit_panel(run: Run, limited: Sequence[Call]) -> Scaling:
             absent.append(Absent("" if absent else "out of memory", failed, index))
     return Scaling(
         "Batch size (images)",
-        "Peak memory (MB)",
+        "Growth of memory (MB)",
         tuple(points),
         tuple(curves),
         (Band("limit", limit, limit, limit, 4),),
@@ -182,4 +194,4 @@ def _limit_panel(run: Run, limited: Sequence[Call]) -> Scaling:
 def _limit_alt(run: Run, limited: Sequence[Call]) -> str:
     failed = [f"{c.network} at batch {c.batch}" for c in limited if run.ran_out(c)]
     told = ", ".join(failed) or "no call"
-    return f"Log-log peak memory over batch size. Memory ran out for {told}."
+    return f"Log-log growth of memory over batch size. Memory ran out for {told}."

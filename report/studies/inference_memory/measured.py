@@ -136,6 +136,10 @@ class Run(any_study.Run):
         """Most bytes allocated during a call, with parameters and input."""
         return self.fixed("allocated_peak", call.factors)
 
+    def growth(self, call: Call) -> int | Missing:
+        """Most bytes allocated during a call beyond those that were there before it."""
+        return self.grown("allocated_peak", call.factors, since="allocated_before")
+
     def resident(self, call: Call) -> Estimate | Missing:
         """How much the resident memory of the process grew during a call (B)."""
         after = self.samples("resident_peak", call.factors)

@@ -140,9 +140,21 @@ def wait_table(run: Run) -> Table:
             *(_DEVICE_COLUMNS if run.on_gpu else _COLUMNS),
         ),
         rows,
+        notes=_BELOW_ZERO if any(_below_zero(run, call) for call in calls) else (),
         sources=(run.file,),
         wide=True,
     )
+
+
+_BELOW_ZERO: Final = (
+    "Below zero: more processor time was counted than the framework's threads can use; it is "
+    "printed as it was measured.",
+)
+
+
+def _below_zero(run: Run, call: Call) -> bool:
+    found = run.off_cpu(call)
+    return not run.on_gpu and not isinstance(found, Missing) and found.value < 0
 
 
 _CAPTION: Final = (

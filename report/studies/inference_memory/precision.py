@@ -12,6 +12,7 @@ from report.paper import Figure
 from report.records import Factor, Sample
 from report.statistics import Estimate
 from report.studies.inference_memory.batches import numbers, points, ticks
+from report.studies.inference_memory.layouts import amp_precision
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import REDUCED, TRAINED, Call, Precision
 from report.tables import Cell, Column, Table
@@ -40,6 +41,11 @@ def pairs(run: Run) -> tuple[tuple[Call, Call], ...]:
         )
     ]
     return tuple(found)
+
+
+def natural_pairs(run: Run) -> tuple[tuple[Call, Call], ...]:
+    """Those in the precision that the device is made for, as AMP would use it."""
+    return tuple(pair for pair in pairs(run) if pair[0].precision == amp_precision(run))
 
 
 def precision_table(run: Run) -> Table:

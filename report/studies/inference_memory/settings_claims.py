@@ -21,7 +21,7 @@ from report.studies.inference_memory.precision import (
     accuracy_change,
     datasets,
     loss_change,
-    pairs,
+    natural_pairs,
     scored_network,
 )
 from report.studies.inference_memory.subject import REDUCED, TILED, Call
@@ -45,14 +45,14 @@ def half_is_slower(inputs: Inputs, run: Run) -> Judged:
     limit = int(inputs.reported.value("best_up_to").number)
     found = {
         f"{call.precision}, batch {call.batch:,}": run.time_ratio(call, base)
-        for call, base in pairs(run)
+        for call, base in natural_pairs(run)
         if call.batch < limit
     }
     return ratios(found, "time over that of float32", below=False)
 
 
 def half_saves(inputs: Inputs, run: Run) -> Judged:
-    saved = {call: run.saved(call, base) for call, base in pairs(run)}
+    saved = {call: run.saved(call, base) for call, base in natural_pairs(run)}
     known = {c: s for c, s in saved.items() if not isinstance(s, Missing)}
     if len(known) < 2:
         return NOT_MEASURED

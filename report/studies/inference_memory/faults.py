@@ -1,0 +1,141 @@
+"""Pages that a call maps anew, told from the sizes of the blocks that it asks for.
+
+The GNU C library serves a request from the system, by ``mmap``, if it is at least as large as a
+threshold and the heap has no room for it, and gives such a block back to the system as soon as it
+is freed.  The threshold grows with what was freed before, but never beyond 32 MiB (``mallopt(3)``,
+``M_MMAP_THRESHOLD``, ``DEFAULT_MMAP_THRESHOLD_MAX`` on systems of 64 bits).  The system maps and
+clears each page when it is first written: one fault a page, and one for the page of the header,
+since a block that starts behind its header does not end at a page.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+from report.missing import Missing
+from report.statistics import Estimate
+from report.studies.inference_memory.batches import rates, resnets, sweep
+from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.subject import Call
+from report.tables import Cell, Column, Table
+
+#: Blocks from this size on are always given back to the system when they are freed (B).
+THRESHOLD: Final = 32 * 2**20
+PAGE: Final = 4096
+
+
+def large_blocks(run: Run, call: Call) -> tuple[int, ...] | Missing:
+    """The sizes of the blocks that a call asks for and that may not stay with the process (B)."""
+    events = run.samples("memory_events", call.factors)
+    if isinstance(events, Missing):
+        return events
+    return tuple(int(change) for change in events if change >= THRESHOLD)
+
+
+def pages(size: int) -> int:
+    """The pages that a block of ``size`` B and its header lie in."""
+    return size // PAGE + 1
+
+
+def predicted_faults(run: Run, call: Call) -> int | Missing:
+    """Page faults of a call if the heap has no room for any of its large blocks."""
+    blocks = large_blocks(run, call)
+    return blocks if isinstance(blocks, Missing) else sum(map(pages, blocks))
+
+
+def told(run: Run) -> tuple[Call, ...]:
+    """The plain executions of the ResNets that ask for large blocks and counted their faults."""
+    calls = [
+        call
+        for network in resnets(run)
+        for call in run.chosen(network=network, execution="eager")
+        if large_blocks(run, call) and not isinstance(run.count("page_faults", call), Missing)
+    ]
+    return tuple(call for call in calls if not isinstance(large_blocks(run, call), Missing))
+
+
+def exact(run: Run) -> int:
+    """How many of these calls have exactly the faults that the sizes of their blocks give."""
+    found = ((predicted_faults(run, call), run.count("page_faults", call)) for call in told(run))
+    return sum(isinstance(seen, Estimate) and seen.value == expected for expected, seen in found)
+
+
+def fault_table(run: Run) -> Table | None:
+    """Predicted and counted page faults of each call with large blocks; None without one."""
+    calls = told(run)
+    if not calls:
+        return None
+    return Table(
+        "tbl-faults",
+        f"Page faults of calls with blocks of at least {THRESHOLD // 2**20} MiB on {run.label}: "
+        "from the sizes of these blocks, if the heap has no room for them, and counted (medians); "
+        "and the time of an image over that at the batch of the best rate, plain calls.",
+        (
+            Column("Network"),
+            Column("Batch", "1"),
+            Column("Setting"),
+            Column("Blocks", "1"),
+            Column("Predicted", "1"),
+            Column("Counted", "1"),
+            Column("Counted ÷ predicted", "1"),
+            Column("Time of an image", "1"),
+        ),
+        tuple(_row(run, call) for call in calls),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _row(run: Run, call: Call) -> tuple[Cell, ...]:
+    blocks, expected = large_blocks(run, call), predicted_faults(run, call)
+    seen = run.count("page_faults", call)
+    assert not isinstance(blocks, Missing)
+    assert not isinstance(expected, Missing)
+    assert not isinstance(seen, Missing)
+    ratio: Cell = 1 if seen.value == expected else seen.value / expected
+    slower = run.image_time_ratio(call, best_call(run, call.network))
+    return (
+        call.network,
+        call.batch,
+        call.setting,
+        len(blocks),
+        expected,
+        round(seen.value),
+        ratio,
+        slower,
+    )
+
+
+def best_call(run: Run, network: str) -> Call:
+    """The plain call of a network with the best rate over the batch sizes."""
+    found = rates(run, network)
+    best = max(found, key=lambda batch: found[batch].value)
+    return next(call for call in sweep(run, network) if call.batch == best)
+
+
+def first_large(run: Run, network: str) -> tuple[Call, Call] | None:
+    """The last plain call without large blocks and the first one with them, both timed."""
+    calls = run.timed(sweep(run, network))
+    for before, after in pairwise(calls):
+        if not large_blocks(run, before) and large_blocks(run, after):
+            return before, after
+    return None
+
+
+def fault_cost(run: Run, network: str) -> float | Missing:
+    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs."""
+    calls = run.timed(sweep(run, network))
+    if not calls:
+        return Missing("no call was timed")
+    last, best = run.image_time(calls[-1]), run.image_time(best_call(run, network))
+    seen = run.count("page_faults", calls[-1])
+    for part in (last, best, seen):
+        if isinstance(part, Missing):
+            return part
+    assert isinstance(last, Estimate)
+    assert isinstance(best, Estimate)
+    assert isinstance(seen, Estimate)
+    if not seen.value:
+        return Missing("the largest call maps no page anew")
+    return (last.value - best.value) * calls[-1].batch / seen.value
