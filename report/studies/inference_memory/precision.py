@@ -65,9 +65,20 @@ def precision_table(run: Run) -> Table:
             Column("Predicted", "B", "MB"),
             Column("Saved", "1", "%"),
         ),
-        tuple(_row(run, call, base) for call, base in pairs(run)),
+        tuple(_row(run, call, base) for call, base in _told(run)),
         sources=(run.file,),
         wide=True,
+    )
+
+
+def _told(run: Run) -> tuple[tuple[Call, Call], ...]:
+    """The pairs without a precision's second and further calls that were not measured."""
+    missing = [call for call, _ in pairs(run) if isinstance(run.case(call.factors), Missing)]
+    first = {call.precision: call for call in reversed(missing)}
+    return tuple(
+        (call, base)
+        for call, base in pairs(run)
+        if call not in missing or call == first[call.precision]
     )
 
 
