@@ -404,6 +404,11 @@ def test_a_rate_that_falls_with_the_batch_refutes_saturation() -> None:
     assert result.claims["collapse-example-2t"].verdict == "refuted"
 
 
+def test_one_batch_size_alone_tells_nothing_of_a_collapse() -> None:
+    result = findings(inputs(record([case(Step(SMALL, 64, 2), p) for p in (1, 2, 3)])))
+    assert result.claims["collapse-example-2t"].verdict == "not measured"
+
+
 def test_a_batch_that_falls_and_scatters_is_an_anomaly() -> None:
     made = cases((SMALL,), line(0.08, 0.01))
     slow = Step(SMALL, 64, 128)

@@ -301,8 +301,9 @@ def _throttling(judging: Judging) -> Claim:
 def _no_collapse(run: Run) -> Claim:
     found = [batch for n in NETWORKS for batch in own_batches(run, n)]
     sentence = f"A large batch collapses as the source's did ({run.label})."
-    if not found:
-        return Claim(f"collapse-{run.key}", sentence, "not measured", "no batch sizes were timed")
+    if all(isinstance(batch.against_smaller, Missing) for batch in found):
+        why = "no two batch sizes of a network were timed"
+        return Claim(f"collapse-{run.key}", sentence, "not measured", why)
     bad = [b for b in found if b.anomalous]
     falls = [b for b in found if b.falls]
     told = (
