@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -130,7 +131,10 @@ def _each_study(request: Request, engine: PdfEngine, announce: Announce) -> Iter
             within = _within(announce, index, len(request.studies))
             yield _build_study(study, request, engine, within)
         return
-    with ProcessPoolExecutor(min(request.jobs, len(request.studies))) as pool:
+    # New processes, not copies of this one: a copy would wait for ever for the threads that Typst
+    # has started here, which are not copied.
+    workers = min(request.jobs, len(request.studies))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(_build_study, s, request, engine, None) for s in request.studies]
         for future in as_completed(futures):
             yield future.result()
