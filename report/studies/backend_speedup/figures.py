@@ -153,63 +153,79 @@ def _told(bars: Bars) -> str:
 def widths(run: Run | None) -> Figure:
     """Time and speed-up over the width of the hidden layer."""
     settings = run.widths() if run else ()
-    return _scaling_figure(
-        run, settings, "hidden", "fig-widths", "the width of the hidden layer",
-        (("", settings),),
-    )  # fmt: skip
+    what = "the width of the hidden layer"
+    return _scaling_figure(run, settings, "hidden", ("fig-widths", what), (("", settings),))
 
 
 def sizes(run: Run | None) -> Figure:
     """Time and speed-up over the number of images, at the smallest width and at a larger one."""
     settings = run.sizes() if run else ()
     wide = max((s.hidden for s in run.sizes_of_all_widths()), default=HIDDEN) if run else HIDDEN
-    sweeps = [(f"width {HIDDEN}", settings)]
+    sweeps = [(f"Width {HIDDEN}", settings)]
     if run and wide != HIDDEN:
-        sweeps.append((f"width {wide}", run.sizes(hidden=wide)))
-    return _scaling_figure(
-        run, settings, "samples", "fig-sizes", "the number of images", tuple(sweeps)
-    )
+        sweeps.append((f"Width {wide}", run.sizes(hidden=wide)))
+    what = "the number of images"
+    return _scaling_figure(run, settings, "samples", ("fig-sizes", what), tuple(sweeps))
 
 
 def _scaling_figure(
     run: Run | None,
     settings: Sequence[Setting],
     factor: Factor,
-    id: str,
-    what: str,
+    id_and_what: tuple[str, str],
     sweeps: tuple[tuple[str, Sequence[Setting]], ...],
 ) -> Figure:
-    """Times of ``settings`` on the left, speed-ups over NumPy of all ``sweeps`` on the right."""
+    """Times of ``settings`` in the first panel, a panel of speed-ups over NumPy for each sweep."""
+    id, what = id_and_what
     levels = tuple(float(getattr(s, factor)) for s in settings)
-    variants = _all_variants(run, settings)
-    times = tuple(_times(run, settings, factor, v) for v in variants) if run else ()
-    ratios = [
-        _ratios(run, some, factor, v, label, hollow=bool(index))
-        for index, (label, some) in enumerate(sweeps)
-        for v in variants
-        if run and v != NUMPY
-    ]
-    drawn = tuple(points for points in ratios if points.x)
-    one = (Curve("as fast as NumPy", levels, (1.0,) * len(levels)),) if drawn else ()
-    panels = (
-        Scaling(
-            _FACTOR_LABELS[factor],
-            "Time of an iteration (ms)",
-            times,
-            _bounds(run, settings, levels) if run else (),
-            x_ticks=levels,
-        ),
-        Scaling(_FACTOR_LABELS[factor], "Speed-up over NumPy", drawn, one, x_ticks=levels),
+    times = tuple(_times(run, settings, factor, v) for v in _all_variants(run, settings))
+    ratios = [_speedup_panel(run, some, factor, title) for title, some in sweeps]
+    first = Scaling(
+        _FACTOR_LABELS[factor],
+        "Time of an iteration (ms)",
+        times,
+        _bounds(run, settings, levels) if run else (),
+        x_ticks=_ticks(levels),
+        title=sweeps[0][0],
     )
     name = run.label if run else "no machine of this study"
     return Figure(
         id,
-        f"Time of an iteration (left) and speed-up over NumPy (right) over {what}, on {name}. The "
-        "broken line on the left is the least time at the rates of the processor."
-        + (" Hollow marks are the wider network." if len(sweeps) > 1 else ""),
-        _scaling_told(times, drawn),
-        Drawing(panels, wide=True, height=2.7),
+        f"Time of an iteration and speed-up over NumPy over {what}, on {name}. The broken line of "
+        "the first panel is the least time at the rates of the processor, that of the others is "
+        "as fast as NumPy.",
+        _scaling_told(times, [points for panel in ratios for points in panel.points]),
+        Drawing((first, *ratios), wide=True, height=2.7),
         (run.file,) if run else (),
+    )
+
+
+def _ticks(levels: tuple[float, ...]) -> tuple[float, ...]:
+    """Levels that are at least a factor of two apart, so that their numbers are."""
+    kept: list[float] = []
+    for level in levels:
+        if not kept or level >= 2 * kept[-1]:
+            kept.append(level)
+    return tuple(kept)
+
+
+def _speedup_panel(
+    run: Run | None, settings: Sequence[Setting], factor: Factor, title: str
+) -> Scaling:
+    levels = tuple(float(getattr(s, factor)) for s in settings)
+    drawn = [
+        _ratios(run, settings, factor, v)
+        for v in _all_variants(run, settings)
+        if run is not None and v != NUMPY
+    ]
+    points = tuple(one for one in drawn if one.x)
+    return Scaling(
+        _FACTOR_LABELS[factor],
+        "Speed-up over NumPy",
+        points,
+        (Curve("NumPy", levels, (1.0,) * len(levels)),) if points else (),
+        x_ticks=_ticks(levels),
+        title=title,
     )
 
 
@@ -220,23 +236,20 @@ def _all_variants(run: Run | None, settings: Sequence[Setting]) -> tuple[Variant
     return tuple(variant for variant in VARIANTS if variant in found)
 
 
-def _times(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
+def _times(
+    run: Run | None, settings: Sequence[Setting], factor: Factor, variant: Variant
+) -> Points:
+    assert run is not None
     found = [(getattr(s, factor), run.estimate("time", s, variant)) for s in settings]
     return _points(variant.name, found, variant, _MILLI)
 
 
 def _ratios(
-    run: Run | None,
-    settings: Sequence[Setting],
-    factor: Factor,
-    variant: Variant,
-    label: str,
-    hollow: bool,
+    run: Run | None, settings: Sequence[Setting], factor: Factor, variant: Variant
 ) -> Points:
     assert run is not None
     found = [(getattr(s, factor), run.speedup("time", s, variant)) for s in settings]
-    name = f"{variant.name}, {label}" if label else variant.name
-    return _points(name, found, variant, 1.0, hollow)
+    return _points(variant.name, found, variant, 1.0)
 
 
 def _points(
@@ -244,7 +257,6 @@ def _points(
     found: Sequence[tuple[int, Estimate | Missing]],
     variant: Variant,
     scale: float,
-    hollow: bool = False,
 ) -> Points:
     known = [(level, e) for level, e in found if isinstance(e, Estimate)]
     return Points(
@@ -254,7 +266,6 @@ def _points(
         tuple(scale * e.low for _, e in known),
         tuple(scale * e.high for _, e in known),
         series=_series(variant),
-        hollow=hollow,
         joined=True,
     )
 

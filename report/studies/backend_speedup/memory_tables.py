@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from report.missing import Missing
 from report.paper import Figure, Inputs
-from report.reconciliation import Reconciliation, series_table, without_idle_terms
+from report.reconciliation import UNEXPLAINED, Reconciliation, series_table
 from report.runs import known
 from report.studies.backend_speedup.measured import Run, Variant
 from report.studies.backend_speedup.memory import (
@@ -135,16 +137,17 @@ def wholes(run: Run) -> dict[Variant, Reconciliation]:
     return {v: t for v, t in told.items() if isinstance(t, Reconciliation)}
 
 
-def peaks(run: Run) -> dict[str, Reconciliation]:
-    """The reconciliations of the peak, by library, width and number of images."""
+def peaks(run: Run) -> dict[tuple[Setting, Variant], Reconciliation]:
+    """The reconciliations of the peak, by width, number of images and library."""
     settings = [run.training(), *run.widths(), *run.sizes()]
-    found: dict[str, Reconciliation] = {}
+    found: dict[tuple[Setting, Variant], Reconciliation] = {}
+    seen: set[tuple[int, int, Variant]] = set()
     for setting in dict.fromkeys(s for s in settings if s is not None):
         for variant in run.variants(setting):
-            told = peak(run, setting, variant)
-            if isinstance(told, Reconciliation):
-                level = f"{variant.name}, width {setting.hidden}, {setting.samples:,} images"
-                found.setdefault(level, told)
+            told, level = peak(run, setting, variant), (setting.hidden, setting.samples, variant)
+            if isinstance(told, Reconciliation) and level not in seen:
+                found[setting, variant] = told
+                seen.add(level)
     return found
 
 
@@ -153,19 +156,62 @@ def peak_table(run: Run) -> Table | None:
     found = peaks(run)
     if not found:
         return None
-    return series_table(
-        without_idle_terms(found),
+    return Table(
         "tbl-peaks",
-        f"From the arrays of theory to the peak of an iteration of the perceptron on {run.label}, "
-        "by library, width and number of images.",
-        Column("Case"),
+        f"From the arrays of theory to the peak of an iteration of the perceptron on {run.label}. "
+        "Kept: parameters, input and targets, activations. Beside them: what else is alive when "
+        "ReLU's gradient is taken.",
+        (
+            Column("Library"),
+            Column("Width", "1"),
+            Column("Images", "1"),
+            Column("Kept", "B"),
+            Column("Beside them", "B"),
+            Column("Sum", "B"),
+            Column("Peak", "B"),
+            Column(UNEXPLAINED, "B"),
+        ),
+        tuple(_peak_row(*level, told) for level, told in found.items()),
+        notes=_peak_notes(tuple(found.values())),
         sources=(run.file,),
+        wide=True,
+    )
+
+
+#: How many terms of a peak, with its start, are kept through the iteration.
+_KEPT: Final = 3
+
+
+def _peak_row(setting: Setting, variant: Variant, told: Reconciliation) -> tuple[Cell, ...]:
+    amounts = [term.amount for term in (told.start, *told.terms)]
+    measured = told.measured if isinstance(told.measured, Missing) else told.measured.amount
+    kept, beside = sum(amounts[:_KEPT]), sum(amounts[_KEPT:])
+    return (
+        variant.name,
+        setting.hidden,
+        setting.samples,
+        kept,
+        beside,
+        told.end,
+        measured,
+        told.residual,
+    )
+
+
+def _peak_notes(found: tuple[Reconciliation, ...]) -> tuple[str, ...]:
+    """Name, formula and evidence of every term that is not 0 everywhere."""
+    active = {term.name for told in found for term in told.terms if term.amount}
+    first = found[0]
+    return tuple(
+        f"{term.name}: {term.formula} ({term.evidence})."
+        for term in (first.start, *first.terms)
+        if term is first.start or term.name in active
     )
 
 
 def memory_figure(inputs: Inputs, run: Run | None) -> Figure:
     """Stacked bars of the components: theory, each library, the source."""
-    bars, heights = [_source_bars(inputs)], 0.0
+    bars = [_source_bars(inputs)]
     own = _own_bars(run) if run else None
     if own is not None:
         bars.insert(0, own)
@@ -173,8 +219,8 @@ def memory_figure(inputs: Inputs, run: Run | None) -> Figure:
     return Figure(
         "fig-memory",
         "Memory of a training iteration by component. "
-        + ("Left: theory and this study's libraries. Right: " if own else "")
-        + "the source's CPU and GPU beside theory for the source's size; the tables hold the "
+        + ("Left: theory and this study's libraries. Right: the" if own else "The")
+        + " source's CPU and GPU beside theory for the source's size; the tables hold the "
         "numbers.",
         " ".join(_told(bar) for bar in bars),
         Drawing(tuple(bars), wide=True, height=heights),

@@ -22,7 +22,6 @@ from report.studies.backend_speedup.measured import (
     compared_runs,
 )
 from report.studies.backend_speedup.source import (
-    OPERATION_ROWS,
     amdahl,
     amdahl_limit,
     count,
@@ -274,7 +273,7 @@ def amdahl_table(inputs: Inputs, run: Run | None) -> Table:
             count(reported, "training"),
             amdahl(reported),
             reported.value("total_speedup").number,
-            OPERATION_ROWS["matrix_product"],
+            KIND_NAMES["matrix_product"],
             amdahl_limit(reported, "matrix_product"),
         )
     ]
