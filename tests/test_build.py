@@ -223,11 +223,11 @@ def test_a_defect_is_one_sentence_without_debug(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(pipeline, "_made", broken)
-    assert built(tmp_path / "out", data) == 1
+    assert built(tmp_path / "out", data, "--jobs", "1") == 1
     text = capsys.readouterr().err
     assert f"error: {STUDY}: ZeroDivisionError: division by zero" in text
     assert "Traceback" not in text
-    assert built(tmp_path / "out", data, "--debug") == 1
+    assert built(tmp_path / "out", data, "--jobs", "1", "--debug") == 1
     assert "Traceback" in capsys.readouterr().err
 
 

@@ -196,7 +196,13 @@ def command(*words: str) -> list[str]:
 
 def started(tree: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*words), cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(*words),
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever runs the tests in the background has told their children to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -65,8 +65,10 @@ def test_the_network_is_in_the_record(record: Record) -> None:
 
 def test_ceilings_stand_before_and_after(record: Record) -> None:
     found = [(ceiling.operation, ceiling.moment) for ceiling in record.ceilings]
+    # A product by each library that PyTorch has for it, so one of a kind or two.
     operations = ("matrix_product", "copy")
-    assert found == [(name, moment) for moment in ("before", "after") for name in operations]
+    once = list(dict.fromkeys(found))
+    assert once == [(name, moment) for moment in ("before", "after") for name in operations]
 
 
 def test_the_record_says_how_it_was_made(record: Record) -> None:
