@@ -20,6 +20,7 @@ from report.studies.backend_speedup.source import (
 from report.studies.backend_speedup.subject import (
     CHANNELS,
     CLASSES,
+    CONVNET_RATE,
     EXTENT,
     FEATURES,
     HIDDEN,
@@ -71,6 +72,8 @@ def theory_values() -> tuple[Value, ...]:
               total(convolution).macs, "MAC", "2 · c · q · n + 3 · f · k"),
         Value("convnet_work_ratio", "Work of the convolution network over the perceptron's",
               total(convolution).macs / training, "1", "training / training"),
+        exact("convnet_rate", "Learning rate of the convolution network", CONVNET_RATE, "1",
+              "chosen"),
         exact("channels", "Kernels of the convolution", CHANNELS, "1", "geometry"),
         exact("kernel", "Extent of a kernel", KERNEL, "1", "geometry"),
         exact("features", "Inputs of its linear layer", FEATURES, "1", "geometry"),
