@@ -447,6 +447,7 @@ def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) ->
     text = assert_whole(empty)
     assert "Times are not measured in this edition" in text
     assert empty.facts["measured"] is False
+    assert "fig-widths" not in empty.figures
     assert {claim.verdict for claim in empty.claims.values()} == {"refuted", "not measured"}
 
 

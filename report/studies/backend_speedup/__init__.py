@@ -125,14 +125,14 @@ def _figures(inputs: Inputs, primary: Run | None) -> tuple[Figure, ...]:
     optional = (
         sample(inputs, primary) if primary else None,
         learning.convergence_figure(primary) if primary else None,
+        figures.widths(primary) if primary and len(primary.widths()) > 1 else None,
+        figures.sizes(primary) if primary and len(primary.sizes()) > 1 else None,
     )
     return (
         *diagrams.all_diagrams(),
         figures.operations(inputs, primary),
         figures.operation_speedups(inputs, primary),
         memory_tables.memory_figure(inputs, primary),
-        figures.widths(primary),
-        figures.sizes(primary),
         *(figure for figure in optional if figure is not None),
     )
 

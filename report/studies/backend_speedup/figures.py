@@ -150,26 +150,26 @@ def _told(bars: Bars) -> str:
 # ------------------------------------------------------------------------------------ scaling
 
 
-def widths(run: Run | None) -> Figure:
+def widths(run: Run) -> Figure:
     """Time and speed-up over the width of the hidden layer."""
-    settings = run.widths() if run else ()
+    settings = run.widths()
     what = "the width of the hidden layer"
     return _scaling_figure(run, settings, "hidden", ("fig-widths", what), (("", settings),))
 
 
-def sizes(run: Run | None) -> Figure:
+def sizes(run: Run) -> Figure:
     """Time and speed-up over the number of images, at the smallest width and at a larger one."""
-    settings = run.sizes() if run else ()
-    wide = max((s.hidden for s in run.sizes_of_all_widths()), default=HIDDEN) if run else HIDDEN
+    settings = run.sizes()
+    wide = max((s.hidden for s in run.sizes_of_all_widths()), default=HIDDEN)
     sweeps = [(f"Width {HIDDEN}", settings)]
-    if run and wide != HIDDEN:
+    if wide != HIDDEN:
         sweeps.append((f"Width {wide}", run.sizes(hidden=wide)))
     what = "the number of images"
     return _scaling_figure(run, settings, "samples", ("fig-sizes", what), tuple(sweeps))
 
 
 def _scaling_figure(
-    run: Run | None,
+    run: Run,
     settings: Sequence[Setting],
     factor: Factor,
     id_and_what: tuple[str, str],
@@ -184,19 +184,18 @@ def _scaling_figure(
         _FACTOR_LABELS[factor],
         "Time of an iteration (ms)",
         times,
-        _bounds(run, settings, levels) if run else (),
+        _bounds(run, settings, levels),
         x_ticks=_ticks(levels),
         title=sweeps[0][0],
     )
-    name = run.label if run else "no machine of this study"
     return Figure(
         id,
-        f"Time of an iteration and speed-up over NumPy over {what}, on {name}. The broken line of "
+        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. The broken line of "
         "the first panel is the least time at the rates of the processor, that of the others is "
         "as fast as NumPy.",
         _scaling_told(times, [points for panel in ratios for points in panel.points]),
         Drawing((first, *ratios), wide=True, height=2.7),
-        (run.file,) if run else (),
+        (run.file,),
     )
 
 
@@ -209,15 +208,9 @@ def _ticks(levels: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(kept)
 
 
-def _speedup_panel(
-    run: Run | None, settings: Sequence[Setting], factor: Factor, title: str
-) -> Scaling:
+def _speedup_panel(run: Run, settings: Sequence[Setting], factor: Factor, title: str) -> Scaling:
     levels = tuple(float(getattr(s, factor)) for s in settings)
-    drawn = [
-        _ratios(run, settings, factor, v)
-        for v in _all_variants(run, settings)
-        if run is not None and v != NUMPY
-    ]
+    drawn = [_ratios(run, settings, factor, v) for v in _all_variants(run, settings) if v != NUMPY]
     points = tuple(one for one in drawn if one.x)
     return Scaling(
         _FACTOR_LABELS[factor],
@@ -229,25 +222,17 @@ def _speedup_panel(
     )
 
 
-def _all_variants(run: Run | None, settings: Sequence[Setting]) -> tuple[Variant, ...]:
-    if run is None:
-        return ()
+def _all_variants(run: Run, settings: Sequence[Setting]) -> tuple[Variant, ...]:
     found = {variant for setting in settings for variant in run.variants(setting)}
     return tuple(variant for variant in VARIANTS if variant in found)
 
 
-def _times(
-    run: Run | None, settings: Sequence[Setting], factor: Factor, variant: Variant
-) -> Points:
-    assert run is not None
+def _times(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
     found = [(getattr(s, factor), run.estimate("time", s, variant)) for s in settings]
     return _points(variant.name, found, variant, _MILLI)
 
 
-def _ratios(
-    run: Run | None, settings: Sequence[Setting], factor: Factor, variant: Variant
-) -> Points:
-    assert run is not None
+def _ratios(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
     found = [(getattr(s, factor), run.speedup("time", s, variant)) for s in settings]
     return _points(variant.name, found, variant, 1.0)
 
