@@ -176,6 +176,7 @@ def agreement_table(run: Run) -> Table:
         ),
         tuple(rows),
         sources=(run.file,),
+        wide=True,
     )
 
 
