@@ -119,12 +119,12 @@ def _trained(base: Factors, levels: Levels) -> Iterator[Factors]:
 
 
 def _scaled(base: Factors, levels: Levels) -> Iterator[Factors]:
-    """The width in both precisions; the number of images in float32."""
+    """The width, every other one in float64 too; the number of images in float32."""
     simple = base["dtype"] == "float32"
     if base["network"] == "convnet":
         yield from ({"samples": n} for n in levels["samples"] if simple and n in CONVNET_SAMPLES)
         return
-    for hidden in levels["hidden"]:
+    for hidden in levels["hidden"] if simple else levels["hidden"][::2]:
         yield {"hidden": hidden, "samples": WIDENED_AT[str(base["dataset"])]}
     for hidden, samples in product(levels["hidden"], levels["samples"]):
         if simple and hidden in SAMPLED_AT:

@@ -84,6 +84,7 @@ def test_width_and_samples_are_swept() -> None:
     swept = of(FULL, subject="scaling", network="perceptron", backend="torch", process=2)
     widths = {c["hidden"] for c in swept if c["samples"] == 1438 and c["dtype"] == "float32"}
     assert widths == {10, 32, 128, 512, 2048, 4096}
+    assert {c["hidden"] for c in swept if c["dtype"] == "float64"} == {10, 128, 2048}
     for hidden in (10, 128):
         samples = {c["samples"] for c in swept if c["hidden"] == hidden}
         assert samples == {1438, 1000, 4000, 16000, 60000}
