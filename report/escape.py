@@ -34,44 +34,45 @@ _GREEK: Final = {
     "αβγδεζηθικλμ": "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu",
     "νξπρστυφχψω": "nu xi pi rho sigma tau upsilon phi chi psi omega",
 }
-_LATEX: Final = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "`": r"\textasciigrave{}",
-    '"': r"\textquotedbl{}",
-    NO_BREAK: "~",
-    MINUS: r"\ensuremath{-}",
-    MISSING: "---",
-    "×": r"\ensuremath{\times}",
-    "·": r"\ensuremath{\cdot}",
-    "µ": r"\ensuremath{\mu}",
-    "±": r"\ensuremath{\pm}",
-    "≈": r"\ensuremath{\approx}",
-    "≠": r"\ensuremath{\neq}",
-    "→": r"\ensuremath{\to}",
-    "≤": r"\ensuremath{\le}",
-    "≥": r"\ensuremath{\ge}",
-    "√": r"\ensuremath{\surd}",
-    "∞": r"\ensuremath{\infty}",
-    "–": "--",
-    "¹": r"\textsuperscript{1}",
-    "²": r"\textsuperscript{2}",
-    "³": r"\textsuperscript{3}",
-} | {
-    letter: rf"\ensuremath{{\{name}}}"
-    for letters, names in _GREEK.items()
-    for letter, name in zip(letters, names.split(), strict=True)
-}
+_LATEX: Final = (
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "`": r"\textasciigrave{}",
+        '"': r"\textquotedbl{}",
+        NO_BREAK: "~",
+        MINUS: r"\ensuremath{-}",
+        MISSING: "---",
+        "×": r"\ensuremath{\times}",
+        "·": r"\ensuremath{\cdot}",
+        "µ": r"\ensuremath{\mu}",
+        "±": r"\ensuremath{\pm}",
+        "≈": r"\ensuremath{\approx}",
+        "≠": r"\ensuremath{\neq}",
+        "→": r"\ensuremath{\to}",
+        "≤": r"\ensuremath{\le}",
+        "≥": r"\ensuremath{\ge}",
+        "√": r"\ensuremath{\surd}",
+        "∞": r"\ensuremath{\infty}",
+        "–": "--",
+    }
+    | {digit: rf"\textsuperscript{{{value}}}" for value, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+    | {
+        letter: rf"\ensuremath{{\{name}}}"
+        for letters, names in _GREEK.items()
+        for letter, name in zip(letters, names.split(), strict=True)
+    }
+)
 
 
 def escape(text: str, output: Format) -> str:

@@ -190,9 +190,9 @@ def _scaling_figure(
     )
     return Figure(
         id,
-        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. The broken line of "
-        "the first panel is the least time at the rates of the processor, that of the others is "
-        "as fast as NumPy.",
+        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. The broken "
+        "line of the first panel is the least time at the rates of the processor, that of the "
+        "others is as fast as NumPy.",
         _scaling_told(times, [points for panel in ratios for points in panel.points]),
         Drawing((first, *ratios), wide=True, height=2.7),
         (run.file,),
