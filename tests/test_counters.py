@@ -176,8 +176,9 @@ def test_the_records_say_what_their_logs_say(path: Path, tmp_path: Path) -> None
     """Every record in the project that keeps logs, the one of the tests among them."""
     data = tmp_path / "data"
     data.mkdir()
-    (data / "conv_scaling").symlink_to(path.parent)
-    stored = read_record(data / "conv_scaling" / path.name, data)
+    folder = data / parse(path.read_bytes(), path.name).study
+    folder.symlink_to(path.parent)
+    stored = read_record(folder / path.name, data)
     counted = set()
     for reader in (lackey, perf):
         name = attachment_name(reader.TOOL)
