@@ -22,6 +22,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from experiments.harness import passes
 from experiments.harness.measure import measure, measure_memory
 from experiments.harness.study import (
     SEED,
@@ -120,12 +121,16 @@ def build(factors: Factors, device: Device) -> Workload:
     """Module and input on ``device``, the same values every time."""
     import torch
 
+    from experiments.networks import mnist
+
     torch.manual_seed(SEED)
     with torch.device(device):
         module, shape = _subject(factors)
         if factors["pass"] == "forward":
-            return _forward(*_laid_out(module, torch.randn(shape), factors))
-        return _forward_backward(module, torch.randn(shape, requires_grad=True))
+            return passes.forward(*_laid_out(module, torch.randn(shape), factors))
+        source = torch.randn(shape, requires_grad=True)
+        gradient = torch.randn(shape[0], *mnist.SECOND_CONVOLUTION_OUTPUT_SHAPE)
+        return passes.forward_backward(module, source, gradient)
 
 
 def _laid_out(
@@ -171,35 +176,6 @@ def _variant(name: str) -> tuple[nn.Module, tuple[int, ...]]:
         case "linear 784-10":
             return nn.Linear(784, 10), (784,)
     raise ValueError(f"there is no variant {name!r}")
-
-
-def _forward(module: nn.Module, source: torch.Tensor) -> Workload:
-    import torch
-
-    def call() -> object:
-        with torch.no_grad():
-            return module(source)
-
-    return Workload(call, reset=lambda: None)
-
-
-def _forward_backward(module: nn.Module, source: torch.Tensor) -> Workload:
-    import torch
-
-    from experiments.networks import mnist
-
-    gradient = torch.randn(source.shape[0], *mnist.SECOND_CONVOLUTION_OUTPUT_SHAPE)
-
-    def call() -> object:
-        output = module(source)
-        output.backward(gradient)
-        return output
-
-    def reset() -> None:
-        module.zero_grad(set_to_none=True)
-        source.grad = None
-
-    return Workload(call, reset)
 
 
 def effort(factors: Factors) -> float:

@@ -48,9 +48,9 @@ from experiments.harness.study import (
     Device,
     Factor,
     Factors,
-    Plan,
     Session,
     Study,
+    replanned,
 )
 from experiments.harness.workload import Workload
 from experiments.inference_scores import (
@@ -377,17 +377,6 @@ def calls_on_gpu(factors: Factors, thorough: bool) -> int:
     return 1 if thorough or factors["batch"] in _COUNTED_BATCHES else 0
 
 
-def _plan(plan: Plan, minimum: int, maximum: int, budget: float, warmup: int) -> Plan:
-    protocol = msgspec.structs.replace(
-        plan.protocol,
-        warmup_calls=warmup,
-        minimum_samples=minimum,
-        maximum_samples=maximum,
-        case_budget_s=budget,
-    )
-    return replace(plan, protocol=protocol)
-
-
 STUDY = Study(
     name="inference_memory",
     question="What does the inference of CNNs take in time and memory, and what saves it?",
@@ -442,6 +431,6 @@ STUDY = Study(
     prepare=check_folder,
     images="cifar10",
     # Seven samples are the fewest from which a ratio of two medians has its 95 % confidence.
-    full=_plan(FULL, minimum=7, maximum=100, budget=0.6, warmup=2),
-    quick=_plan(QUICK, minimum=3, maximum=20, budget=0.1, warmup=1),
+    full=replanned(FULL, minimum=7, maximum=100, budget=0.6, warmup=2),
+    quick=replanned(QUICK, minimum=3, maximum=20, budget=0.1, warmup=1),
 )

@@ -36,8 +36,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from experiments.harness import sensors
 from experiments.harness.apart import Found, Function, call_apart
 from experiments.harness.study import (
@@ -48,9 +46,9 @@ from experiments.harness.study import (
     Device,
     Factor,
     Factors,
-    Plan,
     Session,
     Study,
+    replanned,
 )
 from experiments.harness.workload import Workload
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
@@ -218,17 +216,6 @@ _COUNTED_BATCH: Final = 32
 # ------------------------------------------------------------------------------------------ plan
 
 
-def _plan(plan: Plan, warmup: int, minimum: int, maximum: int, budget: float) -> Plan:
-    protocol = msgspec.structs.replace(
-        plan.protocol,
-        warmup_calls=warmup,
-        minimum_samples=minimum,
-        maximum_samples=maximum,
-        case_budget_s=budget,
-    )
-    return replace(plan, protocol=protocol)
-
-
 _ON_CPU: Final = Study(
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
@@ -293,8 +280,8 @@ _ON_CPU: Final = Study(
     ),
     prepare=prepare,
     images="folder",
-    full=_plan(FULL, warmup=10, minimum=6, maximum=50, budget=2.0),
-    quick=_plan(QUICK, warmup=3, minimum=3, maximum=10, budget=0.5),
+    full=replanned(FULL, warmup=10, minimum=6, maximum=50, budget=2.0),
+    quick=replanned(QUICK, warmup=3, minimum=3, maximum=10, budget=0.5),
 )
 
 #: The factors that have other levels on a GPU.
@@ -318,7 +305,7 @@ _ON_GPU: Final = replace(
         for factor in _ON_CPU.factors
     ),
     cases=partial(cases, scale=GPU),
-    full=_plan(FULL, warmup=10, minimum=6, maximum=100, budget=2.0),
+    full=replanned(FULL, warmup=10, minimum=6, maximum=100, budget=2.0),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)

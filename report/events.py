@@ -25,13 +25,14 @@ from report.terms import (
     theory_output,
     weight_reorder,
 )
+from report.workspaces import vector_block
 
 UNEXPLAINED: Final = "Unexplained"
 
 
 def blocked_channels(environment: Environment) -> int:
-    """Channels in a block of oneDNN's layouts: 16 where PyTorch uses AVX-512, else 8."""
-    return 16 if "AVX512" in environment.torch.cpu_capability else 8
+    """Channels in a block of oneDNN's layouts on the processor of a record."""
+    return vector_block(environment.torch.cpu_capability)
 
 
 @dataclass(frozen=True)

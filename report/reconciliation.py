@@ -8,7 +8,7 @@ the residual, and every output prints it; where it is not 0 it is called unexpla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, TypeVar
@@ -315,3 +315,12 @@ def _residual_notes(
         f"{quantity_text(share, '1', 'percent')} at {level}" for level, share in left.items()
     )
     return [f"Unexplained, of what was measured: {shares}."]
+
+
+def largest_residual(reconciliations: Iterable[Reconciliation]) -> int | Missing:
+    """The residual that is furthest from 0 among several reconciliations."""
+    left = [r.residual for r in reconciliations]
+    known = [residual for residual in left if isinstance(residual, int)]
+    if not known:
+        return Missing("nothing was measured that could be reconciled")
+    return max(known, key=abs)

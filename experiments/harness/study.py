@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
@@ -90,6 +92,18 @@ def _plan(
         ),
         size,
     )
+
+
+def replanned(plan: Plan, *, warmup: int, minimum: int, maximum: int, budget: float) -> Plan:
+    """``plan`` with other counts of calls and another budget (s) for each case."""
+    protocol = msgspec.structs.replace(
+        plan.protocol,
+        warmup_calls=warmup,
+        minimum_samples=minimum,
+        maximum_samples=maximum,
+        case_budget_s=budget,
+    )
+    return replace(plan, protocol=protocol)
 
 
 FULL: Final = _plan("full", minimum=30, maximum=200, budget=5.0, size="large")

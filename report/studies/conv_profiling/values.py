@@ -8,11 +8,10 @@ from typing import Final, TypeAlias
 from report.format import Number, Style
 from report.memory import input_bytes, layer_memory
 from report.missing import Missing
-from report.reconciliation import Reconciliation
+from report.reconciliation import Reconciliation, largest_residual
 from report.shapes import bias_count, elements, parameter_count, weight_count
 from report.statistics import CONFIDENCE, Estimate
 from report.studies.conv_profiling.subject import BASE
-from report.studies.conv_scaling.reconciled import largest_residual
 from report.values import Value
 from report.work import macs
 

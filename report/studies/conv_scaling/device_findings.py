@@ -7,7 +7,7 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper import Inputs
-from report.reconciliation import Reconciliation, series_table, without_idle_terms
+from report.reconciliation import Reconciliation, largest_residual, series_table, without_idle_terms
 from report.studies.conv_scaling.device import (
     all_device_work,
     device_memory,
@@ -16,7 +16,6 @@ from report.studies.conv_scaling.device import (
 )
 from report.studies.conv_scaling.device_kernels import kernel_table, kernels
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.reconciled import largest_residual
 from report.tables import Table
 from report.values import Value
 

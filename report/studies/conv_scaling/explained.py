@@ -11,13 +11,17 @@ from report.events import Explanation
 from report.format import NO_BREAK, Number
 from report.missing import Missing
 from report.paper import Figure, Inputs
-from report.reconciliation import Reconciliation, series_table, without_idle_terms
+from report.reconciliation import (
+    Reconciliation,
+    largest_residual,
+    series_table,
+    without_idle_terms,
+)
 from report.statistics import Estimate, ratio_of_medians
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import (
     events,
     executed,
-    largest_residual,
     peaks,
     reported_memory,
     reported_reserved,

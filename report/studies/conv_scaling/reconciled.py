@@ -16,12 +16,11 @@ from report.allocator import (
     parameter_requests,
     replay,
 )
-from report.events import Explanation, explain_events
+from report.events import Explanation, blocked_channels, explain_events
 from report.layers import Convolution, Layer
 from report.missing import Missing
 from report.paper import Inputs
 from report.reconciliation import Reconciliation, Term
-from report.records import Record
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import network_layers
 from report.studies.conv_scaling.source import numbers, reported_batches
@@ -209,15 +208,10 @@ def events(run: Run, batch: int) -> Explanation | Missing:
     return explain_events(
         subject(batch),
         [int(change) for change in changes],
-        block=_block(run.stored.record),
+        block=blocked_channels(run.stored.record.environment),
         threads=run.stored.record.environment.threads,
         measured=_peak(run, batch),
     )
-
-
-def _block(record: Record) -> int:
-    """Channels in a block of oneDNN's layouts: 16 where PyTorch uses AVX-512, else 8."""
-    return 16 if "AVX512" in record.environment.torch.cpu_capability else 8
 
 
 def _peak(run: Run, batch: int) -> Term | Missing:
@@ -231,12 +225,3 @@ def peaks(run: Run, batches: Sequence[int]) -> dict[int, Reconciliation]:
     """The peak of the forward call by batch size, from the output alone."""
     told = {batch: events(run, batch) for batch in batches}
     return {batch: e.peak for batch, e in told.items() if isinstance(e, Explanation)}
-
-
-def largest_residual(reconciliations: Iterable[Reconciliation]) -> int | Missing:
-    """The residual that is furthest from 0 among several reconciliations."""
-    left = [r.residual for r in reconciliations]
-    known = [residual for residual in left if isinstance(residual, int)]
-    if not known:
-        return Missing("nothing was measured that could be reconciled")
-    return max(known, key=abs)
