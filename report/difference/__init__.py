@@ -1,0 +1,67 @@
+"""What the papers would say differently from other data: ``python build.py --diff REV``.
+
+``revision`` finds the other data, ``study`` computes each study on both sides where its data
+differ, ``compare`` says what differs, and ``text`` and ``page`` tell it.  Code and prose are
+today's on both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from report.difference.page import write_page
+from report.difference.revision import find_data
+from report.difference.study import Announce, Studied, study_all
+from report.difference.text import difference_text
+from report.outputs import install, scratch_folder
+
+if TYPE_CHECKING:
+    from report.pipeline import Request
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the command prints, the page it wrote, and the outcome of each study."""
+
+    text: str
+    page: Path
+    studies: tuple[Studied, ...]
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why studies cannot be computed from the present data, a sentence each."""
+        found = (side for studied in self.studies for side in studied.refused)
+        return tuple(side.sentence for side in found if side.age == "new")
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """The tracebacks of everything that could not be computed, for ``--debug``."""
+        return tuple(side.trace for studied in self.studies for side in studied.refused)
+
+    @property
+    def exit_code(self) -> int:
+        """0 whether or not anything differs; 1 if the present data cannot be computed."""
+        return 1 if self.refused else 0
+
+
+def difference(request: Request, against: str, announce: Announce = lambda *_: None) -> Difference:
+    """Compare the papers from ``against``, a git revision or a directory, with those of today.
+
+    Writes ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no
+    data to compare with; what cannot be computed is in the outcome of its study.
+    """
+    with scratch_folder(request.out) as scratch:
+        origin = find_data(against, request.data, scratch)
+        studies = study_all(request, origin.data, announce)
+        present, page = _shown(request.data), request.out / "diff" / "index.html"
+        write_page(origin.words, present, studies, scratch / "diff")
+        install(scratch / "diff", page.parent)
+    text = difference_text(origin.words, present, studies, _shown(page))
+    return Difference(text, page, studies)
+
+
+def _shown(path: Path) -> str:
+    """The path as the user would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
