@@ -10,16 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from report.errors import RidgepointError
-from report.pipeline import ROOT, Announce, Output, Request, Summary, build
+from report.pipeline import ROOT, Announce, Explain, Output, Request, Summary, build, look
 from report.studies import STUDIES
 
 OUTPUTS: tuple[Output, ...] = ("html", "pdf")
+_PORT = 8000
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line; exits with 2 if it cannot be understood."""
     parser = argparse.ArgumentParser(
-        prog="build.py", description="Build the papers from the records in the data directory."
+        prog="build.py",
+        description="Build the papers from the records in the data directory; only what changed.",
     )
     parser.add_argument("study", nargs="*", help="the studies to build (default: all)")
     parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
@@ -33,8 +35,41 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--list", action="store_true", help="list the studies and stop")
+    parser.add_argument("--explain", action="store_true", help="say why each step is run")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="list the studies and stop")
+    instead.add_argument(
+        "--dry-run", action="store_true", help="say what would be run and why; write nothing"
+    )
+    instead.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 1 if anything is stale, a verdict or an audit is not the expected one, or "
+        "a result is typed by hand; write nothing",
+    )
+    instead.add_argument(
+        "--accept",
+        action="store_true",
+        help="write today's verdicts and audits to expected.yaml in the data directory",
+    )
+    instead.add_argument(
+        "--diff", metavar="REV", help="what a git revision, or another data directory, changes"
+    )
+    instead.add_argument(
+        "--verify", action="store_true", help="build twice from nothing and compare every byte"
+    )
+    instead.add_argument(
+        "--watch", action="store_true", help="rebuild on change and reload the page (see --serve)"
+    )
+    parser.add_argument(
+        "--serve",
+        type=int,
+        nargs="?",
+        const=_PORT,
+        metavar="PORT",
+        help=f"show the pages on 127.0.0.1 (port {_PORT}); 0 takes any free port",
+    )
     options = parser.parse_args(arguments)
     for study in options.study:
         if study not in STUDIES:
@@ -79,36 +114,88 @@ def announcer() -> Announce:
     return announce
 
 
-def report(summary: Summary, request: Request, debug: bool) -> int:
-    """Print what was made and what failed; returns the exit code."""
+def explainer(options: argparse.Namespace) -> Explain | None:
+    """Prints each step that is run, and why, if that was asked."""
+    if not options.explain:
+        return None
+    return lambda step, why: print(f"{step.id}: {'; '.join(why)}")
+
+
+def make(options: argparse.Namespace) -> int:
+    """Build, and print what was made and what failed; returns the exit code."""
+    request = request_of(options)
+    summary = build(request, announcer(), explainer(options))
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
-    for path in (*(path for built in summary.studies for path in built.made), *summary.shared):
-        print(_shown(path))
-    for notice in dict.fromkeys(n for built in summary.studies for n in built.notices):
+    for path in summary.made:
+        if not any(part.startswith(".") for part in path.relative_to(request.out).parts):
+            print(_shown(path))
+    if not summary.outcomes:
+        print(f"Nothing to do: {len(request.studies)} papers are up to date.")
+    _print_notices(summary, request)
+    for outcome in summary.failed:
+        print(f"error: {outcome.failure}", file=sys.stderr)
+        if options.debug:
+            print(outcome.trace, end="", file=sys.stderr)
+    return 1 if summary.failed else 0
+
+
+def _print_notices(summary: Summary, request: Request) -> None:
+    for notice in summary.notices:
         print(f"note: {notice}")
     if "pdf" in request.outputs:
         print(summary.engine)
-    for built in summary.failed:
-        print(f"error: {built.failure}", file=sys.stderr)
-        if debug:
-            print(built.traceback, end="", file=sys.stderr)
-    return 1 if summary.failed else 0
 
 
 def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
-    options = parse(arguments)
+def tell(options: argparse.Namespace) -> int:
+    """Print what a build would run, and why."""
+    found = look(request_of(options))
+    for verdict in found.stale:
+        after = f"if {', '.join(verdict.after)} makes something else"
+        print(f"{verdict.step.id}: {'; '.join(verdict.reasons) or after}")
+    if not found.stale:
+        print("Nothing to do.")
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print what is stale or not as expected; returns 1 if anything is."""
+    from report.check import faults
+
+    found = faults(request_of(options))
+    for fault in found:
+        print(fault)
+    return 1 if found else 0
+
+
+def accept(options: argparse.Namespace) -> int:
+    """Write down today's verdicts and audits as the expected ones."""
+    from report.check import accept_results
+
+    print(_shown(accept_results(request_of(options))))
+    return 0
+
+
+def command(options: argparse.Namespace) -> int:
+    """Do what the options ask for; returns the exit code."""
     if options.list:
         print("\n".join(STUDIES))
         return 0
-    request = request_of(options)
+    for name, action in (("dry_run", tell), ("check", check), ("accept", accept)):
+        if getattr(options, name):
+            return action(options)
+    return make(options)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    options = parse(arguments)
     try:
-        return report(build(request, announcer()), request, options.debug)
+        return command(options)
     except RidgepointError as error:
         if options.debug:
             raise

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from report.errors import RecordError
-from report.gather import gather
+from report.gather import Origin, gather, origin_of
 from report.manuscript import write_manuscript
 from report.outputs import write_json
 from report.paper import Findings, Inputs
@@ -28,16 +28,28 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     """
     inputs = gather(study, data)
     findings = find_study(study)(inputs)
+    write_source(study, origin_of(study, inputs.records), findings, data, papers, folder)
+    _write_figures(findings, folder / "figures", study)
+    return inputs
+
+
+def write_source(
+    study: str, origin: Origin, findings: Findings, data: Path, papers: Path, folder: Path
+) -> dict[str, Any]:
+    """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
+
+    Raises ``RidgepointError`` for a template that asks for what does not exist.
+    """
     manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
     front = front_matter(folder / f"{study}.qmd")
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
-    _write_figures(findings, folder / "figures", study)
     _write_downloads(findings, folder / "files")
-    write_json(_values(study, inputs, findings, front), folder / "values.json")
-    return inputs
+    values = _values(study, origin, findings, front)
+    write_json(values, folder / "values.json")
+    return values
 
 
 def copy_bibliography(data: Path, folder: Path) -> None:
@@ -76,14 +88,13 @@ def _write_downloads(findings: Findings, folder: Path) -> None:
 
 
 def _values(
-    study: str, inputs: Inputs, findings: Findings, front: dict[str, Any]
+    study: str, origin: Origin, findings: Findings, front: dict[str, Any]
 ) -> dict[str, Any]:
-    content = findings.as_json(study, tuple(item.file for item in inputs.records))
     return {
-        **content,
+        **findings.as_json(study, tuple(origin.records)),
         "title": front["title"],
         "abstract": " ".join(str(front.get("abstract", "")).split()),
-        "devices": [item.record.environment.label for item in inputs.records],
-        "measured": max((item.record.started[:10] for item in inputs.records), default=None),
-        "reported": inputs.reported_file,
+        "devices": list(origin.devices),
+        "measured": origin.measured,
+        "reported": origin.reported,
     }

@@ -29,3 +29,7 @@ class RenderError(RidgepointError):
 
 class MeasurementError(RidgepointError):
     """An experiment cannot be run as asked."""
+
+
+class OutputError(RidgepointError):
+    """The output folder cannot be written, or is in use by another build."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 
 @contextmanager
@@ -25,12 +28,32 @@ def scratch_folder(out: Path) -> Iterator[Path]:
 def install(new: Path, target: Path) -> None:
     """Move a finished file or folder to ``target``, replacing what was there in one step.
 
-    A folder cannot be replaced by one rename, so the old one is moved beside the new one first.
+    What was there is where ``new`` was afterwards, if both are folders.  Where the system cannot
+    exchange two folders, the old one is moved beside the new one first.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if new.is_dir() and target.exists():
+        if _exchange(new, target):
+            return
         target.replace(new.with_name(new.name + ".old"))
     new.replace(target)
+
+
+#: The function of the C library that exchanges two names, with the numbers before and after the
+#: paths: renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) and renamex_np(a, b, RENAME_SWAP).
+_HERE: Final = -100
+_SWAP: Final = 2
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False where the system or the file system cannot."""
+    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    first, second = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        return bool(library.renamex_np(first, second, _SWAP) == 0)
+    if library is not None and hasattr(library, "renameat2"):
+        return bool(library.renameat2(_HERE, first, _HERE, second, _SWAP) == 0)
+    return False
 
 
 def write_json(content: Any, path: Path) -> None:

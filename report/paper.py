@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -17,6 +17,7 @@ from report.tables import Table
 from report.values import Value
 
 if TYPE_CHECKING:
+    from report.audit import Check
     from figures.canvas import Drawing
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
@@ -39,19 +40,25 @@ class Inputs:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the user should know of the records that were used."""
-        edited = (
-            f"data/{item.file}: its content does not match the hash in its name, so it was edited "
-            "after it was measured; restore it with git, or run the experiment again."
-            for item in self.records
-            if not item.untouched
-        )
-        short = (
-            f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
-            "which has no full one."
-            for item in self.records
-            if item.record.protocol.plan != "full"
-        )
-        return (*edited, *short)
+        return notices_of(self.records)
+
+
+def notices_of(records: Iterable[Stored]) -> tuple[str, ...]:
+    """What the user should know of ``records`` before a paper is read that uses them."""
+    used = tuple(records)
+    edited = (
+        f"data/{item.file}: its content does not match the hash in its name, so it was edited "
+        "after it was measured; restore it with git, or run the experiment again."
+        for item in used
+        if not item.untouched
+    )
+    short = (
+        f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
+        "which has no full one."
+        for item in used
+        if item.record.protocol.plan != "full"
+    )
+    return (*edited, *short)
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``.  Raises ``ValueError`` for two downloads of one file name.
+    belong in ``values``; ``audits`` are the checks of what the source printed.  Raises ``ValueError`` for two downloads of one file name.
     """
 
     values: Mapping[str, Value]
@@ -149,6 +156,7 @@ class Findings:
     reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     downloads: Mapping[str, Download] = field(default_factory=dict)
+    audits: Sequence[Check] = ()
 
     def __post_init__(self) -> None:
         # Some file systems take A and a for one letter.
@@ -171,4 +179,5 @@ class Findings:
             "claims": {key: claim.as_json() for key, claim in self.claims.items()},
             "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
             "downloads": {key: download.as_json() for key, download in self.downloads.items()},
+            "audits": [check.as_json() for check in self.audits],
         }

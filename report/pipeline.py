@@ -1,37 +1,37 @@
-"""From data and templates to papers: compose a study, render its formats, put them in place.
+"""The build as ``build.py`` asks for it: what is stale, and making it.
 
-A study that fails does not stop the others, and its old output stays where it is.
+This module and what it imports are on the way to «nothing to do», so they import little; the
+rest, with pandas, matplotlib and the engines, is imported when a step is stale.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from report.errors import RenderError, RidgepointError
-from report.outputs import install, scratch_folder
+from report.engine.code import Code
+from report.engine.contents import Contents
+from report.engine.graph import Step, Wanted
+from report.engine.manifest import Manifest, read_index, read_manifest, write_index
+from report.engine.packages import installed
+from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
+from report.engine.programs import Tex, find_tex
+from report.errors import RenderError
 from report.studies import STUDIES
 
 if TYPE_CHECKING:
-    from report.render.site import Entry
+    from report.engine.run import Outcome
 
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
 Output: TypeAlias = Literal["html", "pdf"]
-#: A finished file or folder in the scratch folder, and where it belongs.
-Ready: TypeAlias = tuple[Path, Path]
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
-#: What each step takes of a study's time, as measured once; only the time left is told by it.
-_COMPOSE, _LATEX, _TYPST, _HTML = 3.0, 5.0, 0.5, 0.7
-
-ENGINE_NAMES: Final = {"latex": "LaTeX", "typst": "Typst"}
+#: Called with a step that is run, and why.
+Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -50,34 +50,6 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Built:
-    """The outcome of one study: the files made, or the failure in one sentence and its traceback.
-
-    The traceback is text, because an error that comes from a worker process has lost its own.
-    """
-
-    study: str
-    made: tuple[Path, ...] = ()
-    notices: tuple[str, ...] = ()
-    failure: str | None = None
-    traceback: str = ""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a build made, and a sentence on which engine made the PDFs and why."""
-
-    studies: tuple[Built, ...]
-    shared: tuple[Path, ...]
-    engine: str
-
-    @property
-    def failed(self) -> tuple[Built, ...]:
-        """The studies that could not be built."""
-        return tuple(built for built in self.studies if built.failure)
-
-
-@dataclass(frozen=True)
 class PdfEngine:
     """The PDF engine of a build, and the sentence that says why it is this one."""
 
@@ -85,28 +57,142 @@ class PdfEngine:
     note: str
 
 
-def build(request: Request, announce: Announce) -> Summary:
-    """Build what ``request`` asks for.
+@dataclass(frozen=True)
+class Survey:
+    """What a build would do: each step with why it is stale, and the engine of the PDFs."""
 
-    Raises ``RidgepointError`` only for what stops every study, such as a missing engine; what goes
-    wrong in one study is in the summary.
+    verdicts: tuple[Verdict, ...]
+    notices: tuple[str, ...]
+    engine: PdfEngine
+
+    @property
+    def stale(self) -> tuple[Verdict, ...]:
+        """The steps that have something to do, or may have."""
+        return tuple(verdict for verdict in self.verdicts if not verdict.fresh)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a build did; ``outcomes`` are empty when there was nothing to do."""
+
+    outcomes: tuple[Outcome, ...]
+    notices: tuple[str, ...]
+    engine: str
+
+    @property
+    def made(self) -> tuple[Path, ...]:
+        """The folders and files that were replaced."""
+        return tuple(path for outcome in self.outcomes for path in outcome.made)
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """The studies that could not be built."""
+        return tuple(outcome for outcome in self.outcomes if outcome.failure)
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """All that is known before anything is run."""
+
+    goal: Goal
+    world: World
+    manifest: Manifest
+    engine: PdfEngine
+    index: dict[str, dict[str, object]]
+    programs: dict[str, object]
+
+    def survey(self) -> Survey:
+        verdicts = survey(self.goal, self.manifest, self.world)
+        entries = [self.manifest.steps.get(verdict.step.id) for verdict in verdicts]
+        notices = (notice for entry in entries if entry for notice in entry.notices)
+        return Survey(verdicts, tuple(dict.fromkeys(notices)), self.engine)
+
+
+def look(request: Request) -> Survey:
+    """What ``build`` would do, without doing it and without writing anything.
+
+    Raises ``RidgepointError`` for an engine that is not there.
     """
+    return _situation(request).survey()
+
+
+def build(request: Request, announce: Announce, explain: Explain | None = None) -> Summary:
+    """Make what is stale of what ``request`` asks for.
+
+    Raises ``RidgepointError`` only for what stops every study, such as a missing engine or a folder
+    that cannot be written; what goes wrong in one study is in the summary.
+    """
+    situation = _situation(request)
+    found = situation.survey()
+    if not found.stale:
+        _remember(situation, request, {})
+        return Summary((), found.notices, found.engine.note)
+    from report.engine.place import only_build
+
+    with only_build(request.out, lambda: announce("waiting for another build to end", 0.0)):
+        # What another build has made meanwhile need not be made again.
+        return _run(_situation(request), request, announce, explain or _silent)
+
+
+def _run(situation: _Situation, request: Request, announce: Announce, explain: Explain) -> Summary:
+    from report.engine.place import stage_in
+    from report.engine.progress import Progress
+    from report.engine.run import Runner
+    from report.engine.workers import Workers
+
+    seconds = situation.index.get("seconds", {})
+    progress = Progress(announce, {id: float(str(value)) for id, value in seconds.items()})
+    found = situation.survey()
+    unknown = (s for s in request.studies if f"{s}/study" not in situation.manifest.steps)
+    progress.plan((verdict.step for verdict in found.stale), unknown)
+    with ExitStack() as stack:
+        stage = stack.enter_context(stage_in(request.out))
+        workers = stack.enter_context(Workers(request.jobs))
+        runner = Runner(
+            situation.goal, situation.world, situation.manifest, stage, workers, progress, explain
+        )
+        outcomes = tuple(runner.run())
+    _remember(situation, request, progress.seconds, runner.manifest)
+    notices = (notice for outcome in outcomes for notice in outcome.notices)
+    return Summary(outcomes, tuple(dict.fromkeys(notices)), situation.engine.note)
+
+
+def _silent(step: Step, why: tuple[str, ...]) -> None:
+    """Nobody asked why."""
+
+
+def _situation(request: Request) -> _Situation:
+    index = read_index(str(request.out))
+    contents = Contents(index.get("files"))
+    places = Places(str(ROOT), str(request.data), str(request.papers), str(request.out))
+    code = Code(places.root, contents, index.get("imports"))
+    packages = installed()
+    programs: dict[str, object] = dict(index.get("programs", {}))
+    tex = Tex("none", "")
+    if request.engine in ("auto", "latex") and "pdf" in request.outputs:
+        tex, programs = find_tex(programs)
     if request.engine == "quarto":
-        from report.render.quarto import find_quarto
+        packages = {**packages, "quarto": _quarto()}
+    engine = choose_engine(request.engine, tex)
+    wanted = Wanted(
+        html="html" in request.outputs,
+        pdf="pdf" in request.outputs,
+        engine="quarto" if request.engine == "quarto" else engine.name,
+    )
+    world = World(places, contents, code, {**packages, "tex": tex.version})
+    goal = Goal(request.studies, wanted, list_files(places))
+    return _Situation(goal, world, read_manifest(places.out), engine, index, programs)
 
-        find_quarto()
-    engine = choose_engine(request.engine)
-    finished: dict[str, Built] = {}
-    for built in _each_study(request, engine, announce):
-        finished[built.study] = built
-        word = "failed" if built.failure else "done"
-        announce(f"{built.study}: {word}", len(finished) / len(request.studies))
-    in_order = tuple(finished[study] for study in request.studies)
-    return Summary(in_order, _shared(request, announce), engine.note)
+
+def _quarto() -> str:
+    """The version of the quarto command; raises ``RenderError`` if there is none that will do."""
+    from report.render.quarto import quarto_version
+
+    return quarto_version()
 
 
-def choose_engine(engine: Engine) -> PdfEngine:
-    """The engine that makes the PDFs.
+def choose_engine(engine: Engine, tex: Tex | None = None) -> PdfEngine:
+    """The engine that makes the PDFs; ``tex`` is what TeX there is, found out if it is not given.
 
     Raises ``RenderError`` if LaTeX is asked for by name and something of it is missing.
     """
@@ -114,183 +200,52 @@ def choose_engine(engine: Engine) -> PdfEngine:
         return PdfEngine("typst", "PDF by Typst, as asked.")
     if engine == "quarto":
         return PdfEngine("typst", "PDF and HTML by the quarto command, as asked.")
-    from report.render.latex import LatexTools, find_latex
-
-    found = find_latex()
-    if isinstance(found, LatexTools):
+    found = tex or find_tex({})[0]
+    if not found.lacking:
         return PdfEngine("latex", "PDF by LaTeX; --engine typst makes the Typst edition.")
     if engine == "latex":
-        raise RenderError(f"--engine latex: {found.reason}")
-    return PdfEngine("typst", f"PDF by Typst, for LaTeX is not complete here: {found.reason}")
+        raise RenderError(f"--engine latex: {found.lacking}")
+    return PdfEngine("typst", f"PDF by Typst, for LaTeX is not complete here: {found.lacking}")
 
 
-def _each_study(request: Request, engine: PdfEngine, announce: Announce) -> Iterator[Built]:
-    """Each study's outcome as it is finished, in worker processes if there are several."""
-    if min(len(request.studies), request.jobs) < 2:
-        for index, study in enumerate(request.studies):
-            within = _within(announce, index, len(request.studies))
-            yield _build_study(study, request, engine, within)
+def _remember(
+    situation: _Situation,
+    request: Request,
+    seconds: dict[str, float],
+    manifest: Manifest | None = None,
+) -> None:
+    """Note what this machine has told, so that the next build need not ask again.
+
+    What a build has put in place is read once more, since putting it there has touched it.
+    """
+    contents, code = situation.world.contents, situation.world.code
+    made = manifest.steps.values() if manifest else ()
+    for path in (situation.world.places.made(name) for entry in made for name in entry.outputs):
+        contents.forget(path)
+        contents.digest(path)
+    known = situation.index
+    learned = contents.learned or code.learned or situation.programs != known.get("programs")
+    if not (learned or seconds) or not request.out.is_dir():
         return
-    # New processes, not copies of this one: a copy would wait for ever for the threads that Typst
-    # has started here, which are not copied.
-    workers = min(request.jobs, len(request.studies))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(_build_study, s, request, engine, None) for s in request.studies]
-        for future in as_completed(futures):
-            yield future.result()
-
-
-def _build_study(
-    study: str, request: Request, engine: PdfEngine, announce: Announce | None
-) -> Built:
-    try:
-        with scratch_folder(request.out) as scratch:
-            return _made(study, request, engine, scratch, announce or _silent)
-    except RidgepointError as error:
-        return Built(study, failure=str(error), traceback=traceback.format_exc())
-    except Exception as error:
-        # A defect of ours in one study must not stop the others.
-        sentence = f"{study}: {type(error).__name__}: {error}; run again with --debug."
-        return Built(study, failure=sentence, traceback=traceback.format_exc())
-
-
-def _within(announce: Announce, index: int, studies: int) -> Announce:
-    """Announces the steps of one study as a part of the whole build."""
-    return lambda words, share: announce(words, (index + share) / studies)
-
-
-def _silent(words: str, share: float) -> None:
-    """Worker processes have no line of their own to write on."""
-
-
-def _made(study: str, request: Request, engine: PdfEngine, scratch: Path, say: Announce) -> Built:
-    """Compose and render in ``scratch``; put everything in place only when all of it is whole."""
-    from report.compose import compose
-
-    say(f"{study}: tables and figures", 0.0)
-    source = scratch / "source" / study
-    inputs = compose(study, request.data, request.papers, source)
-    ready: list[Ready] = []
-    if request.engine != "quarto":
-        ready += _render(study, request, engine, scratch, say)
-    ready += [
-        (_copied(source / "values.json", scratch), request.out / "values" / f"{study}.json"),
-        (source, request.out / "qmd" / study),
-    ]
-    for new, target in ready:
-        install(new, target)
-    return Built(study, tuple(target for _, target in ready[:-1]), inputs.notices)
-
-
-def _render(
-    study: str, request: Request, engine: PdfEngine, scratch: Path, say: Announce
-) -> list[Ready]:
-    ready: list[Ready] = []
-    pdf = {"latex": _LATEX, "typst": _TYPST}[engine.name] if "pdf" in request.outputs else 0.0
-    total = _COMPOSE + pdf + _HTML
-    if "pdf" in request.outputs:
-        say(f"{study}: PDF by {ENGINE_NAMES[engine.name]}", _COMPOSE / total)
-        ready += _pdf(study, request.out, engine, scratch)
-    if "html" in request.outputs:
-        say(f"{study}: HTML", (_COMPOSE + pdf) / total)
-        ready.append(_html(study, request, scratch))
-    return ready
-
-
-def _pdf(study: str, out: Path, engine: PdfEngine, scratch: Path) -> list[Ready]:
-    """The LaTeX source folder, which is written whatever the engine, and the PDF."""
-    from report.render.latex import compile_latex, write_latex
-    from report.render.typst import render_typst
-
-    source, tex, pdf = scratch / "source" / study, scratch / "tex" / study, scratch / "paper.pdf"
-    write_latex(source, study, tex)
-    if engine.name == "latex":
-        pdf.write_bytes(compile_latex(tex, study))
-    else:
-        pdf.write_bytes(render_typst(source, study))
-    return [(pdf, out / "pdf" / f"{study}.pdf"), (tex, out / "tex" / study)]
-
-
-def _html(study: str, request: Request, scratch: Path) -> Ready:
-    """The page with its figures, and the tables and values that a reader may download."""
-    from report.render.html import PageLinks, write_page
-
-    source, page = scratch / "source" / study, scratch / "html" / study
-    page.mkdir(parents=True)
-    shutil.copytree(source / "tables", page / "tables", ignore=shutil.ignore_patterns("*.tex"))
-    shutil.copyfile(source / "values.json", page / "values.json")
-    has_pdf = "pdf" in request.outputs or (request.out / "pdf" / f"{study}.pdf").exists()
-    links = PageLinks(
-        pdf=f"../../pdf/{study}.pdf" if has_pdf else None,
-        downloads=(("Values and tables (JSON)", "values.json"),),
-        home="../index.html",
-        stylesheet="../style.css",
-    )
-    write_page(source, study, page, links)
-    return page, request.out / "html" / study
-
-
-def _copied(file: Path, scratch: Path) -> Path:
-    return Path(shutil.copyfile(file, scratch / file.name))
-
-
-def _shared(request: Request, announce: Announce) -> tuple[Path, ...]:
-    """What all papers share, from every study that has been built so far."""
-    studies = [study for study in STUDIES if (request.out / "qmd" / study).is_dir()]
-    if not studies:
-        return ()
-    with scratch_folder(request.out) as scratch:
-        made = _quarto_project(request, studies, scratch, announce)
-        if "html" in request.outputs and request.engine != "quarto":
-            made += _index(request.out, studies, scratch)
-    return made
-
-
-def _index(out: Path, studies: Sequence[str], scratch: Path) -> tuple[Path, ...]:
-    from report.render.site import write_index
-
-    with_page = [study for study in studies if (out / "html" / study / "index.html").exists()]
-    if not with_page:
-        return ()
-    write_index([_entry(out, study) for study in with_page], scratch)
-    for name in ("style.css", "index.html"):
-        install(scratch / name, out / "html" / name)
-    return (out / "html" / "index.html",)
-
-
-def _entry(out: Path, study: str) -> Entry:
-    from report.render.site import describe
-
-    values = json.loads((out / "values" / f"{study}.json").read_text(encoding="utf-8"))
-    has_pdf = (out / "pdf" / f"{study}.pdf").exists()
-    return describe(
-        out / "qmd" / study,
-        study,
-        page=f"{study}/index.html",
-        pdf=f"../pdf/{study}.pdf" if has_pdf else None,
-        devices=tuple(values["devices"]),
-        measured=values["measured"],
+    write_index(
+        {
+            "files": {**_others(known.get("files", {}), contents), **contents.memory()},
+            "imports": code.memory(),
+            "programs": situation.programs,
+            "seconds": {**known.get("seconds", {}), **seconds},
+        },
+        str(request.out),
     )
 
 
-def _quarto_project(
-    request: Request, studies: Sequence[str], scratch: Path, announce: Announce
-) -> tuple[Path, ...]:
-    """``out/quarto``, which the quarto command takes as it is; rendered too if that was asked."""
-    from report.render.quarto import render_quarto, write_project
+def _others(known: dict[str, object], contents: Contents) -> dict[str, object]:
+    """What is remembered of files that this build did not ask for and that still exist."""
+    asked = contents.memory()
+    return {
+        path: seen for path, seen in known.items() if path not in asked and os.path.exists(path)
+    }
 
-    project, target = scratch / "quarto", request.out / "quarto"
-    write_project({study: request.out / "qmd" / study for study in studies}, project)
-    if request.engine != "quarto":
-        install(project, target)
-        return ()
-    announce("quarto render", 0.5)
-    pages = render_quarto(project, request.outputs)
-    made = [target / "_site" / page for page in pages]
-    for study in studies:
-        pdf = pages.get(f"{study}/{study}.pdf")
-        if pdf is not None:
-            install(Path(shutil.copyfile(pdf, scratch / pdf.name)), request.out / "pdf" / pdf.name)
-            made.append(request.out / "pdf" / pdf.name)
-    install(project, target)
-    return tuple(made)
+
+def studies_of(names: Iterator[str]) -> tuple[str, ...]:
+    """The studies to build, each once; all of them when none is named."""
+    return tuple(dict.fromkeys(names)) or tuple(STUDIES)

@@ -16,7 +16,9 @@ import pytest
 
 import build
 from report import pipeline
-from report.errors import RenderError, StudyError
+from report.engine.actions import study as computing
+from report.engine.manifest import INDEX
+from report.errors import RenderError
 from report.pipeline import ROOT, Request, choose_engine
 from report.render.latex import LatexTools, find_latex
 from report.studies import STUDIES
@@ -67,7 +69,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != INDEX
     }
 
 
@@ -193,25 +195,18 @@ def test_a_bad_record_stops_the_study_and_keeps_old_output(
     assert digests(out) == before
 
 
-def test_a_failing_study_does_not_stop_the_others(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_study_does_not_stop_the_others(tmp_path: Path, data: Path) -> None:
     """Two studies of which the first fails: the second is built, and the summary says both."""
-    made: list[str] = []
-
-    def fake(
-        study: str, request: Request, engine: object, scratch: Path, say: object
-    ) -> pipeline.Built:
-        if study == "first":
-            raise StudyError("first: no good; mend it.")
-        made.append(study)
-        return pipeline.Built(study)
-
-    monkeypatch.setattr(pipeline, "_made", fake)
-    request = Request(("first", "second"), ("html",), tmp_path / "out", "typst", data=data)
+    (data / STUDY).mkdir()
+    (data / STUDY / "no-record.json").write_text("{}", "utf-8")
+    out = tmp_path / "out"
+    request = Request((STUDY, "conv_profiling"), ("html",), out, "typst", data=data)
     summary = pipeline.build(request, lambda words, share: None)
-    assert made == ["second"]
-    assert [item.failure for item in summary.studies] == ["first: no good; mend it.", None]
+    assert [outcome.study for outcome in summary.outcomes] == [STUDY, "conv_profiling", ""]
+    assert [outcome.study for outcome in summary.failed] == [STUDY]
+    assert "no-record.json: found a name that is not" in str(summary.failed[0].failure)
+    assert (out / "html" / "conv_profiling" / "index.html").exists()
+    assert not (out / "html" / STUDY).exists()
 
 
 def test_a_defect_is_one_sentence_without_debug(
@@ -220,10 +215,10 @@ def test_a_defect_is_one_sentence_without_debug(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def broken(*arguments: object) -> pipeline.Built:
+    def broken(*arguments: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(pipeline, "_made", broken)
+    monkeypatch.setattr(computing, "find_study", broken)
     assert built(tmp_path / "out", data, "--jobs", "1") == 1
     text = capsys.readouterr().err
     assert f"error: {STUDY}: ZeroDivisionError: division by zero" in text
@@ -256,7 +251,7 @@ def test_a_fault_in_the_template_fails_the_build(
     text = change(template.read_text("utf-8"))
     template.write_text(text, "utf-8")
     request = Request((STUDY,), ("html",), tmp_path / "out", "typst", data=data, papers=papers)
-    failure = pipeline.build(request, lambda words, share: None).studies[0].failure
+    failure = pipeline.build(request, lambda words, share: None).failed[0].failure
     assert failure is not None
     last = text.rstrip("\n").count("\n") + 1
     assert message.format(last=last) in failure

@@ -14,6 +14,8 @@ import pytest
 from report.pipeline import ROOT
 from report.studies import STUDIES
 
+#: A reader who clones has a history; who commits there does not matter.
+AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
@@ -39,6 +41,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target / name)
+    for arguments in (["init", "--quiet"], ["add", "--all"], [*AUTHOR, "commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", *arguments], cwd=target, check=True)
     return target
 
 

@@ -114,6 +114,22 @@ def _kpsewhich(program: str) -> list[str]:
     return finished.stdout.split("\n")
 
 
+def tex_files() -> tuple[list[str], list[str]]:
+    """TeX's lists of its own files, and the files of its styles that the papers use."""
+    kpsewhich = shutil.which("kpsewhich")
+    if kpsewhich is None:
+        return [], []
+    folder = Path(tempfile.gettempdir())
+    lists = run([kpsewhich, "--all", "--format=ls-R", "ls-R"], folder, _TIME_LIMIT_S)
+    return lists.stdout.split(), [line for line in _kpsewhich(kpsewhich) if line]
+
+
+def tex_version(tools: LatexTools) -> str:
+    """What pdflatex says of its version, in one line."""
+    finished = run([tools.pdflatex, "--version"], Path(tempfile.gettempdir()), _TIME_LIMIT_S)
+    return finished.stdout.partition("\n")[0]
+
+
 def compile_latex(folder: Path, study: str) -> bytes:
     """The PDF of a folder that ``write_latex`` made.
 

@@ -188,6 +188,12 @@ def find_quarto() -> Path:
     return path
 
 
+def quarto_version() -> str:
+    """The version of the ``quarto`` command; raises ``RenderError`` as ``find_quarto`` does."""
+    path = find_quarto()
+    return run([path, "--version"], path.parent, 60.0, environment=_environment()).stdout.strip()
+
+
 def _check_version(path: Path) -> None:
     finished = run([path, "--version"], path.parent, 60.0, environment=_environment())
     version = finished.stdout.strip()

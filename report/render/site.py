@@ -60,13 +60,28 @@ def describe(
 ) -> Entry:
     """The entry of the paper in the folder ``source``; raises ``RenderError``."""
     meta = front_matter(source / f"{study}.qmd")
+    title, abstract = str(meta.get("title", study)), str(meta.get("abstract", ""))
+    return entry(title, abstract, devices, measured, study=study, page=page, pdf=pdf)
+
+
+def entry(
+    title: str,
+    abstract: str,
+    devices: Sequence[str],
+    measured: str | None,
+    *,
+    study: str,
+    page: str,
+    pdf: str | None,
+) -> Entry:
+    """The entry of a paper whose ``title`` and ``abstract`` are markdown; raises ``RenderError``."""
     return Entry(
         study=study,
-        title=plain_text(str(meta.get("title", study))),
-        abstract=first_sentences(plain_text(str(meta.get("abstract", "")))),
+        title=plain_text(title),
+        abstract=first_sentences(plain_text(abstract)),
         page=page,
         pdf=pdf,
-        devices=devices,
+        devices=tuple(devices),
         measured=measured,
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from report.errors import StudyError
-from report.paper import Findings, Inputs
+
+if TYPE_CHECKING:
+    from report.paper import Findings, Inputs
 
 #: Study → module with a function ``findings(inputs)``, in the order in which they are listed.
 STUDIES: Final[dict[str, str]] = {

@@ -19,6 +19,7 @@ from report.studies.backend_speedup import (
     learning,
     memory_tables,
     run_values,
+    source,
     tables,
     theory_tables,
     values,
@@ -63,6 +64,7 @@ def findings(inputs: Inputs) -> Findings:
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(all_runs),
         facts=_facts(inputs, all_runs, primary, images),
+        audits=source.audit(inputs.reported),
     )
 
 

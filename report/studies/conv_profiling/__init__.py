@@ -16,6 +16,7 @@ from report.studies.conv_profiling import (
     network,
     profiled,
     run_values,
+    source,
     source_values,
     tables,
     training,
@@ -81,6 +82,7 @@ def findings(inputs: Inputs) -> Findings:
             "other_trained": not isinstance(by_id["other_accuracy"].number, Missing),
         },
         downloads=offered,
+        audits=source.audit(inputs.reported),
     )
 
 

@@ -57,6 +57,7 @@ def findings(inputs: Inputs) -> Findings:
         reconciliations=_reconciliations(all_runs),
         facts=_facts(inputs, all_runs, primary, judged),
         downloads=_downloads(inputs, all_runs, traced),
+        audits=source.checks(inputs.reported),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from report.audit import audit_table
+from report.audit import Check, audit_table
 from report.escape import markdown
 from report.missing import Missing
 from report.paper import Figure, Findings, Inputs
@@ -60,6 +60,7 @@ def findings(inputs: Inputs) -> Findings:
             "figures": [figure.id for figure in drawn],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
         },
+        audits=_audit(inputs, known),
     )
 
 
@@ -70,18 +71,21 @@ def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
     return (*((primary,) if primary else ()), *others)
 
 
+def _audit(inputs: Inputs, known: dict[str, Complexity]) -> tuple[Check, ...]:
+    layers = {name: of.layers for name, of in known.items()}
+    return audit(inputs.reported, layers, inputs.devices)
+
+
 def _source_tables(
     inputs: Inputs, all_runs: Sequence[Run], known: dict[str, Complexity]
 ) -> Iterator[Table]:
-    layers = {name: of.layers for name, of in known.items()}
-    checks = audit(inputs.reported, layers, inputs.devices)
     yield setup(inputs, all_runs)
     yield theory.complexity_table(inputs, known)
     yield theory.intensity_table(inputs, known)
     yield theory.class_table(known)
     yield theory.ridge_table(inputs, all_runs)
     caption = "Every derived number of the source, computed again from the numbers beside it."
-    yield audit_table("tbl-audit", caption, checks, (inputs.reported_file,))
+    yield audit_table("tbl-audit", caption, _audit(inputs, known), (inputs.reported_file,))
     yield corrected.corrected_table(inputs, corrected.corrected(inputs, known))
     yield batches.saturation_table(inputs, all_runs)
     yield batches.anomaly_table(inputs, all_runs)

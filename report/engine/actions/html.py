@@ -1,0 +1,25 @@
+"""The page of one paper with its figures, and the tables and values that it offers."""
+
+from __future__ import annotations
+
+import shutil
+
+from report.engine.task import Done, Task, files_in
+from report.render.html import PageLinks, write_page
+
+
+def perform(task: Task) -> Done:
+    """Write the page; the parameter ``pdf`` says whether it leads to a PDF."""
+    page = task.stage / "html" / task.study
+    page.mkdir(parents=True)
+    tables = shutil.ignore_patterns("*.tex")
+    shutil.copytree(task.source / "tables", page / "tables", ignore=tables)
+    shutil.copyfile(task.source / "values.json", page / "values.json")
+    links = PageLinks(
+        pdf=f"../../pdf/{task.study}.pdf" if task.parameters["pdf"] == "yes" else None,
+        downloads=(("Values and tables (JSON)", "values.json"),),
+        home="../index.html",
+        stylesheet="../style.css",
+    )
+    write_page(task.source, task.study, page, links)
+    return Done(files_in(task.stage, page))

@@ -1,0 +1,31 @@
+"""The document of a paper with its tables, values, downloads and bibliography."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from report.compose import write_source
+from report.engine.graph import CHOSEN, FINDINGS, LISTED
+from report.engine.kept import kept
+from report.engine.task import Done, Task, files_in
+from report.gather import Origin
+from report.outputs import write_json
+
+_LISTED = ("title", "abstract", "devices", "measured")
+
+
+def perform(task: Task) -> Done:
+    """Write the source folder but for its figures, the values once more, and the list's entry."""
+    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
+    findings = kept(task.kept / FINDINGS)
+    written = write_source(
+        task.study, Origin(**chosen["origin"]), findings, task.data, task.papers, task.source
+    )
+    values = task.stage / "values" / f"{task.study}.json"
+    values.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(task.source / "values.json", values)
+    listed = task.kept / LISTED
+    write_json({key: written[key] for key in _LISTED}, listed)
+    own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)
+    return Done((*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed))))

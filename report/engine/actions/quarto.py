@@ -1,0 +1,31 @@
+"""The Quarto project of all papers, rendered too where that was asked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from report.engine.task import Done, Task, files_in
+from report.render.quarto import render_quarto, write_project
+
+
+def perform(task: Task) -> Done:
+    """Write the project; the parameters name its ``studies`` and the formats to ``render``."""
+    project = task.stage / "quarto"
+    sources = {study: task.stage / "qmd" / study for study in task.parameters["studies"].split()}
+    write_project(sources, project)
+    formats = task.parameters["render"].split()
+    papers = _rendered(task.stage, project, tuple(sources), formats) if formats else ()
+    return Done((*files_in(task.stage, project), *papers))
+
+
+def _rendered(
+    stage: Path, project: Path, studies: tuple[str, ...], formats: list[str]
+) -> tuple[str, ...]:
+    """Render; the PDFs are put beside those of the other engines."""
+    made = render_quarto(project, formats)
+    papers = {study: made[name] for study in studies if (name := f"{study}/{study}.pdf") in made}
+    (stage / "pdf").mkdir(exist_ok=True)
+    for study, pdf in papers.items():
+        shutil.copyfile(pdf, stage / "pdf" / f"{study}.pdf")
+    return tuple(f"pdf/{study}.pdf" for study in papers)

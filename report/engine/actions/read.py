@@ -1,0 +1,15 @@
+"""Which records a paper uses."""
+
+from __future__ import annotations
+
+from report.engine.graph import CHOSEN
+from report.engine.task import Done, Task
+from report.gather import choose
+from report.outputs import write_json
+
+
+def perform(task: Task) -> Done:
+    """Write the records that the study uses, with their digests and those of their attachments."""
+    chosen = choose(task.study, task.data)
+    write_json(chosen.as_json(), task.kept / CHOSEN)
+    return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{CHOSEN}",), chosen.notices)

@@ -1,0 +1,258 @@
+"""What steps a build has: for every study from its data to its formats, and what all share.
+
+======================  =====================================================================
+``<study>/read``        which records the paper uses, and what the user should know of them
+``<study>/study``       values, tables, claims, and a description of every figure
+``<study>/figure/<n>``  one figure in both of its formats
+``<study>/manuscript``  the document, its tables, downloads and bibliography
+``<study>/html``        the page
+``<study>/tex``         the LaTeX source
+``<study>/pdf``         the paper, by Typst or LaTeX
+``site/index``          the list of all studies
+``site/quarto``         the Quarto project of all studies, rendered too where that was asked
+======================  =====================================================================
+
+Files are named as in the project wherever they lie: ``data/…``, ``templates/…``; what steps make
+is named relative to ``out/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from report.engine import packages
+from report.studies import STUDIES
+
+Engine: TypeAlias = Literal["latex", "typst", "quarto"]
+
+#: Where a step leaves what only later steps read.
+KEPT: Final = ".steps"
+#: What the step ``read`` has chosen, and what the step ``study`` has found.
+CHOSEN: Final = "chosen.json"
+FINDINGS: Final = "findings.pickle"
+#: What the list of studies says of one, which the step ``manuscript`` takes from its front matter.
+LISTED: Final = "listed.json"
+_DRAWING: Final = ".drawing"
+_SHARED: Final = "site"
+
+
+class Reads(NamedTuple):
+    """A step reads the outputs of the step ``id`` that end with one of ``endings``."""
+
+    id: str
+    endings: tuple[str, ...] = ("",)
+
+
+class Step(NamedTuple):
+    """One piece of work: what it reads, which code does it, and on what that depends.
+
+    ``action`` is a module of ``report.engine.actions``.  ``parameters`` are (name, value).
+    """
+
+    id: str
+    study: str
+    action: str
+    files: tuple[str, ...]
+    code: tuple[str, ...]
+    packages: tuple[str, ...]
+    reads: tuple[Reads, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The modules from which the code of the step is reached."""
+        return (f"report.engine.actions.{self.action}", *self.code)
+
+
+class Files(NamedTuple):
+    """The input files that there are, as the project names them."""
+
+    records: dict[str, tuple[str, ...]]
+    templates: tuple[str, ...]
+
+    def under(self, *prefixes: str) -> tuple[str, ...]:
+        """The files of ``templates/`` that begin with one of ``prefixes``."""
+        return tuple(name for name in self.templates if name.startswith(prefixes))
+
+
+class Wanted(NamedTuple):
+    """What a build shall make: the formats, and what makes the PDF."""
+
+    html: bool
+    pdf: bool
+    engine: Engine
+
+
+def first_steps(study: str, files: Files) -> tuple[Step, ...]:
+    """The steps of ``study`` up to the one that says which figures it has."""
+    module = STUDIES[study]
+    return (
+        Step(
+            id=f"{study}/read",
+            study=study,
+            action="read",
+            files=(*files.records[study], "data/pins.yaml"),
+            code=(),
+            packages=packages.READING,
+        ),
+        Step(
+            id=f"{study}/study",
+            study=study,
+            action="study",
+            files=(f"data/reported/{study}.json", "data/devices.yaml"),
+            code=(module,),
+            packages=packages.COMPUTING,
+            reads=(Reads(f"{study}/read", (CHOSEN,)),),
+        ),
+    )
+
+
+def figure_names(outputs: Iterable[str]) -> tuple[str, ...]:
+    """The names of the figures that the outputs of a ``study`` step describe."""
+    files = (name.rpartition("/")[2] for name in outputs if name.endswith(_DRAWING))
+    return tuple(sorted(file.removesuffix(_DRAWING) for file in files))
+
+
+def drawing_file(study: str, name: str) -> str:
+    """Where the description of a figure lies."""
+    return f"{KEPT}/{study}/{name}{_DRAWING}"
+
+
+def later_steps(
+    study: str, figures: Iterable[str], files: Files, wanted: Wanted, *, links_pdf: bool
+) -> tuple[Step, ...]:
+    """The steps of ``study`` after the one that says which figures it has.
+
+    ``links_pdf`` tells whether the page may lead to a PDF.
+    """
+    drawn = tuple(_figure(study, name) for name in figures)
+    written = Reads(f"{study}/manuscript")
+    formats: list[Step] = []
+    if wanted.engine != "quarto" and wanted.pdf:
+        formats += _print_steps(study, drawn, written, files, wanted)
+    if wanted.engine != "quarto" and wanted.html:
+        formats.append(_page(study, drawn, written, files, links_pdf=links_pdf))
+    return (*drawn, _manuscript(study, files), *formats)
+
+
+def _figure(study: str, name: str) -> Step:
+    return Step(
+        id=f"{study}/figure/{name}",
+        study=study,
+        action="figure",
+        files=(),
+        code=(),
+        packages=packages.DRAWING,
+        reads=(Reads(f"{study}/study", (f"/{name}{_DRAWING}",)),),
+        parameters=(("name", name),),
+    )
+
+
+def _manuscript(study: str, files: Files) -> Step:
+    return Step(
+        id=f"{study}/manuscript",
+        study=study,
+        action="manuscript",
+        files=("data/references.bib", f"templates/papers/{study}.qmd.j2"),
+        # A template may call what the study's own objects know.
+        code=(STUDIES[study],),
+        packages=packages.WRITING,
+        reads=(Reads(f"{study}/study", (FINDINGS,)), Reads(f"{study}/read", (CHOSEN,))),
+    )
+
+
+def _page(
+    study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
+) -> Step:
+    return Step(
+        id=f"{study}/html",
+        study=study,
+        action="html",
+        files=files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html"),
+        code=(),
+        packages=packages.PANDOC,
+        reads=(written, *(Reads(step.id, (".svg",)) for step in drawn)),
+        parameters=(("pdf", "yes" if links_pdf else "no"),),
+    )
+
+
+_FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
+
+
+def _print_steps(
+    study: str, drawn: Iterable[Step], written: Reads, files: Files, wanted: Wanted
+) -> list[Step]:
+    """The LaTeX source, which is written whatever the engine, and the PDF."""
+    figures = tuple(Reads(step.id, (".pdf",)) for step in drawn)
+    source = Step(
+        id=f"{study}/tex",
+        study=study,
+        action="tex",
+        files=files.under(*_FILTER, "templates/latex/"),
+        code=(),
+        packages=packages.PANDOC,
+        reads=(written, *figures),
+    )
+    if wanted.engine == "latex":
+        paper = Step(
+            id=f"{study}/pdf",
+            study=study,
+            action="latex",
+            files=(),
+            code=(),
+            packages=("tex",),
+            reads=(Reads(source.id),),
+        )
+    else:
+        paper = Step(
+            id=f"{study}/pdf",
+            study=study,
+            action="typst",
+            files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/"),
+            code=(),
+            packages=packages.TYPST,
+            reads=(written, *figures),
+        )
+    return [source, paper]
+
+
+def shared_steps(
+    written: dict[str, tuple[str, ...]], pages: dict[str, bool], files: Files, wanted: Wanted
+) -> tuple[Step, ...]:
+    """The steps that read what several studies have made.
+
+    ``written`` are the studies that have a manuscript, with the ids of their figures' steps;
+    ``pages`` those that have a page, with whether they have a PDF.
+    """
+    manuscripts = tuple(Reads(f"{study}/manuscript") for study in written)
+    figures = tuple(Reads(id) for ids in written.values() for id in ids)
+    quarto = Step(
+        id=f"{_SHARED}/quarto",
+        study="",
+        action="quarto",
+        files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
+        code=(),
+        packages=(*packages.LISTING, *(("quarto",) if wanted.engine == "quarto" else ())),
+        reads=(*manuscripts, *figures),
+        parameters=(
+            ("render", _formats(wanted) if wanted.engine == "quarto" else ""),
+            ("studies", " ".join(written)),
+        ),
+    )
+    index = Step(
+        id=f"{_SHARED}/index",
+        study="",
+        action="index",
+        files=files.under("templates/html/"),
+        code=(),
+        packages=packages.LISTING,
+        reads=tuple(Reads(f"{study}/manuscript", (LISTED,)) for study in pages),
+        parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),
+    )
+    listed = wanted.html and wanted.engine != "quarto" and pages
+    return ((quarto,) if written else ()) + ((index,) if listed else ())
+
+
+def _formats(wanted: Wanted) -> str:
+    return " ".join(name for name in ("html", "pdf") if getattr(wanted, name))

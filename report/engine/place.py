@@ -1,0 +1,125 @@
+"""Putting finished files into ``out/``: one build at a time, and nothing half done is ever seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from report.engine.graph import KEPT
+from report.engine.task import unwritable
+from report.outputs import install
+
+_LOCK: Final = ".lock"
+_SCRATCH: Final = ".scratch-"
+#: What each study has of its own, and what all share: these are replaced as a whole.
+_OF_A_STUDY: Final = (KEPT, "qmd", "tex", "html")
+_OF_ALL: Final = ("quarto",)
+
+
+@contextmanager
+def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Be the only build that writes to ``out``; calls ``waiting`` once if another one is at it.
+
+    The system frees the lock when a build ends in whatever way.  What a build that was killed has
+    left behind is removed.  Raises ``OutputError`` if ``out`` cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / _LOCK).open("a")
+    except OSError as error:
+        raise unwritable(error) from error
+    with lock:
+        _take(lock.fileno(), waiting)
+        for left in out.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _take(lock: int, waiting: Callable[[], None]) -> None:
+    """Lock the open file; where the system has no such locks, builds must not meet."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waiting()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        return
+
+
+@contextmanager
+def stage_in(out: Path) -> Iterator[Path]:
+    """An empty folder on the file system of ``out``; raises ``OutputError``."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=out))
+    except OSError as error:
+        raise unwritable(error) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
+    """Put the outputs ``names`` on the stage as they are in ``out``; raises ``OutputError``.
+
+    They are linked, not copied, since nobody writes into a finished file.
+    """
+    try:
+        for name in names:
+            target = stage / name
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link(out / name, target)
+    except OSError as error:
+        raise unwritable(error) from error
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -> list[Path]:
+    """Replace what has changed in ``out``, each folder or file in one step.
+
+    ``outputs`` is all that the stage holds; ``changed`` names what is not in ``out`` as it is on
+    the stage, or is there and should be no more.  Returns the folders and files that were
+    replaced; raises ``OutputError``.
+    """
+    wholes = {_whole(name) for name in changed}
+    try:
+        for whole in sorted(wholes):
+            if (stage / whole).exists():
+                install(stage / whole, out / whole)
+            else:
+                _discard(out / whole, stage)
+    except OSError as error:
+        raise unwritable(error) from error
+    return [out / whole for whole in sorted(wholes & {_whole(name) for name in outputs})]
+
+
+def _whole(name: str) -> str:
+    """The folder that an output is replaced with, or the file itself."""
+    parts = name.split("/")
+    if parts[0] in _OF_A_STUDY and len(parts) > 2:
+        return "/".join(parts[:2])
+    return parts[0] if parts[0] in _OF_ALL else name
+
+
+def _discard(path: Path, stage: Path) -> None:
+    """Take away what no step makes any more."""
+    if path.exists():
+        path.replace(Path(tempfile.mkdtemp(dir=stage)) / path.name)

@@ -1,0 +1,224 @@
+"""Running the stale steps: in parallel, on a stage, and put in place when a study is whole.
+
+A study that fails does not stop the others, and its old output stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from report.engine.graph import Step
+from report.engine.manifest import Entry, Inputs, Manifest, write_manifest
+from report.engine.place import lay_out, put
+from report.engine.plan import Goal, World, inputs_of, reasons
+from report.engine.progress import Progress
+from report.engine.task import Result, Task, unwritable
+from report.engine.workers import Workers
+from report.errors import RidgepointError
+
+#: Called with a step and why it is run.
+Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a build did with one study: what it replaced, what to say, or why it failed."""
+
+    study: str
+    made: tuple[Path, ...] = ()
+    notices: tuple[str, ...] = ()
+    failure: str | None = None
+    trace: str = ""
+
+
+@dataclass
+class _Work:
+    """The state of one study while it is built; the shared steps have the study «»."""
+
+    study: str
+    stage: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+    running: dict[str, Inputs] = field(default_factory=dict)
+    failed: Result | None = None
+
+
+class Runner:
+    """Runs what is stale of a goal; ``manifest`` is what is in ``out`` at every moment."""
+
+    def __init__(
+        self,
+        goal: Goal,
+        world: World,
+        manifest: Manifest,
+        stage: Path,
+        workers: Workers,
+        progress: Progress,
+        explain: Explain,
+    ) -> None:
+        self._goal = goal
+        self._world = world
+        self.manifest = manifest
+        self._stage = stage
+        self._workers = workers
+        self._progress = progress
+        self._explain = explain
+        self._futures: dict[Future[Result], tuple[_Work, Step]] = {}
+
+    def run(self) -> Iterator[Outcome]:
+        """Build every study, then what all share; each outcome as it is finished."""
+        works = [_Work(study, self._stage / study) for study in self._goal.studies]
+        yield from self._run_all(works)
+        yield from self._run_all([_Work("", self._stage / "shared")])
+
+    def _run_all(self, works: list[_Work]) -> Iterator[Outcome]:
+        open_works = works
+        while open_works:
+            ready = [item for work in open_works for item in self._ready(work)]
+            self._start(ready)
+            finished = [work for work in open_works if not work.running]
+            for work in finished:
+                yield self._finish(work)
+            open_works = [work for work in open_works if work.running]
+            self._collect()
+
+    def _ready(self, work: _Work) -> list[tuple[_Work, Step, tuple[str, ...]]]:
+        """The stale steps that can run now; the fresh ones on the way are taken as they are."""
+        found: dict[str, tuple[_Work, Step, tuple[str, ...]]] = {}
+        known = -1
+        while work.failed is None and known != len(work.entries):
+            known = len(work.entries)
+            for step in self._steps(work):
+                seen = {**self.manifest.steps, **work.entries} if not work.study else work.entries
+                if step.id in work.entries or step.id in work.running or step.id in found:
+                    continue
+                if not all(read.id in seen for read in step.reads):
+                    continue
+                inputs = inputs_of(step, self._world, seen)
+                why = tuple(reasons(step, inputs, self.manifest, self._world))
+                if why:
+                    found[step.id] = (work, step, why)
+                    work.running[step.id] = inputs
+                else:
+                    work.entries[step.id] = self.manifest.steps[step.id]
+                    self._progress.done(step)
+        return list(found.values())
+
+    def _steps(self, work: _Work) -> tuple[Step, ...]:
+        if work.study:
+            return self._goal.study_steps(work.study, work.entries, self._world)
+        return self._goal.shared_steps(self.manifest.steps, self._world, ())
+
+    def _start(self, ready: list[tuple[_Work, Step, tuple[str, ...]]]) -> None:
+        alone = len(ready) == 1 and not self._futures
+        for work, step, why in ready:
+            self._explain(step, why)
+            self._progress.starts(step)
+            try:
+                self._set_out(work, step)
+            except RidgepointError as error:
+                self._failed(work, step, Result({}, failure=str(error)))
+                continue
+            task = self._task(work, step)
+            self._futures[self._workers.submit(task, alone=alone)] = (work, step)
+
+    def _set_out(self, work: _Work, step: Step) -> None:
+        """Put on the stage what the step reads and no step of this build has made."""
+        entries = work.entries if work.study else self.manifest.steps
+        for read in step.reads:
+            lay_out(entries[read.id].outputs, Path(self._world.places.out), work.stage)
+
+    def _task(self, work: _Work, step: Step) -> Task:
+        places = self._world.places
+        return Task(
+            id=step.id,
+            study=step.study,
+            action=step.action,
+            stage=work.stage,
+            data=Path(places.data),
+            papers=Path(places.papers),
+            parameters=dict(step.parameters),
+        )
+
+    def _collect(self) -> None:
+        """Wait for a step to end, and take in all that have ended."""
+        if not self._futures:
+            return
+        ended, _ = wait(self._futures, return_when=FIRST_COMPLETED)
+        for future in ended:
+            work, step = self._futures.pop(future)
+            result = future.result()
+            if result.failure is None:
+                inputs = work.running.pop(step.id)
+                work.entries[step.id] = Entry(inputs, result.outputs, result.notices)
+                self._progress.done(step, result.seconds)
+            else:
+                self._failed(work, step, result)
+
+    def _failed(self, work: _Work, step: Step, result: Result) -> None:
+        work.running.pop(step.id)
+        work.failed = work.failed or result
+
+    def _finish(self, work: _Work) -> Outcome:
+        """Put a study in place that is whole, or say why it is not."""
+        notices = tuple(notice for entry in work.entries.values() for notice in entry.notices)
+        if work.failed is not None:
+            return Outcome(work.study, (), notices, work.failed.failure, work.failed.trace)
+        try:
+            made = self._put(work)
+        except RidgepointError as error:
+            return Outcome(work.study, (), notices, str(error))
+        return Outcome(work.study, tuple(made), notices)
+
+    def _put(self, work: _Work) -> list[Path]:
+        places, contents = self._world.places, self._world.contents
+        outputs = _outputs(work.entries.values())
+        gone = self._given_up(work, outputs)
+        changed = {n for n, d in outputs.items() if contents.digest(places.made(n)) != d} | gone
+        out = Path(places.out)
+        if changed:
+            lay_out((name for name in outputs if name not in changed), out, work.stage)
+            made = put(work.stage, out, outputs, changed)
+            for name in changed:
+                contents.forget(places.made(name))
+        else:
+            made = []
+        self._remember(work)
+        return made
+
+    def _given_up(self, work: _Work, outputs: Mapping[str, str]) -> set[str]:
+        """What the same steps, or figures that are drawn no more, have left in ``out``."""
+        old = _outputs(self.manifest.steps[id] for id in self._replaced(work))
+        return {name for name in old if name not in outputs}
+
+    def _replaced(self, work: _Work) -> list[str]:
+        """The entries of the manifest that this work's take the place of."""
+        figures = f"{work.study}/figure/"
+        return [
+            id
+            for id in self.manifest.steps
+            if id in work.entries or (work.study and id.startswith(figures))
+        ]
+
+    def _remember(self, work: _Work) -> None:
+        """Write the manifest anew, when what it says is in place."""
+        replaced = set(self._replaced(work))
+        kept = {id: entry for id, entry in self.manifest.steps.items() if id not in replaced}
+        code = self._world.code
+        closures = dict(self.manifest.closures)
+        for step in self._steps(work):
+            closures[work.entries[step.id].inputs.code] = code.closure(step.roots)
+        manifest = Manifest({**kept, **work.entries}, closures)
+        if manifest != self.manifest:
+            try:
+                write_manifest(manifest, self._world.places.out)
+            except OSError as error:
+                raise unwritable(error) from error
+        self.manifest = manifest
+
+
+def _outputs(entries: Iterable[Entry]) -> dict[str, str]:
+    return {name: digest for entry in entries for name, digest in entry.outputs.items()}

@@ -1,0 +1,103 @@
+"""What a step is given and what it gives back, as it travels between processes."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import time
+import traceback
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from report.engine.contents import file_digest
+from report.engine.graph import KEPT
+from report.errors import OutputError, RidgepointError
+
+#: What the system says when a folder is full, or may not be written.
+_NO_ROOM: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
+)
+
+
+class Task(NamedTuple):
+    """The work of one step; ``stage`` is a folder laid out like ``out/``."""
+
+    id: str
+    study: str
+    action: str
+    stage: Path
+    data: Path
+    papers: Path
+    parameters: dict[str, str]
+
+    @property
+    def source(self) -> Path:
+        """The folder of the study's document and all that belongs to it."""
+        return self.stage / "qmd" / self.study
+
+    @property
+    def kept(self) -> Path:
+        """Where the study keeps what only later steps read."""
+        return self.stage / KEPT / self.study
+
+
+class Done(NamedTuple):
+    """What an action made, relative to the stage, and what the user should know."""
+
+    outputs: tuple[str, ...]
+    notices: tuple[str, ...] = ()
+
+
+class Result(NamedTuple):
+    """The outcome of a step; ``failure`` is one sentence, ``trace`` its traceback as text.
+
+    The traceback is text, because an error that comes from a worker process has lost its own.
+    """
+
+    outputs: dict[str, str]
+    notices: tuple[str, ...] = ()
+    seconds: float = 0.0
+    failure: str | None = None
+    trace: str = ""
+
+
+def do(task: Task) -> Result:
+    """Run a step and take the digests of what it made; what goes wrong is in the result."""
+    start = time.monotonic()
+    try:
+        action = importlib.import_module(f"report.engine.actions.{task.action}")
+        done: Done = action.perform(task)
+        digests = {name: file_digest(str(task.stage / name)) for name in done.outputs}
+    except RidgepointError as error:
+        return Result({}, failure=str(error), trace=traceback.format_exc())
+    except Exception as error:
+        # A defect of ours in one study must not stop the others.
+        sentence = _sentence(task, error)
+        return Result({}, failure=sentence, trace=traceback.format_exc())
+    lost = sorted(name for name, digest in digests.items() if digest is None)
+    if lost:
+        return Result({}, failure=f"{task.id}: {lost[0]} could not be read back; build again.")
+    outputs = {name: str(digest) for name, digest in sorted(digests.items())}
+    return Result(outputs, done.notices, time.monotonic() - start)
+
+
+def _sentence(task: Task, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return str(unwritable(error))
+    place = task.study or task.id
+    return f"{place}: {type(error).__name__}: {error}; run again with --debug."
+
+
+def files_in(stage: Path, folder: Path) -> tuple[str, ...]:
+    """All files below ``folder``, relative to the stage and sorted."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return tuple(sorted(path.relative_to(stage).as_posix() for path in found))
+
+
+def unwritable(error: OSError) -> OutputError:
+    """A full disk, a folder without permission and the like, in one sentence."""
+    place = f"{error.filename}: " if error.filename else "the output folder: "
+    return OutputError(
+        f"{place}cannot be written ({error.strerror or error}); make room for it or give write "
+        "permission, and build again; the last whole output is in place."
+    )

@@ -1,0 +1,77 @@
+"""Where steps run: Python's work in processes that stay warm, the engines' in threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context, parent_process
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from report.engine.task import Result, Task, do
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+#: Steps that wait for a program of their own, so that a thread is enough for each.
+_ENGINES: Final = frozenset({"html", "tex", "latex", "index", "quarto"})
+
+
+class Workers:
+    """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker.
+
+    New processes, not copies of this one: a copy would wait for ever for the threads that Typst
+    has started here, which are not copied.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._processes: ProcessPoolExecutor | None = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for pool in (self._processes, self._threads):
+            if pool is not None:
+                pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def submit(self, task: Task, *, alone: bool) -> Future[Result]:
+        """Run ``task``; ``alone`` says that nothing else runs meanwhile."""
+        if self._jobs == 1 or alone:
+            here: Future[Result] = Future()
+            here.set_result(do(task))
+            return here
+        pool = self._thread_pool() if task.action in _ENGINES else self._process_pool()
+        return pool.submit(do, task)
+
+    def _process_pool(self) -> ProcessPoolExecutor:
+        if self._processes is None:
+            self._processes = ProcessPoolExecutor(
+                self._jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+            )
+        return self._processes
+
+    def _thread_pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._jobs)
+        return self._threads
+
+
+def _end_with_parent() -> None:
+    """End this worker when the build is killed; its queue would keep it waiting for ever."""
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

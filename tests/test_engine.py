@@ -1,0 +1,387 @@
+"""The parts of the build engine: digests, the code that a step depends on, plans and manifests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from report.engine.code import Code, closure_digest
+from report.engine.contents import Contents, file_digest, files_below
+from report.engine.graph import Files, Wanted, figure_names, first_steps, later_steps, shared_steps
+from report.engine.kept import keep, kept
+from report.engine.manifest import (
+    EMPTY,
+    INDEX,
+    MANIFEST,
+    Entry,
+    Inputs,
+    Manifest,
+    read_index,
+    read_manifest,
+    write_index,
+    write_manifest,
+)
+from report.engine.packages import installed, versions
+from report.engine.place import lay_out, only_build, put, stage_in
+from report.engine.plan import Places, World, altered, inputs_of, reasons
+from report.engine.task import Task, do
+from report.errors import OutputError
+from report.outputs import install
+from report.pipeline import ROOT
+
+STUDY = "conv_scaling"
+FILES = Files({STUDY: (f"data/{STUDY}/a.json",)}, ("templates/ridgepoint.lua",))
+BOTH = Wanted(html=True, pdf=True, engine="typst")
+
+
+# ------------------------------------------------------------------------------------- contents
+
+
+def test_a_file_is_read_again_only_when_it_was_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a"
+    file.write_text("one")
+    os.utime(file, ns=(1, 1_000_000_007))
+    long_ago = file.stat()
+    first = Contents()
+    digest = first.digest(str(file))
+    assert digest == file_digest(str(file))
+    seen = [long_ago.st_size, long_ago.st_mtime_ns, long_ago.st_ctime_ns, long_ago.st_ino, digest]
+    again = Contents({str(file): seen})
+    monkeypatch.setattr("report.engine.contents.file_digest", lambda path: pytest.fail("read"))
+    assert again.digest(str(file)) == digest
+    assert not again.learned
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_any_difference_in_what_the_system_says_is_looked_into(tmp_path: Path, part: int) -> None:
+    file = tmp_path / "a"
+    file.write_text("one")
+    found = file.stat()
+    seen = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, "wrong"]
+    assert Contents({str(file): seen}).digest(str(file)) == "wrong", "it is believed as it is"
+    seen[part] = int(seen[part]) + 1
+    assert Contents({str(file): seen}).digest(str(file)) == file_digest(str(file))
+
+
+def test_a_file_written_just_now_is_not_remembered(tmp_path: Path) -> None:
+    """It may change once more within the same tick of the file system's clock."""
+    file = tmp_path / "a"
+    file.write_text("one")
+    contents = Contents()
+    assert contents.digest(str(file))
+    assert contents.memory() == {}
+
+
+def test_what_is_not_there_has_no_digest(tmp_path: Path) -> None:
+    assert Contents().digest(str(tmp_path / "none")) is None
+    assert Contents().digest(str(tmp_path)) is None, "a folder is no file"
+
+
+def test_hidden_files_are_no_inputs(tmp_path: Path) -> None:
+    for name in ("b.lua", ".a.lua.swp", "c/d.lua", "__pycache__/x.lua", ".git/y.lua", "e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert files_below(str(tmp_path), (".lua",)) == ["b.lua", "c/d.lua"]
+
+
+# ----------------------------------------------------------------------------------------- code
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project: a imports b lazily, b imports c only for type checkers, d imports nobody."""
+    files = {
+        "report/__init__.py": "",
+        "report/a.py": "import json\n\ndef f():\n    from report.b import g\n    return g\n",
+        "report/b.py": "from typing import TYPE_CHECKING\nfrom report.rooms import e\n"
+        "if TYPE_CHECKING:\n    from report import c\ng = e\n",
+        "report/c.py": "",
+        "report/d.py": "",
+        "report/rooms/__init__.py": "from figures.style import INK\n",
+        "report/rooms/e.py": "",
+        "figures/__init__.py": "",
+        "figures/style.py": "INK = 'black'\n",
+        "figures/other.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_code_of_a_step_is_all_that_its_imports_lead_to(project: Path) -> None:
+    closure = Code(str(project), Contents()).closure(("report.a",))
+    assert set(closure) == {
+        "report/__init__.py",
+        "report/a.py",
+        "report/b.py",
+        "report/rooms/__init__.py",
+        "report/rooms/e.py",
+        "figures/__init__.py",
+        "figures/style.py",
+    }
+
+
+def test_a_helper_two_imports_away_changes_the_code(project: Path) -> None:
+    def digest() -> str:
+        return closure_digest(Code(str(project), Contents()).closure(("report.a",)))
+
+    before = digest()
+    (project / "report" / "d.py").write_text("x = 1\n")
+    assert digest() == before, "nobody imports it"
+    (project / "report" / "rooms" / "e.py").write_text("x = 1\n")
+    assert digest() != before
+
+
+def test_imports_are_remembered_by_the_content_of_the_file(project: Path) -> None:
+    first = Code(str(project), Contents())
+    closure = first.closure(("report.a",))
+    again = Code(str(project), Contents(), first.memory())
+    assert again.closure(("report.a",)) == closure
+    assert not again.learned
+    (project / "report" / "b.py").write_text("from report import d\n")
+    changed = Code(str(project), Contents(), first.memory())
+    assert "report/d.py" in changed.closure(("report.a",))
+    assert changed.learned
+
+
+def test_the_closure_holds_whatever_running_imports() -> None:
+    """The modules that Python has loaded after a study was computed, by its own account."""
+    roots = ("report.engine.actions.study", "report.studies.conv_profiling")
+    closure = Code(str(ROOT), Contents()).closure(roots)
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import report.engine.actions.study\n"
+        "from report.gather import gather\n"
+        "from report.studies import find_study\n"
+        "find_study('conv_profiling')(gather('conv_profiling', Path('data')))\n"
+        "print('\\n'.join(m.__file__ for n, m in sys.modules.items()"
+        " if n.split('.')[0] in ('report', 'figures') and getattr(m, '__file__', None)))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {Path(line).resolve().relative_to(ROOT).as_posix() for line in run.stdout.split()}
+    assert len(loaded) > 40
+    assert loaded <= set(closure)
+
+
+# ------------------------------------------------------------------------------------- packages
+
+
+def test_versions_are_read_off_what_installers_leave(tmp_path: Path) -> None:
+    for folder, name in (("one", "matplotlib-9.9.9"), ("two", "matplotlib-1.0"), ("two", "Py_X-2")):
+        (tmp_path / folder / f"{name}.dist-info").mkdir(parents=True)
+    found = installed([str(tmp_path / "one"), str(tmp_path / "two"), str(tmp_path / "none")])
+    assert found == {"matplotlib": "9.9.9", "py_x": "2"}
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert versions(("py_x", "absent"), found) == {"python": python, "py_x": "2", "absent": "none"}
+
+
+def test_the_versions_are_those_that_python_tells() -> None:
+    from importlib.metadata import version
+
+    found = installed()
+    for name in ("matplotlib", "jinja2", "typst", "pypandoc_binary", "python_dateutil"):
+        assert found[name] == version(name.replace("_", "-"))
+
+
+# ---------------------------------------------------------------------------------------- graph
+
+
+def all_steps(study: str = STUDY) -> dict[str, object]:
+    steps = (*first_steps(study, FILES), *later_steps(study, ("a",), FILES, BOTH, links_pdf=True))
+    shared = shared_steps({study: (f"{study}/figure/a",)}, {study: True}, FILES, BOTH)
+    return {step.id: step for step in (*steps, *shared)}
+
+
+def test_every_step_reads_steps_that_come_before_it() -> None:
+    before: set[str] = set()
+    for id, step in all_steps().items():
+        assert {read.id for read in step.reads} <= before, id  # type: ignore[attr-defined]
+        before.add(id)
+
+
+def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
+    assert list(all_steps()) == [
+        f"{STUDY}/{name}"
+        for name in ("read", "study", "figure/a", "manuscript", "tex", "pdf", "html")
+    ] + ["site/quarto", "site/index"]
+    page_only = Wanted(html=True, pdf=False, engine="typst")
+    later = later_steps(STUDY, (), FILES, page_only, links_pdf=False)
+    assert [step.id for step in later] == [f"{STUDY}/manuscript", f"{STUDY}/html"]
+
+
+def test_figures_are_known_from_their_descriptions() -> None:
+    outputs = (f".steps/{STUDY}/b.drawing", f".steps/{STUDY}/a.drawing", "x/findings.pickle")
+    assert figure_names(outputs) == ("a", "b")
+
+
+# ------------------------------------------------------------------------------------- manifest
+
+INPUTS = Inputs({"data/a": "1"}, "c", {"python": "3"}, {"s/read": "2"}, {"name": "x"})
+ENTRY = Entry(INPUTS, {"qmd/a": "3"}, ("a note",))
+
+
+def test_the_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    manifest = Manifest({"s/study": ENTRY}, {"c": {"report/a.py": "4"}, "unused": {}})
+    write_manifest(manifest, str(tmp_path))
+    found = read_manifest(str(tmp_path))
+    assert found.steps == manifest.steps
+    assert found.closures == {"c": {"report/a.py": "4"}}
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{", "[]", "null", '{"version": 0}', '{"version": 1, "steps": {"a": {}}, "closures": {}}'],
+)
+def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str) -> None:
+    (tmp_path / MANIFEST).write_text(damage)
+    (tmp_path / INDEX).write_text(damage)
+    assert read_manifest(str(tmp_path)) == EMPTY
+    assert read_index(str(tmp_path)) == {}
+
+
+def test_wrong_kinds_in_the_manifest_are_not_believed(tmp_path: Path) -> None:
+    write_manifest(Manifest({"s/study": ENTRY}, {"c": {}}), str(tmp_path))
+    content = json.loads((tmp_path / MANIFEST).read_text())
+    content["steps"]["s/study"]["outputs"] = "everything"
+    (tmp_path / MANIFEST).write_text(json.dumps(content))
+    assert read_manifest(str(tmp_path)) == EMPTY
+
+
+def test_a_memory_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:
+    write_index({"files": {}}, str(tmp_path / "none"))
+
+
+# ----------------------------------------------------------------------------------------- plan
+
+
+@pytest.fixture
+def world(tmp_path: Path, project: Path) -> World:
+    """A world with the files of ``project``; ``data`` and ``out`` lie below it."""
+    (project / "data" / STUDY).mkdir(parents=True)
+    (project / "data" / STUDY / "a.json").write_text("{}")
+    (project / "report" / "engine" / "actions").mkdir(parents=True)
+    (project / "report" / "engine" / "actions" / "read.py").touch()
+    root = str(project)
+    places = Places(root, f"{root}/data", f"{root}/templates/papers", f"{root}/out")
+    return World(places, Contents(), Code(root, Contents()), {"msgspec": "1"})
+
+
+def test_reasons_name_what_changed(world: World) -> None:
+    step = first_steps(STUDY, FILES)[0]
+    now = inputs_of(step, world, {})
+    assert list(reasons(step, now, EMPTY, world)) == ["it has not been made yet"]
+    closure = world.code.closure(step.roots)
+    before = Manifest({step.id: Entry(now, {})}, {now.code: closure})
+    assert list(reasons(step, now, before, world)) == []
+    record = f"data/{STUDY}/a.json"
+    changed = now._replace(
+        files={**now.files, record: "other", "data/pins.yaml": "new"},
+        versions={**now.versions, "msgspec": "2"},
+    )
+    assert list(reasons(step, changed, before, world)) == [
+        "data/pins.yaml is new",
+        f"{record} changed",
+        "msgspec is 2 and was 1",
+    ]
+    other = Manifest(before.steps, {now.code: {**closure, "report/__init__.py": "old"}})
+    recoded = now._replace(code="another")
+    assert list(reasons(step, recoded, other, world)) == ["report/__init__.py changed"]
+
+
+def test_an_output_that_was_altered_or_lost_is_told(world: World, tmp_path: Path) -> None:
+    out = Path(world.places.out)
+    out.mkdir()
+    (out / "a").write_text("as it was")
+    entry = Entry(INPUTS, {"a": "0" * 64, "b": "1" * 64})
+    assert list(altered(entry, world)) == ["a was altered", "b is missing"]
+
+
+# ---------------------------------------------------------------------------------------- place
+
+
+def test_a_changed_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    out, stage = tmp_path / "out", tmp_path / "out" / ".scratch-1"
+    for place, text in ((out, "old"), (stage, "new")):
+        (place / "html" / "s").mkdir(parents=True)
+        (place / "html" / "s" / "index.html").write_text(text)
+        (place / "html" / "index.html").write_text(text)
+    (out / "html" / "s" / "gone.svg").write_text("old")
+    new = {"html/s/index.html": "1", "html/index.html": "2"}
+    made = put(stage, out, new, {"html/s/index.html", "html/s/gone.svg"})
+    assert made == [out / "html" / "s"]
+    assert (out / "html" / "s" / "index.html").read_text() == "new"
+    assert not (out / "html" / "s" / "gone.svg").exists()
+    assert (out / "html" / "index.html").read_text() == "old", "it was not changed"
+
+
+def test_two_folders_are_exchanged(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    install(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old" / "file").read_text() == "new"
+
+
+def test_where_folders_cannot_be_exchanged_they_are_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("report.outputs._exchange", lambda one, other: False)
+    test_two_folders_are_exchanged(tmp_path)
+
+
+def test_what_is_laid_out_is_not_written_into(tmp_path: Path) -> None:
+    out, stage = tmp_path / "out", tmp_path / "stage"
+    (out / "qmd").mkdir(parents=True)
+    (out / "qmd" / "a").write_text("text")
+    lay_out(["qmd/a"], out, stage)
+    assert (stage / "qmd" / "a").read_text() == "text"
+    with pytest.raises(OutputError, match="cannot be written"):
+        lay_out(["qmd/none"], out, stage)
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".scratch-dead"
+    left.mkdir()
+    with only_build(tmp_path, lambda: pytest.fail("nobody else builds")):
+        assert not left.exists()
+        with stage_in(tmp_path) as stage:
+            assert stage.is_dir()
+        assert not stage.exists()
+
+
+# ----------------------------------------------------------------------------------------- task
+
+
+def test_equal_values_are_kept_as_equal_bytes(tmp_path: Path) -> None:
+    text = "".join(["a", "b"])
+    shared, apart = (text, text), ("".join(["a", "b"]), "".join(["a", "b"]))
+    keep(shared, tmp_path / "one")
+    keep(apart, tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert kept(tmp_path / "one") == shared
+
+
+def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:
+    def task(action: str) -> Task:
+        data = tmp_path / "data"
+        return Task("s/x", STUDY, action, tmp_path, data, tmp_path, {"name": "none"})
+
+    missing = do(task("figure"))
+    assert missing.failure is not None
+    assert "No such file" in missing.failure
+    assert "Traceback" in missing.trace
+    defect = do(task("no_such_action"))
+    assert defect.failure is not None
+    assert defect.failure.endswith("run again with --debug.")
