@@ -6,13 +6,12 @@ medians, intervals and ceilings are taken in one way in all papers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from functools import cached_property, wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from report.errors import StudyError
-from report.frames import case_frame, select
 from report.layers import Layer
 from report.missing import Missing
 from report.records import Case, Ceiling, Factor, Sample
@@ -28,9 +27,6 @@ from report.statistics import (
 )
 from report.store import Stored
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: The factors of a case with their levels, as a record names them.
 Factors: TypeAlias = Mapping[str, Factor]
 
@@ -41,6 +37,29 @@ _STATUS_WORDS: Final = {
 }
 
 Found = TypeVar("Found")
+AnyRun = TypeVar("AnyRun", bound="Run")
+Asked = ParamSpec("Asked")
+
+
+def remembered(
+    find: Callable[Concatenate[AnyRun, Asked], Found],
+) -> Callable[Concatenate[AnyRun, Asked], Found]:
+    """``find`` that computes once for each run and what is asked of it.
+
+    Papers ask for one number in tables, figures and sentences.  What is asked must be hashable; 1
+    and 1.0 are the same question.  The answers live as long as the run, which never changes.
+    """
+    name = f"_remembered_{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def look_up(run: AnyRun, *asked: Asked.args, **named: Asked.kwargs) -> Found:
+        answers: dict[Any, Found] = run.__dict__.setdefault(name, {})
+        question = (asked, tuple(sorted(named.items())))
+        if question not in answers:
+            answers[question] = find(run, *asked, **named)
+        return answers[question]
+
+    return look_up
 
 
 @dataclass(frozen=True)
@@ -69,16 +88,15 @@ class Run:
     def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:
         return {frozenset(case.factors.items()): case for case in self.stored.record.cases}
 
-    @cached_property
-    def _frame(self) -> pd.DataFrame:
-        return case_frame((self.stored,))
-
+    @remembered
     def levels(self, factor: str, **where: Factor) -> tuple[Factor, ...]:
         """The levels of a factor among the cases of ``where``, ascending, also of failed cases."""
-        frame = select(self._frame, **where)
-        if factor not in frame.columns:
-            return ()
-        return tuple(sorted(set(frame[factor].dropna().tolist())))
+        found = {
+            case.factors[factor]
+            for case in self.stored.record.cases
+            if factor in case.factors and where.items() <= case.factors.items()
+        }
+        return tuple(sorted(found))
 
     def case(self, factors: Factors) -> Case | Missing:
         """The case with exactly these factors if it ended well, else why there is none.
@@ -111,7 +129,13 @@ class Run:
 
     def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
         """The median of a quantity with its interval, in the quantity's unit."""
-        found = self.samples(quantity, factors)
+        return self._median(quantity, frozenset(factors.items()))
+
+    @remembered
+    def _median(
+        self, quantity: str, factors: frozenset[tuple[str, Factor]]
+    ) -> Estimate | Missing:
+        found = self.samples(quantity, dict(factors))
         return found if isinstance(found, Missing) else median_interval(found)
 
     def ratio(self, quantity: str, above: Factors, below: Factors) -> Estimate | Missing:
@@ -147,6 +171,7 @@ class Run:
             return Missing(f"no ceiling was measured on {self.label}")
         return max(known, key=lambda estimate: estimate.value)
 
+    @remembered
     def ceiling_at(
         self, operation: str, moment: str, confidence: float = CONFIDENCE
     ) -> Estimate | Missing:
