@@ -10,7 +10,7 @@ shapes, which it has anyway, are used to check what the names say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,26 +69,31 @@ def callers(layers: Sequence[Layer]) -> tuple[Caller, ...]:
 def _blocks(layers: Sequence[Layer]) -> dict[str, int]:
     """The residual blocks by name, each with the number of its first layer."""
     names = {_parent(layer.name) for layer in layers if isinstance(layer, Addition)}
-    return {
-        name: next(i for i, layer in enumerate(layers) if _inside(layer.name, name))
-        for name in names
-    }
+    firsts: dict[str, int] = {}
+    for number, layer in enumerate(layers):
+        for module in _modules(layer.name):
+            firsts.setdefault(module, number)
+    return {name: firsts[name] for name in names}
+
+
+def _modules(name: str) -> Iterator[str]:
+    """The modules around a layer, the innermost first and the network, which has no name, last."""
+    while True:
+        name = _parent(name)
+        yield name
+        if not name:
+            return
 
 
 def _parent(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _inside(name: str, module: str) -> bool:
-    return not module or name.startswith(f"{module}.")
-
-
 def _read(number: int, layers: Sequence[Layer], firsts: dict[str, int]) -> tuple[int, ...]:
     layer = layers[number]
-    around = [block for block in firsts if _inside(layer.name, block)]
-    if not around:
+    block = next((module for module in _modules(layer.name) if module in firsts), None)
+    if block is None:
         return (number - 1,)
-    block = max(around, key=len)
     if isinstance(layer, Addition):
         ways = (False, True)
         return tuple(_previous(number, layers, block, firsts[block], way) for way in ways)

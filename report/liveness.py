@@ -10,13 +10,13 @@ of the run, nothing from the measurement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from report.dataflow import NETWORK_INPUT, Caller, callers, sources
+from report.dataflow import NETWORK_INPUT, callers, sources
 from report.errors import StudyError
 from report.layers import (
     ELEMENT_BYTES,
@@ -96,12 +96,13 @@ def held(layers: Sequence[Layer], conditions: Conditions) -> tuple[Held, ...]:
     """What is alive at each layer, in their order."""
     chain = tuple(_in_type(layer, conditions) for layer in layers)
     read = sources(chain)
-    stored = _storages(chain, read, conditions)
-    around = callers(chain)
     resident = _resident(chain, conditions)
+    # Networks have hundreds of layers, so that nothing here looks at all of them for each.
+    tensors = _tensors(chain, read, _storages(chain, read, conditions))
+    casts = _casts(chain, read, conditions)
     return tuple(
-        _held_at(number, chain, read, stored, around, resident, conditions)
-        for number in range(len(chain))
+        _held_at(layer, around, copies, resident, conditions)
+        for layer, around, copies in zip(chain, tensors, casts, strict=True)
     )
 
 
@@ -192,33 +193,35 @@ def _resident(layers: Sequence[Layer], conditions: Conditions) -> tuple[Term, ..
     )
 
 
+class _Tensors(NamedTuple):
+    """The bytes of the tensors that are alive around one layer, each counted once."""
+
+    read: int
+    written: int
+    later: int
+    calling: int
+
+
 def _held_at(
-    number: int,
-    layers: Sequence[Layer],
-    read: Sequence[tuple[int, ...]],
-    stored: Sequence[int],
-    around: Sequence[Caller],
+    layer: Layer,
+    around: _Tensors,
+    casts: tuple[Term, Term],
     resident: tuple[Term, ...],
     conditions: Conditions,
 ) -> Held:
-    layer = layers[number]
-    writes = stored[number] == number
     moment = largest(layer, moments(layer, conditions))
-    inputs = {_storage(source, stored) for source in read[number]}
-    later = _read_later(number, read, stored) - inputs
-    calling = _held_by_callers(number, stored, around) - inputs - later
-    output = output_bytes(layer) if writes else 0
     needed = (
         *resident,
-        Term(READ, _size(inputs, layers), "tensors that the layer reads", _ORDER),
-        Term(WRITTEN, output, "output elements", _ORDER),
-        Term(LATER, _size(later, layers), "tensors that later layers read", _ORDER),
+        Term(READ, around.read, "tensors that the layer reads", _ORDER),
+        Term(WRITTEN, around.written, "output elements", _ORDER),
+        Term(LATER, around.later, "tensors that later layers read", _ORDER),
     )
+    pending = -around.written * (not moment.with_output)
     terms = (
         *needed,
-        Term(PENDING, -output * (not moment.with_output), "−output while it is not live", _ORDER),
-        Term(CALLERS, _size(calling, layers), "arguments of the modules around it", _ORDER),
-        *_casts(number, layers, read, conditions),
+        Term(PENDING, pending, "−output while it is not live", _ORDER),
+        Term(CALLERS, around.calling, "arguments of the modules around it", _ORDER),
+        *casts,
         *_workspaces(moment.terms),
     )
     return Held(
@@ -229,54 +232,73 @@ def _held_at(
     )
 
 
+def _tensors(
+    layers: Sequence[Layer], read: Sequence[tuple[int, ...]], stored: Sequence[int]
+) -> Iterator[_Tensors]:
+    """The tensors around each layer; the network's input is counted by itself."""
+    sizes = {number: output_bytes(layer) for number, layer in enumerate(layers)}
+    sizes[NETWORK_INPUT] = 0
+    inputs = [{_storage(source, stored) for source in of} for of in read]
+    around = zip(inputs, _read_later(inputs), _held_by_callers(layers, stored), strict=True)
+    for number, (of, after, calling) in enumerate(around):
+        later = after - of
+        yield _Tensors(
+            read=sum(sizes[storage] for storage in of),
+            written=sizes[number] if stored[number] == number else 0,
+            later=sum(sizes[storage] for storage in later),
+            calling=sum(sizes[storage] for storage in calling - of - later),
+        )
+
+
 def _storage(source: int, stored: Sequence[int]) -> int:
     return source if source == NETWORK_INPUT else stored[source]
 
 
-def _read_later(number: int, read: Sequence[tuple[int, ...]], stored: Sequence[int]) -> set[int]:
-    """The storages from before layer ``number`` that a layer after it reads."""
-    reads = {_storage(source, stored) for after in read[number + 1 :] for source in after}
-    return {storage for storage in reads if storage < number}
+def _read_later(inputs: Sequence[set[int]]) -> Iterator[set[int]]:
+    """For each layer the storages from before it that a layer after it reads."""
+    last = {storage: number for number, of in enumerate(inputs) for storage in of}
+    alive = {NETWORK_INPUT}
+    for number in range(len(inputs)):
+        alive = {storage for storage in alive if last.get(storage, number) > number}
+        yield alive
+        alive = alive | {number}
 
 
-def _held_by_callers(number: int, stored: Sequence[int], around: Sequence[Caller]) -> set[int]:
-    return {
-        _storage(caller.argument, stored)
-        for caller in around
-        if caller.argument < number <= caller.last
-    }
-
-
-def _size(storages: set[int], layers: Sequence[Layer]) -> int:
-    """The bytes of ``storages``; the network's input is counted by itself."""
-    return sum(output_bytes(layers[s]) for s in storages if s != NETWORK_INPUT)
+def _held_by_callers(layers: Sequence[Layer], stored: Sequence[int]) -> list[set[int]]:
+    """For each layer the storages that the modules around it were called with."""
+    found: list[set[int]] = [set() for _ in layers]
+    for caller in callers(layers):
+        for number in range(caller.argument + 1, caller.last + 1):
+            found[number].add(_storage(caller.argument, stored))
+    return found
 
 
 def _casts(
-    number: int,
-    layers: Sequence[Layer],
-    read: Sequence[tuple[int, ...]],
-    conditions: Conditions,
-) -> tuple[Term, Term]:
+    layers: Sequence[Layer], read: Sequence[tuple[int, ...]], conditions: Conditions
+) -> Iterator[tuple[Term, Term]]:
     """What autocast copies: parameters of every layer so far, once; the float32 input, each time.
 
     ``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``: casts of parameters that require
     gradients are kept until autocast ends, also without gradients.
     """
-    weights = source = 0
-    if conditions.autocast is not None:
-        cast = [x for x in layers[: number + 1] if isinstance(x, Convolution | Linear)]
-        weights = sum(parameter_count(x) * element_bytes(x) for x in cast)
-        layer = layers[number]
-        if isinstance(layer, Convolution | Linear) and NETWORK_INPUT in read[number]:
-            source = elements(layer.input_shape) * element_bytes(layer)
-    return (
-        Term(WEIGHT_CASTS, weights, "weights and biases of layers so far", _AUTOCAST),
-        Term(INPUT_CAST, source, "N · C · H · W elements", "freed with the layer"),
-    )
+    weights = 0
+    for layer, of in zip(layers, read, strict=True):
+        source = 0
+        if conditions.autocast is not None and isinstance(layer, Convolution | Linear):
+            weights += parameter_count(layer) * element_bytes(layer)
+            if NETWORK_INPUT in of:
+                source = elements(layer.input_shape) * element_bytes(layer)
+        yield (
+            Term(WEIGHT_CASTS, weights, "weights and biases of layers so far", _AUTOCAST),
+            Term(INPUT_CAST, source, "N · C · H · W elements", "freed with the layer"),
+        )
+
+
+#: What stands for a workspace that a layer does not take.
+_NO_WORKSPACE: Final = {name: Term(name, 0, "0", SHAPES) for name in WORKSPACES}
 
 
 def _workspaces(found: Sequence[Term]) -> tuple[Term, ...]:
     """Every kind of workspace in one order, with 0 for what the layer does not take."""
-    named = {term.name: term for term in found}
-    return tuple(named.get(name, Term(name, 0, "0", SHAPES)) for name in WORKSPACES)
+    named = _NO_WORKSPACE | {term.name: term for term in found}
+    return tuple(named[name] for name in WORKSPACES)

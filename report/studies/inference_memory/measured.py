@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 from report import runs as any_study
 from report.events import blocked_channels
@@ -13,7 +13,7 @@ from report.layers import Layer
 from report.liveness import Held, held
 from report.missing import Missing
 from report.records import Factor, Sample
-from report.runs import labels
+from report.runs import labels, remembered
 from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval, rate, rate_over
 from report.store import Stored
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
@@ -24,6 +24,8 @@ from report.workspaces import Conditions
 _EACH: Final = bonferroni(CONFIDENCE, 2)
 _SIDE: Final = 2048
 _NO_RULES: Final = Missing("workspaces are known for eager calls on a CPU only")
+#: What decides about the shapes of a call: network, image and batch.
+_Place: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Run(any_study.Run):
         found = (call_of(case) for case in cases if case.factors.get("subject") == "inference")
         return tuple(sorted(found, key=lambda call: (order(call.network), call.batch)))
 
+    @remembered
     def chosen(self, **where: Factor | None) -> tuple[Call, ...]:
         """The calls with these attributes; without memory limit unless one is asked for."""
         wanted = {"memory_limit": None, **where}
@@ -48,7 +51,7 @@ class Run(any_study.Run):
         return tuple(sorted({call.network for call in found}, key=order))
 
     @cached_property
-    def _shapes(self) -> dict[tuple[str, int, int], tuple[Layer, ...]]:
+    def _shapes(self) -> dict[_Place, tuple[Layer, ...]]:
         cases = self.stored.record.cases
         of_calls = (case for case in cases if case.factors.get("subject") == "inference")
         return {_place(call_of(case)): case.layers for case in of_calls if case.layers}
@@ -58,8 +61,11 @@ class Run(any_study.Run):
 
         They do not depend on how a call is executed, nor on its outcome.
         """
+        return self._shapes_at(_place(call))
+
+    def _shapes_at(self, place: _Place) -> tuple[Layer, ...] | Missing:
         nothing = Missing(f"the shapes of this call were not recorded on {self.label}")
-        return self._shapes.get(_place(call), nothing)
+        return self._shapes.get(place, nothing)
 
     # ------------------------------------------------------------------------------- outcomes
 
@@ -79,6 +85,7 @@ class Run(any_study.Run):
 
     # ----------------------------------------------------------------------------------- time
 
+    @remembered
     def time(self, call: Call) -> Estimate | Missing:
         """Median duration of a call in seconds."""
         return self.median("time", call.factors)
@@ -88,6 +95,7 @@ class Run(any_study.Run):
         found = self.time(call)
         return found if isinstance(found, Missing) else scaled(found, 1 / call.batch)
 
+    @remembered
     def image_rate(self, call: Call) -> Estimate | Missing:
         """Images a second: those of a call over its median duration."""
         found = self.samples("time", call.factors)
@@ -107,6 +115,7 @@ class Run(any_study.Run):
         layers = self.layers(call.factors)
         return layers if isinstance(layers, Missing) else flops(forward_macs(layers))
 
+    @remembered
     def utilisation(self, call: Call) -> Estimate | Missing:
         """Achieved rate over the measured ceiling of the same precision."""
         found, work = self.samples("time", call.factors), self.work(call)
@@ -132,14 +141,17 @@ class Run(any_study.Run):
 
     # --------------------------------------------------------------------------------- memory
 
+    @remembered
     def peak(self, call: Call) -> int | Missing:
         """Most bytes allocated during a call, with parameters and input."""
         return self.fixed("allocated_peak", call.factors)
 
+    @remembered
     def growth(self, call: Call) -> int | Missing:
         """Most bytes allocated during a call beyond those that were there before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
+    @remembered
     def resident(self, call: Call) -> Estimate | Missing:
         """How much the resident memory of the process grew during a call (B)."""
         after = self.samples("resident_peak", call.factors)
@@ -160,7 +172,19 @@ class Run(any_study.Run):
     def held(self, call: Call) -> tuple[Held, ...] | Missing:
         """What theory says is alive at each layer of an eager call."""
         layers = self.shapes(call)
-        return layers if isinstance(layers, Missing) else alive(layers, self.conditions(call))
+        return layers if isinstance(layers, Missing) else held(layers, self.conditions(call))
+
+    @remembered
+    def _most(self, place: _Place, conditions: Conditions) -> tuple[Held, int] | Missing:
+        """The layer at which most is alive, the first of equals, and the most that one needs (B).
+
+        All that is alive at all layers of all calls would fill the memory.
+        """
+        layers = self._shapes_at(place)
+        if isinstance(layers, Missing):
+            return layers
+        alive = held(layers, conditions)
+        return max(alive, key=lambda at: at.total), max(at.needed for at in alive)
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
@@ -174,16 +198,17 @@ class Run(any_study.Run):
         """The layer at which theory says that most is alive, with what is alive there."""
         if self.on_gpu or call.execution != "eager":
             return _NO_RULES
-        layers = self.shapes(call)
-        return layers if isinstance(layers, Missing) else highest(layers, self.conditions(call))
+        found = self._most(_place(call), self.conditions(call))
+        return found if isinstance(found, Missing) else found[0]
 
     def needed(self, call: Call) -> int | Missing:
         """The most bytes that tensors and parameters need at one layer, on any device."""
-        layers = self.shapes(call)
-        return layers if isinstance(layers, Missing) else most(layers, self.conditions(call))
+        found = self._most(_place(call), self.conditions(call))
+        return found if isinstance(found, Missing) else found[1]
 
     # ---------------------------------------------------------------------------------- waits
 
+    @remembered
     def off_cpu(self, call: Call) -> Estimate | Missing:
         """The share of the threads' time in which they did not run."""
         time = self.samples("time", call.factors)
@@ -200,30 +225,12 @@ class Run(any_study.Run):
         return self.median(quantity, call.factors)
 
 
-def _place(call: Call) -> tuple[str, int, int]:
+def _place(call: Call) -> _Place:
     return call.network, call.image, call.batch
 
 
 def _shares(time: Sequence[Sample], busy: Sequence[Sample], threads: int) -> list[float]:
     return [1 - b / (threads * t) for t, b in zip(time, busy, strict=False)]
-
-
-@lru_cache(maxsize=4096)
-def alive(layers: tuple[Layer, ...], conditions: Conditions) -> tuple[Held, ...]:
-    """``report.liveness.held``, computed once for equal layers and conditions."""
-    return held(layers, conditions)
-
-
-@lru_cache(maxsize=4096)
-def highest(layers: tuple[Layer, ...], conditions: Conditions) -> Held:
-    """The layer at which most is alive, the first of equals."""
-    return max(alive(layers, conditions), key=lambda at: at.total)
-
-
-@lru_cache(maxsize=4096)
-def most(layers: tuple[Layer, ...], conditions: Conditions) -> int:
-    """The most bytes that are needed at one layer."""
-    return max(at.needed for at in alive(layers, conditions))
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
