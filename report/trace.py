@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -235,14 +236,11 @@ def _trace(events: Sequence[_Event]) -> Trace:
     timed = [e for e in events if _is_operator(e) or _is_kernel(e) or e.name == _MEMORY]
     begin = min(event.moment for event in timed)
     operators = tuple(_nested([e for e in events if _is_operator(e)], begin))
-    threads: dict[Place, list[int]] = {}
-    for place, operator in enumerate(operators):
-        threads.setdefault(operator.thread, []).append(place)
     memory = sorted((e for e in events if e.name == _MEMORY), key=lambda e: e.moment)
     kernels = sorted((e for e in events if _is_kernel(e)), key=lambda e: e.moment)
     return Trace(
         operators,
-        tuple(_memory_event(e, begin, operators, threads.get(e.tid, ())) for e in memory),
+        tuple(_memory_events(memory, begin, operators)),
         tuple(Kernel(e.name, e.moment - begin, e.end - begin, e.args.external) for e in kernels),
     )
 
@@ -268,11 +266,21 @@ def _nested(events: Iterable[_Event], begin: int) -> Iterator[Operator]:
         stack.append((place, event.end))
 
 
-def _memory_event(
-    event: _Event, begin: int, operators: Sequence[Operator], places: Sequence[int]
-) -> MemoryEvent:
-    moment, change = event.moment - begin, event.args.bytes
-    assert change is not None
-    running = [p for p in places if operators[p].start <= moment <= operators[p].end]
-    innermost = max(running, key=lambda place: operators[place].depth, default=None)
-    return MemoryEvent(moment, change, event.args.device_type in (None, 0), innermost)
+def _memory_events(
+    events: Iterable[_Event], begin: int, operators: Sequence[Operator]
+) -> Iterator[MemoryEvent]:
+    """Events in the order of time, each with the innermost operator that runs on its thread."""
+    ahead: dict[Place, deque[int]] = defaultdict(deque)
+    for place, operator in enumerate(operators):
+        ahead[operator.thread].append(place)
+    running: dict[Place, list[int]] = defaultdict(list)
+    for event in events:
+        moment, change = event.moment - begin, event.args.bytes
+        assert change is not None
+        waiting, around = ahead[event.tid], running[event.tid]
+        while waiting and operators[waiting[0]].start <= moment:
+            around.append(waiting.popleft())
+        # Operators stand in the order of their beginning, so that none comes back.
+        around[:] = [place for place in around if operators[place].end >= moment]
+        innermost = max(around, key=lambda place: operators[place].depth, default=None)
+        yield MemoryEvent(moment, change, event.args.device_type in (None, 0), innermost)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from operator import itemgetter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from report.errors import RecordError
 from report.operators import OperatorRow, Sums, as_table, operator_rows
@@ -266,3 +269,27 @@ def test_unknown_events_and_fields_are_left_alone() -> None:
 def test_neither_moment_nor_process_matters() -> None:
     moved = [{**e, "ts": e["ts"] + 1000, "pid": 9} if "ts" in e else e for e in EVENTS]
     assert made(moved) == made()
+
+
+spans = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 20), st.sampled_from([1, 2])), min_size=1
+)
+
+
+@given(spans, st.lists(st.tuples(st.integers(0, 60), st.sampled_from([1, 2, 3])), min_size=1))
+def test_memory_belongs_to_the_innermost_operator_of_its_thread(
+    found: list[tuple[int, int, int]], moments: list[tuple[int, int]]
+) -> None:
+    """Whatever lies beside or across what: of those that run, the deepest, the first of equals."""
+    operators = [operator(f"o{i}", s, s + n, tid=t) for i, (s, n, t) in enumerate(found)]
+    trace = made([*operators, *(memory(moment, 64, tid=tid) for moment, tid in moments)])
+    # Both begin with the first event of the trace; equal moments keep the order of the file.
+    begin = min([s for s, _, _ in found] + [moment for moment, _ in moments])
+    for event, (moment, tid) in zip(trace.memory, sorted(moments, key=itemgetter(0)), strict=True):
+        assert event.moment == (moment - begin) * MICRO
+        running = [
+            (-o.depth, place)
+            for place, o in enumerate(trace.operators)
+            if o.thread == tid and o.start <= event.moment <= o.end
+        ]
+        assert event.operator == (min(running)[1] if running else None)
