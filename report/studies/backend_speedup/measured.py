@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
 from report import runs as any_study
 from report.missing import Missing
 from report.records import Factor, Sample
-from report.runs import known, labels
+from report.runs import known, labels, remembered
 from report.statistics import (
     CONFIDENCE,
     Estimate,
@@ -100,20 +101,12 @@ def grouped_median(groups: Groups, confidence: float = CONFIDENCE) -> Estimate:
 class Run(any_study.Run):
     """One record of this study."""
 
-    def _known_levels(self, factor: str, **where: Factor) -> tuple[Factor, ...]:
-        """The levels of a factor among the cases of ``where``, ascending, with their own types."""
-        found = {
-            case.factors[factor]
-            for case in self.stored.record.cases
-            if factor in case.factors and where.items() <= case.factors.items()
-        }
-        return tuple(sorted(found))
-
+    @remembered
     def training(self, network: Network = "perceptron", dtype: str = "float32") -> Setting | None:
         """What was trained, None where nothing was."""
         where: dict[str, Factor] = {"subject": "training", "network": network, "dtype": dtype}
-        samples = self._known_levels("samples", **where)
-        datasets = self._known_levels("dataset", **where)
+        samples = self.levels("samples", **where)
+        datasets = self.levels("dataset", **where)
         if not samples or not datasets:
             return None
         return Setting("training", network, dtype, int(samples[-1]), str(datasets[0]))
@@ -137,6 +130,7 @@ class Run(any_study.Run):
         counts = {s.hidden: len({o.samples for o in found if o.hidden == s.hidden}) for s in found}
         return tuple(s for s in found if counts[s.hidden] > 1)
 
+    @remembered
     def _scaled(self, network: Network, dtype: str) -> tuple[Setting, ...]:
         found = {
             Setting(
@@ -161,6 +155,17 @@ class Run(any_study.Run):
             v for v in VARIANTS if not isinstance(self.groups(quantity, setting, v), Missing)
         )
 
+    @cached_property
+    def _processes(self) -> dict[frozenset[tuple[str, Factor]], tuple[Factor, ...]]:
+        """The processes of each case, ascending, by its other factors."""
+        found: dict[frozenset[tuple[str, Factor]], list[Factor]] = {}
+        for case in self.stored.record.cases:
+            if "process" in case.factors:
+                others = {n: f for n, f in case.factors.items() if n != "process"}
+                found.setdefault(frozenset(others.items()), []).append(case.factors["process"])
+        return {others: tuple(sorted(processes)) for others, processes in found.items()}
+
+    @remembered
     def groups(self, quantity: str, setting: Setting, variant: Variant) -> Groups | Missing:
         """The samples of a quantity by process, or why the first process has none."""
         where = {
@@ -168,11 +173,12 @@ class Run(any_study.Run):
             "backend": variant.backend,
             "execution": variant.execution,
         }
-        processes = self._known_levels("process", **where) or (1,)
+        processes = self._processes.get(frozenset(where.items()), (1,))
         found = [self.samples(quantity, {**where, "process": process}) for process in processes]
         present = tuple(samples for samples in found if not isinstance(samples, Missing))
         return present or next(samples for samples in found if isinstance(samples, Missing))
 
+    @remembered
     def estimate(
         self,
         quantity: str,
@@ -207,6 +213,7 @@ class Run(any_study.Run):
             return Missing("a compiled iteration is one program without separate operations")
         return self.estimate(f"{kind}_time", setting, variant)
 
+    @remembered
     def operations_sum(self, setting: Setting, variant: Variant) -> Estimate | Missing:
         """The time (s) of all operations of one iteration, added up sample by sample."""
         if not variant.eager:
@@ -233,6 +240,7 @@ class Run(any_study.Run):
         found = self.groups(quantity, setting, variant)
         return () if isinstance(found, Missing) else tuple(map(float, found[0]))
 
+    @remembered
     def rates(self, variant: Variant) -> tuple[float | Missing, float | Missing]:
         """What bounds a library: FLOP/s of its products and B/s of its copies.
 
