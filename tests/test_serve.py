@@ -1,0 +1,329 @@
+"""The server: what it gives and to whom, what it never gives, and its news for open pages."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.errors import RidgepointError
+from report.pipeline import ROOT
+from report.serve import (
+    EVENTS,
+    HOME,
+    ROOMS,
+    SCRIPT,
+    Redirect,
+    Server,
+    Site,
+    is_local,
+    locate,
+    open_server,
+    running,
+    serve,
+    with_script,
+)
+
+PAGE = b"<!DOCTYPE html><html><body><p>Gr\xc3\xbc\xc3\x9fe</p></body></html>"
+
+
+def site_in(folder: Path) -> Path:
+    """A small ``out/`` with pages, a PDF, and much that is none of the site."""
+    files = {
+        "html/index.html": PAGE,
+        "html/style.css": b"body { margin: 0 }",
+        "html/study/index.html": PAGE,
+        "html/study/figures/a b.svg": b"<svg/>",
+        "html/study/files/trace.json.gz": b"\x1f\x8b",
+        "html/study/tables/t.csv": b"a,b\n",
+        "html/.hidden": b"hidden",
+        "html/empty/note.txt": b"no page here",
+        "pdf/study.pdf": b"%PDF-1.7",
+        "values/study.json": b"{}",
+        "manifest.json": b"{}",
+        ".index.json": b"{}",
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "html" / "out-of-it").symlink_to(folder / "values" / "study.json")
+    (folder / "html" / "loop").symlink_to(folder / "html" / "loop")
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return site_in(tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def lasting_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site_in(tmp_path_factory.mktemp("site") / "out")
+
+
+@pytest.fixture(params=[False, True], ids=["still", "live"])
+def server(out: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    opened = open_server(Site(out, live=request.param), 0)
+    with running(opened):
+        yield opened
+
+
+def ask(
+    server: Server, address: str, method: str = "GET", host: str | None = None
+) -> tuple[http.client.HTTPResponse, bytes]:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)) as line:
+        line.request(method, address, headers={"Host": host} if host else {})
+        response = line.getresponse()
+        return response, response.read()
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("/", Redirect(HOME)),
+        ("/html", Redirect("/html/")),
+        ("/html/", "html/index.html"),
+        ("/html/index.html", "html/index.html"),
+        ("/html/index.html?x=/../..#y", "html/index.html"),
+        ("/html/study", Redirect("/html/study/")),
+        ("/html/study/", "html/study/index.html"),
+        ("/html/study/figures/a%20b.svg", "html/study/figures/a b.svg"),
+        ("/pdf/study.pdf", "pdf/study.pdf"),
+        ("/pdf/", None),
+        ("/pdf", None),
+        ("/html/empty/", None),
+        ("/html/index.html/", None),
+        ("/html/nothing", None),
+        ("/html/.hidden", None),
+        ("/html/out-of-it", None),
+        ("/html/loop", None),
+        ("/values/study.json", None),
+        ("/manifest.json", None),
+        ("/.index.json", None),
+        ("/html/../values/study.json", None),
+        ("/html/%2e%2e/values/study.json", None),
+        ("/html/..%2fvalues%2fstudy.json", None),
+        ("/html/..%5cvalues%5cstudy.json", None),
+        ("/html//study/", None),
+        ("//html/", None),
+        ("/%00", None),
+        ("/html/a%00b", None),
+        ("/html/" + "x" * 5000, None),
+        ("", None),
+        ("*", None),
+    ],
+)
+def test_only_the_site_has_addresses(out: Path, address: str, found: Redirect | str | None) -> None:
+    expected = (out / found).resolve() if isinstance(found, str) else found
+    assert locate(out, address) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["..", ".", "", "html", "pdf", "values", "%2e%2e", "study", "\\", "%2f", "a"]
+        )
+        | st.text(max_size=4),
+        max_size=6,
+    )
+)
+def test_no_address_leads_out(lasting_out: Path, parts: list[str]) -> None:
+    found = locate(lasting_out, "/" + "/".join(parts))
+    if isinstance(found, Path):
+        rooms = [(lasting_out / room).resolve() for room in ROOMS]
+        assert any(found.is_relative_to(room) for room in rooms)
+    elif found is not None:
+        assert found.to == HOME or found.to.split("/")[1] in ROOMS
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("/html/index.html", "text/html; charset=utf-8"),
+        ("/html/style.css", "text/css; charset=utf-8"),
+        ("/html/study/figures/a%20b.svg", "image/svg+xml"),
+        ("/html/study/files/trace.json.gz", "application/gzip"),
+        ("/html/study/tables/t.csv", "text/csv; charset=utf-8"),
+        ("/pdf/study.pdf", "application/pdf"),
+    ],
+)
+def test_what_is_sent_says_what_it_is_and_is_not_stored(
+    server: Server, address: str, kind: str
+) -> None:
+    response, body = ask(server, address)
+    assert response.status == 200
+    assert response.headers["Content-Type"] == kind
+    assert response.headers["Cache-Control"] == "no-store"
+    assert int(response.headers["Content-Length"]) == len(body) > 0
+    head, nothing = ask(server, address, "HEAD")
+    assert nothing == b""
+    assert head.headers["Content-Length"] == response.headers["Content-Length"]
+
+
+def test_what_is_missing_is_said_on_a_plain_page(server: Server) -> None:
+    response, body = ask(server, "/html/%3Cb%3E")
+    assert response.status == 404
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert b"There is no /html/&lt;b&gt; on this site." in body
+
+
+def test_the_first_address_leads_to_the_list(server: Server) -> None:
+    response, _ = ask(server, "/")
+    assert (response.status, response.headers["Location"]) == (302, HOME)
+
+
+def test_other_methods_are_refused(server: Server) -> None:
+    assert ask(server, "/html/", "POST")[0].status == 501
+
+
+def test_it_listens_on_this_machine_only(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.address == f"http://127.0.0.1:{server.server_port}/"
+
+
+def test_a_page_from_elsewhere_cannot_read_it_under_another_name(server: Server) -> None:
+    response, body = ask(server, "/html/", host="evil.example:80")
+    assert response.status == 403
+    assert PAGE not in body
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1:8000", True),
+        ("localhost", True),
+        ("LOCALHOST:1", True),
+        ("[::1]:80", True),
+        ("", True),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("[", False),
+    ],
+)
+def test_names_of_this_machine(host: str, local: bool) -> None:
+    assert is_local(host) is local
+
+
+def test_pages_are_sent_as_they_are_unless_a_build_is_watched(server: Server, out: Path) -> None:
+    _, page = ask(server, "/html/study/")
+    script, _ = ask(server, SCRIPT)
+    live = server.site.live
+    assert (page == PAGE) is not live
+    assert (SCRIPT.encode() in page) is live
+    assert (script.status == 200) is live
+    assert SCRIPT.encode() not in ask(server, "/html/style.css")[1]
+    assert (out / "html" / "study" / "index.html").read_bytes() == PAGE
+
+
+def test_the_script_stands_once_at_the_end_of_the_body() -> None:
+    page = with_script(b"<body>a</body>b</body>c", "12")
+    assert page.count(b"<script") == 1
+    assert page.startswith(b"<body>a</body>b<script ")
+    assert page.endswith(b"</script>\n</body>c")
+    assert with_script(b"no body", "12").startswith(b"no body<script ")
+
+
+def events(server: Server) -> Iterator[dict[str, str | None]]:
+    """The news that a page would get."""
+    line = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    line.request("GET", EVENTS)
+    response = line.getresponse()
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    while text := response.readline():
+        if text.startswith(b"data: "):
+            yield json.loads(text.removeprefix(b"data: "))
+
+
+def test_pages_hear_of_each_build(out: Path) -> None:
+    site = Site(out, live=True)
+    server = open_server(site, 0)
+    with running(server):
+        news = events(server)
+        before = next(news)
+        assert before == {"build": site.build(), "failure": None}
+        site.tell("data/x.json: no good; mend it.")
+        assert next(news) == {"build": site.build(), "failure": "data/x.json: no good; mend it."}
+        (out / "manifest.json").write_text('{"steps": {}}', "utf-8")
+        site.tell(None)
+        after = next(news)
+        assert after["failure"] is None
+        assert after["build"] != before["build"]
+        _, page = ask(server, "/html/")
+        assert f'data-build="{after["build"]}"'.encode() in page
+    assert list(news) == [], "the stream ends with the server"
+
+
+def test_a_page_that_comes_late_hears_of_the_failure(out: Path) -> None:
+    site = Site(out, live=True)
+    site.tell("no good")
+    server = open_server(site, 0)
+    with running(server):
+        assert next(events(server))["failure"] == "no good"
+
+
+def test_a_build_that_makes_nothing_reloads_nothing(out: Path) -> None:
+    site = Site(out, live=True)
+    before = site.build()
+    site.tell(None)
+    assert site.build() == before
+    assert Site(out / "nowhere").build() == "none"
+
+
+def test_a_taken_port_is_one_sentence(out: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(RidgepointError, match=f"^--serve {port}: the port is taken; name an"):
+            open_server(Site(out), port)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 10**9])
+def test_a_port_that_is_none_is_one_sentence(out: Path, port: int) -> None:
+    with pytest.raises(RidgepointError, match="a number from 0 to 65535"):
+        open_server(Site(out), port)
+
+
+def test_without_pages_the_command_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(RidgepointError, match=r"run 'python build.py --html' first"):
+        serve(tmp_path, 0, print)
+
+
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from report import serve
+# Where the tests run in the background, Ctrl-C is ignored by what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+site = serve.Site(Path(sys.argv[1]), live=True)
+serve.Site = lambda out: site
+serve.serve(Path(sys.argv[1]), 0, lambda text: print(text, flush=True))
+"""
+
+
+def test_ctrl_c_ends_it_cleanly_also_with_open_streams(out: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(out)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline().split("127.0.0.1:")[1].split("/")[0])
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    line.request("GET", EVENTS)
+    assert line.getresponse().readline().startswith(b"data: ")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
