@@ -17,6 +17,7 @@ from report.difference import Difference, difference
 from report.difference.alignment import SentenceChange, marked, sentence_changes
 from report.difference.cells import table_changes
 from report.difference.compare import Change, claim_changes, compare, value_changes
+from report.difference.counts import file_words
 from report.difference.prints import step
 from report.difference.revision import find_data
 from report.difference.side import Drawn, Side, inputs_of
@@ -73,6 +74,7 @@ def test_a_number_is_told_with_interval_samples_and_relative_change() -> None:
         (1, 1000, "+100,000", None),
         (3, 3, "", None),
         (0, 5, "", None),
+        (estimate(-1.0, 0.2), estimate(4.0, 0.2), "", True),
         (Missing("no run"), 5, "", None),
         (None, estimate(1.0, 0.1), "", None),
         (estimate(2.0, 0.5), 2, "", None),
@@ -537,6 +539,21 @@ def test_inputs_are_the_files_of_a_study_and_those_of_all(data: Path) -> None:
     assert "pins.yaml" not in files
 
 
+def test_files_beside_a_record_are_counted() -> None:
+    files = [
+        Change("s/1.json", None, "digest"),
+        Change("s/1/trace.json.gz", None, "digest"),
+        Change("s/1/images.json", None, "digest"),
+        Change("s/2/trace.json.gz", "digest", "other"),
+        Change("devices.yaml", "digest", "other"),
+    ]
+    assert list(file_words(files)) == [
+        ("added", "s/1.json, with 2 files beside it"),
+        ("changed", "s/2/trace.json.gz"),
+        ("changed", "devices.yaml"),
+    ]
+
+
 # ------------------------------------------------------------------------------------- end to end
 
 
@@ -662,9 +679,7 @@ def test_ids_of_the_page_are_unique_and_its_links_lead_somewhere(
 
 def test_a_difference_is_the_same_twice(measured: tuple[Difference, Path], tmp_path: Path) -> None:
     out = measured[1]
-    request = dataclasses.replace(
-        asked(out.parent / "data", STUDY, "conv_profiling", jobs=2), out=tmp_path
-    )
+    request = asked(out.parent / "data", STUDY, "conv_profiling", jobs=2)._replace(out=tmp_path)
     again = difference(request, str(out.parent.parent / "old" / "data"))
     first = measured[0].page.parent
     files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
@@ -705,7 +720,7 @@ def test_data_that_change_nothing_are_told(repository: Path, data: Path) -> None
         stream.write("% a remark\n")
     found = difference(asked(data), "HEAD")
     assert "its data differ, but its paper reads the same" in found.text
-    assert "the paper reads the same on both sides" in found.page.read_text("utf-8")
+    assert "The paper reads the same on both sides" in found.page.read_text("utf-8")
 
 
 def test_old_data_that_are_refused_stop_nothing(repository: Path, data: Path) -> None:

@@ -8,6 +8,7 @@ today's on both sides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from report.difference.page import write_page
 from report.difference.revision import find_data
 from report.difference.study import Announce, Studied, study_all
 from report.difference.text import difference_text
-from report.outputs import install, scratch_folder
+from report.engine.place import only_build, stage_in
+from report.engine.task import unwritable
+from report.outputs import install
 
 if TYPE_CHECKING:
     from report.pipeline import Request
@@ -50,14 +53,19 @@ def difference(request: Request, against: str, announce: Announce = lambda *_: N
     """Compare the papers from ``against``, a git revision or a directory, with those of today.
 
     Writes ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no
-    data to compare with; what cannot be computed is in the outcome of its study.
+    data to compare with, or the page cannot be written; what cannot be computed is in the outcome
+    of its study.
     """
-    with scratch_folder(request.out) as scratch:
+    waiting = partial(announce, "waiting for a build to end", 0.0)
+    with only_build(request.out, waiting), stage_in(request.out) as scratch:
         origin = find_data(against, request.data, scratch)
         studies = study_all(request, origin.data, announce)
         present, page = _shown(request.data), request.out / "diff" / "index.html"
-        write_page(origin.words, present, studies, scratch / "diff")
-        install(scratch / "diff", page.parent)
+        try:
+            write_page(origin.words, present, studies, scratch / "diff")
+            install(scratch / "diff", page.parent)
+        except OSError as error:
+            raise unwritable(error) from error
     text = difference_text(origin.words, present, studies, _shown(page))
     return Difference(text, page, studies)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from report.difference.cells import TableChange
+from report.difference.compare import FileChange, Kind
 from report.difference.study import Compared
 
 
@@ -63,3 +65,21 @@ def table_words(change: TableChange) -> str:
         if count
     )
     return ", ".join(words) or "caption or notes"
+
+
+def file_words(files: Iterable[FileChange]) -> Iterator[tuple[Kind, str]]:
+    """The files of the data that differ; those beside a record that came or went are counted."""
+    found = tuple(files)
+    records = {(change.kind, change.id.removesuffix(".json")) for change in found}
+    beside = Counter((change.kind, change.id.rpartition("/")[0]) for change in found)
+    for change in found:
+        if (change.kind, change.id.rpartition("/")[0]) not in records:
+            count = beside[change.kind, change.id.removesuffix(".json")]
+            more = f", with {count:,} {'file' if count == 1 else 'files'} beside it"
+            yield change.kind, change.id + (more if count else "")
+
+
+def unseen_words(count: int) -> str:
+    """How many numbers differ and print the same."""
+    noun = "number differs" if count == 1 else "numbers differ"
+    return f"{count:,} more {noun} beyond the printed digits"

@@ -21,10 +21,10 @@ from report.difference.compare import (
     ValueChange,
     verdict_differs,
 )
-from report.difference.counts import Count, counts, table_words
+from report.difference.counts import Count, counts, file_words, table_words, unseen_words
 from report.difference.prints import Step
 from report.difference.side import Drawn
-from report.difference.study import Compared, Studied
+from report.difference.study import Compared, Refused, Studied
 from report.render.html import stylesheet
 from report.render.pandoc import TEMPLATES
 
@@ -128,14 +128,18 @@ class PartItem:
 
 @dataclass(frozen=True)
 class StudyItem:
-    """A study: what is said of it in one sentence, and its parts; ``words`` for the overview."""
+    """A study: what is said of it in a sentence and, as ``words``, in the contents; its parts.
+
+    ``files`` are those that differ, as (what happened, which), ``records`` those used on each side.
+    """
 
     id: str
     title: str
     says: str
     words: str
     parts: tuple[PartItem, ...]
-    outcome: Studied
+    refused: tuple[Refused, ...]
+    files: tuple[tuple[str, str], ...]
     records: tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -164,7 +168,7 @@ def render_page(old: str, new: str, items: Sequence[StudyItem]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    same = not any(item.outcome.files for item in items)
+    same = not any(item.files for item in items)
     template = environment.get_template("diff.html.j2")
     return template.render(old=old, new=new, studies=items, same=same)
 
@@ -184,7 +188,8 @@ def study_item(studied: Studied) -> StudyItem:
         says=_says(studied),
         words=_words(studied),
         parts=tuple(_parts(studied.study, compared)) if compared else (),
-        outcome=studied,
+        refused=studied.refused,
+        files=tuple(file_words(studied.files)),
         records=(compared.old.records, compared.new.records) if compared else ((), ()),
     )
 
@@ -195,11 +200,9 @@ def _says(studied: Studied) -> str:
     if studied.compared is None:
         return "This study cannot be computed on both sides, so that nothing can be compared."
     changes = studied.compared.changes
-    same = (
-        "The data differ, but the paper reads the same on both sides. " if changes.nothing else ""
-    )
-    unseen = f"{changes.unseen:,} numbers differ beyond the printed digits."
-    return same + (unseen if changes.unseen else "")
+    told = [count.words for count in counts(studied.compared) if count.changed]
+    found = f"{', '.join(told)} differ." if told else "The paper reads the same on both sides."
+    return found + (f" {unseen_words(changes.unseen)}." if changes.unseen else "")
 
 
 def _words(studied: Studied) -> str:

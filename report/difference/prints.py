@@ -29,13 +29,13 @@ class Step:
     """From an old number to a new one.
 
     ``relative`` is new over old less one, printed in per cent; empty where one of them is missing
-    or the old one is 0.  ``apart`` says whether the two intervals have no number in common; None
-    where a side has no interval.
+    or is not above 0, so that a share of it means nothing.  ``apart`` says whether the intervals
+    have no number in common; None where a side has none.
     """
 
     relative: str
     apart: bool | None
-    #: The size of the relative change, for an order; infinite where there is none.
+    #: How large the change is, for an order; infinite where the two cannot be compared.
     size: float
 
 
@@ -70,7 +70,10 @@ def step(old: Cell | None, new: Cell | None, *, comparable: bool = True) -> Step
     one, other = _central(old), _central(new)
     if one is None or other is None or not comparable:
         return Step("", None, math.inf)
-    share = other / one - 1 if one else math.inf
+    if one <= 0 or other <= 0:
+        largest = max(abs(one), abs(other))
+        return Step("", _apart(old, new), abs(other - one) / largest if largest else 0.0)
+    share = other / one - 1
     return Step(_percent(share), _apart(old, new), abs(share))
 
 
@@ -87,7 +90,7 @@ def _apart(old: Cell | None, new: Cell | None) -> bool | None:
 
 
 def _percent(share: float) -> str:
-    if not math.isfinite(share) or share == 0:
+    if share == 0:
         return ""
     exponent = int(f"{abs(100 * share):e}".partition("e")[2])
     text = digits(100 * share, _DIGITS - 1 - exponent)

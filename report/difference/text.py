@@ -10,8 +10,8 @@ from typing import Final
 
 from report.difference.alignment import SentenceChange
 from report.difference.cells import TableChange
-from report.difference.compare import Changes, ClaimChange, FigureChange, FileChange, ValueChange
-from report.difference.counts import counts, table_words
+from report.difference.compare import Changes, ClaimChange, FigureChange, ValueChange
+from report.difference.counts import counts, file_words, table_words, unseen_words
 from report.difference.prints import Step
 from report.difference.study import Studied
 from report.format import NO_BREAK
@@ -28,6 +28,7 @@ def difference_text(old: str, new: str, studies: Sequence[Studied], page: str) -
         f"old: {old}",
         f"new: {new}",
         "The code and the prose are today's on both sides; only the data differ.",
+        "Changes in per cent are relative to the old number.",
         *(line for studied in studies for line in ("", *_study(studied))),
         "",
         f"Everything, with the figures side by side: {page}",
@@ -55,15 +56,12 @@ def _study(studied: Studied) -> Iterator[str]:
 
 
 def _data(studied: Studied) -> Iterator[str]:
-    yield from _listed("data", "files", (_file(change) for change in studied.files))
+    files = (f"    {_SIGNS[kind]} {words}" for kind, words in file_words(studied.files))
+    yield from _listed("data", "files", files)
     if studied.compared is not None:
         old, new = studied.compared.old.records, studied.compared.new.records
         if old != new:
             yield f"  records used: {_names(old)} -> {_names(new)}"
-
-
-def _file(change: FileChange) -> str:
-    return f"    {_SIGNS[change.kind]} {change.id}"
 
 
 def _names(files: Iterable[str]) -> str:
@@ -77,7 +75,7 @@ def _changes(changes: Changes) -> Iterator[str]:
     yield from _listed("tables", "tables", map(_table, changes.tables))
     yield from _listed("figures", "figures", map(_figure, changes.figures))
     if changes.unseen:
-        yield f"  beyond the printed digits {changes.unseen:,} more numbers differ"
+        yield f"  {unseen_words(changes.unseen)}"
 
 
 def _listed(title: str, noun: str, items: Iterable[str]) -> Iterator[str]:
