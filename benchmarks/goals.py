@@ -1,0 +1,201 @@
+"""The figures to reach, each a ratio of medians of one run, and why one is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from benchmarks.results import Builds, Point, Results, Scale
+from benchmarks.scenarios import TITLES, Scenario
+from benchmarks.summary import (
+    last_slope,
+    median_peak,
+    median_wall,
+    net_peak,
+    points_of,
+    wall_of,
+)
+
+COMPARED_CASES: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A ratio with its bound; ``measured`` and ``base`` say in words what was divided by what."""
+
+    sentence: str
+    measured: str
+    base: str
+    ratio: float | None
+    bound: float
+    kind: Literal["at most", "at least"]
+    reason: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound holds; None where it was not measured."""
+        if self.ratio is None:
+            return None
+        return self.ratio <= self.bound if self.kind == "at most" else self.ratio >= self.bound
+
+
+def goals(results: Results) -> tuple[Goal, ...]:
+    """All goals in the order in which they were set."""
+    builds = list(_build_goals(results.builds)) if results.builds else []
+    return (*builds, *(_scale_goals(results.scale) if results.scale else ()))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Which two medians make a ratio: (tool, scenario) over (tool, scenario)."""
+
+    sentence: str
+    above: tuple[str, Scenario]
+    below: tuple[str, Scenario]
+    bound: float
+    kind: Literal["at most", "at least"]
+    reason: Callable[[Builds], str]
+
+
+def _nothing(builds: Builds) -> str:
+    return ""
+
+
+def _why_noop(builds: Builds) -> str:
+    bare, own = (_wall(builds, t, Scenario.NOOP) for t in ("python", "ridgepoint_typst"))
+    return (
+        f"{own - bare:.3f} s go beyond starting the interpreter: on importing the command, reading "
+        "the manifest, and asking the file system for every input and output"
+    )
+
+
+def _why_engines(engine: str, scenario: Scenario) -> Callable[[Builds], str]:
+    def why(builds: Builds) -> str:
+        own = _wall(builds, f"ridgepoint_{engine}", scenario)
+        bare = _wall(builds, f"engines_{engine}", scenario)
+        return (
+            f"{own - bare:.2f} s go beyond the engines; {_computing(builds, scenario)}, and every "
+            "worker has to be started and to import what it needs"
+        )
+
+    return why
+
+
+def _computing(builds: Builds, scenario: Scenario) -> str:
+    """What the studies take to be computed, which engines alone need not do."""
+    from benchmarks.project import EDITED_STUDY
+
+    one = scenario is Scenario.RECORD
+    taken = [c for c in builds.computing if not one or c.study == EDITED_STUDY]
+    seconds = sum(sum(c.seconds) / len(c.seconds) for c in taken)
+    subject = "reading and computing the study" if one else "reading and computing all studies"
+    return f"{subject} takes {seconds:.2f} s on one core before anything can be drawn"
+
+
+def _wall(builds: Builds, tool: str, scenario: Scenario) -> float:
+    return wall_of(builds, tool, scenario) or 0.0
+
+
+_NOOP, _COLD, _RECORD, _STYLE = Scenario.NOOP, Scenario.COLD, Scenario.RECORD, Scenario.STYLE
+_OWN, _LATEX = "ridgepoint_typst", "ridgepoint_latex"
+_PAIRS: Final = (
+    _Pair("Nothing to do, against a bare interpreter",
+          (_OWN, _NOOP), ("python", _NOOP), 3.0, "at most", _why_noop),
+    _Pair("Nothing to do: how much longer mystmd takes",
+          ("mystmd", _NOOP), (_OWN, _NOOP), 15.0, "at least", _why_noop),
+    _Pair("Nothing to do: how much longer Sphinx + MyST-NB takes",
+          ("sphinx_myst_nb", _NOOP), (_OWN, _NOOP), 15.0, "at least", _why_noop),
+    _Pair("One record changed, against the engines alone (Typst)",
+          (_OWN, _RECORD), ("engines_typst", _RECORD), 1.5, "at most",
+          _why_engines("typst", _RECORD)),
+    _Pair("One record changed, against the engines alone (LaTeX)",
+          (_LATEX, _RECORD), ("engines_latex", _RECORD), 1.5, "at most",
+          _why_engines("latex", _RECORD)),
+    _Pair("Cold, against engines and matplotlib over the cores (Typst)",
+          (_OWN, _COLD), ("engines_typst", _COLD), 1.3, "at most", _why_engines("typst", _COLD)),
+    _Pair("Cold: how much longer mystmd takes for one format",
+          ("mystmd", _COLD), (_OWN, _COLD), 1.0, "at least", _nothing),
+    _Pair("Cold: how much longer Sphinx + MyST-NB takes for one format",
+          ("sphinx_myst_nb", _COLD), (_OWN, _COLD), 1.0, "at least", _nothing),
+    _Pair("All PDFs anew by LaTeX, against bare latexmk over the cores",
+          (_LATEX, _STYLE), ("engines_latex", _STYLE), 1.2, "at most",
+          _why_engines("latex", _STYLE)),
+    _Pair("Cold by the LaTeX route, against its engines and matplotlib over the cores",
+          (_LATEX, _COLD), ("engines_latex", _COLD), 1.2, "at most", _why_engines("latex", _COLD)),
+)  # fmt: skip
+
+
+def _build_goals(builds: Builds) -> Iterator[Goal]:
+    titles = {tool.name: tool.title for tool in builds.tools}
+    for pair in _PAIRS:
+        above, below = (wall_of(builds, *key) for key in (pair.above, pair.below))
+        known = above is not None and below is not None
+        yield Goal(
+            sentence=pair.sentence,
+            measured=_words(titles, pair.above, above),
+            base=_words(titles, pair.below, below),
+            ratio=above / below if above is not None and below is not None else None,
+            bound=pair.bound,
+            kind=pair.kind,
+            reason=pair.reason(builds) if known else "",
+        )
+
+
+def _words(titles: dict[str, str], key: tuple[str, Scenario], seconds: float | None) -> str:
+    tool, scenario = key
+    took = "not measured" if seconds is None else f"{seconds:.3f} s"
+    return f"{titles.get(tool, tool)}, {TITLES[scenario]}: {took}"
+
+
+def _scale_goals(scale: Scale) -> Iterator[Goal]:
+    cases = points_of(scale.points, "cases_read")
+    own = next((point for point in cases if point.size == COMPARED_CASES), None)
+    pandas = points_of(scale.points, "cases_pandas")
+    other = next((point for point in pandas if point.size == COMPARED_CASES), None)
+    if own and other:
+        yield _against_pandas(own, other)
+    if own and own.input_bytes:
+        yield _memory(own, own.input_bytes)
+    if len(cases) > 1:
+        yield _linear(cases)
+
+
+def _against_pandas(own: Point, other: Point) -> Goal:
+    one, two = median_wall(own.samples), median_wall(other.samples)
+    return Goal(
+        sentence=f"Reading {COMPARED_CASES:,} cases: how much longer pandas.json_normalize takes",
+        measured=f"pandas.json_normalize: {two:.2f} s",
+        base=f"report.store.read_study: {one:.2f} s",
+        ratio=two / one,
+        bound=5.0,
+        kind="at least",
+        reason="reading checks every value, which pandas does not",
+    )
+
+
+def _memory(own: Point, written: int) -> Goal:
+    held = net_peak(own) or median_peak(own.samples)
+    return Goal(
+        sentence=f"Memory for reading {COMPARED_CASES:,} cases, against the JSON",
+        measured=f"peak above an idle process: {held / 1e6:.0f} MB",
+        base=f"JSON: {written / 1e6:.0f} MB",
+        ratio=held / written,
+        bound=3.0,
+        kind="at most",
+        reason="a checked record is an object for each layer, series and case",
+    )
+
+
+def _linear(cases: tuple[Point, ...]) -> Goal:
+    sizes = [float(point.size) for point in cases]
+    found = last_slope(sizes, [median_wall(point.samples) for point in cases])
+    return Goal(
+        sentence="Time over cases: the exponent between the two largest sizes (1 is linear)",
+        measured=f"{cases[-2].size:,} cases: {median_wall(cases[-2].samples):.2f} s",
+        base=f"{cases[-1].size:,} cases: {median_wall(cases[-1].samples):.2f} s",
+        ratio=found,
+        bound=1.1,
+        kind="at most",
+        reason="memory has to be found for more objects",
+    )

@@ -1,0 +1,21 @@
+"""The tools that stand beside ridgepoint, each with a generated project of the same work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.peers import commands, mystmd, rmarkdown, sphinx_myst_nb
+from benchmarks.peers.peer import Peer
+
+#: In the order of the tables.
+PEERS: Final[tuple[Peer, ...]] = (
+    sphinx_myst_nb.PEER,
+    mystmd.PEER,
+    commands.snakemake(pdf=False),
+    commands.doit(pdf=False),
+    commands.script(pdf=False),
+    rmarkdown.PEER,
+    commands.snakemake(pdf=True),
+    commands.doit(pdf=True),
+    commands.script(pdf=True),
+)

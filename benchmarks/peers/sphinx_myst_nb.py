@@ -1,0 +1,80 @@
+"""Sphinx with MyST-NB, whose cache keeps the results of notebooks that were executed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.peers.peer import Peer
+from benchmarks.peers.work import DOCUMENTS, Syntax, text
+
+_CONF: Final = """\
+project = "Five papers"
+extensions = ["myst_nb"]
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+exclude_patterns = ["build"]
+"""
+
+_OPENING: Final = """\
+---
+file_format: mystnb
+kernelspec:
+  name: python3
+---
+
+# {title}
+
+```{{code-cell}} python3
+:tags: [remove-cell]
+from IPython.display import SVG, Markdown
+from myst_nb import glue
+
+from drawing import svg
+from results_of import load, memory_table, numbers, pipe_table, time_table
+
+data = load("{document}")
+for name, number in numbers(data).items():
+    glue(name, number, display=False)
+```"""
+
+_CELL: Final = """\
+```{{code-cell}} python3
+:tags: [remove-input]
+{code}
+```"""
+
+_TABLES: Final = {"times": "time_table", "memory": "memory_table"}
+
+SYNTAX: Final = Syntax(
+    opening=lambda document, title: _OPENING.format(document=document, title=title),
+    number=lambda name: f"{{glue:text}}`{name}`",
+    figure=lambda _, name: _CELL.format(code=f'SVG(svg("{name}", data))'),
+    table=lambda _, name: _CELL.format(code=f"Markdown(pipe_table({_TABLES[name]}(data)))"),
+    heading="##",
+)
+
+
+def files() -> dict[str, str]:
+    """The configuration, an index and the five notebooks in Markdown."""
+    listed = "\n".join(DOCUMENTS)
+    return {
+        "conf.py": _CONF,
+        "index.md": f"# Five papers\n\n```{{toctree}}\n{listed}\n```\n",
+        **{f"{document}.md": text(document, SYNTAX) for document in DOCUMENTS},
+    }
+
+
+PEER: Final = Peer(
+    name="sphinx_myst_nb",
+    title="Sphinx + MyST-NB",
+    makes="HTML",
+    caching='`nb_execution_mode = "cache"`, Sphinx\'s own environment, `-j auto`',
+    kit="sphinx_myst_nb",
+    files=files,
+    modules=("results_of.py", "drawing.py"),
+    source="{document}.md",
+    page="build/html/{document}.html",
+    command=("sphinx-build", "-q", "-b", "html", "-j", "auto", ".", "build/html"),
+    built=("build", "jupyter_execute"),
+)

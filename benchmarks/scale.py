@@ -1,0 +1,198 @@
+"""The part ``scale``: how time and memory grow with records, cases and studies.
+
+Reading is timed inside a fresh process, so that imports do not count; its peak is compared with
+that of a process that imports the same and reads nothing.  Builds are timed from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks import synthetic
+from benchmarks.peers.install import cores
+from benchmarks.progress import Tell
+from benchmarks.project import ROOT, build_command, copy_project, package_versions
+from benchmarks.results import Point, Sample, Scale
+from benchmarks.surroundings import begin, finish
+from benchmarks.timing import Command, plain_environment, run
+
+#: Cases of one record where the axis is the number of cases, and where it is that of records.
+MANY_CASES: Final = 1_000
+FEW_CASES: Final = 10
+
+RECORDS: Final = (10, 100, 1_000, 10_000)
+CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
+STUDIES: Final = (5, 50, 500)
+#: The number of cases at which reading is compared with pandas.
+COMPARED: Final = 100_000
+REPEATS: Final = 3
+
+#: What each axis grows, in words for the tables.
+AXES: Final[Mapping[str, str]] = {
+    "cases_read": "cases read and checked (`report.store.read_study`)",
+    "cases_pandas": "the same files by `pandas.json_normalize`",
+    "records_newest": "records of a study, read for a paper (`report.store.read_newest`)",
+    "records_cold": "records of a study, its page built from nothing",
+    "records_noop": "records of a study, nothing to do",
+    "studies_cold": "studies, all pages built from nothing",
+    "studies_noop": "studies, nothing to do",
+    "studies_record": "studies, one record of one study changed",
+}
+
+
+def measure(tell: Tell, largest: int | None = None) -> Scale:
+    """Measure every axis; ``largest`` leaves larger sizes out."""
+    start, points = begin(), []
+    steps = [step for step in _steps() if largest is None or step[1] <= largest]
+    for index, (words, size, take) in enumerate(steps):
+        tell(f"{words}: {size:,}", index / len(steps))
+        with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
+            points += take(Path(scratch), size)
+    tell("done", 1.0)
+    versions = package_versions(("pandas", "msgspec"))
+    return Scale(surroundings=finish(start, versions), points=tuple(points))
+
+
+def _steps() -> list[tuple[str, int, Callable[[Path, int], Sequence[Point]]]]:
+    return [
+        *(("cases", size, _cases) for size in CASES),
+        *(("records", size, _records) for size in RECORDS),
+        *(("studies", size, _studies) for size in STUDIES),
+    ]
+
+
+def _cases(scratch: Path, size: int) -> list[Point]:
+    """Reading with all checks, and beside it pandas up to the size that is compared."""
+    written = synthetic.write_records(scratch, size // MANY_CASES, MANY_CASES)
+    how = {"cases_read": "strict"} | ({"cases_pandas": "pandas"} if size <= COMPARED else {})
+    repeats = REPEATS if size <= COMPARED else 1
+    return _read_points(scratch, size, how, repeats, written)
+
+
+def _read_points(
+    data: Path, size: int, how: Mapping[str, str], repeats: int, written: int
+) -> list[Point]:
+    """The axes in ``how`` take turns."""
+    samples: dict[str, list[Sample]] = {axis: [] for axis in how}
+    idle = {axis: _reading(way, data.with_name("nothing"))[0].peak_bytes
+            for axis, way in how.items()}  # fmt: skip
+    for _ in range(repeats):
+        for axis, way in how.items():
+            outer, seconds = _reading(way, data)
+            sample = Sample(wall_s=seconds, cpu_s=outer.cpu_s, peak_bytes=outer.peak_bytes)
+            samples[axis].append(sample)
+    return [
+        Point(axis=axis, size=size, samples=tuple(samples[axis]), input_bytes=written,
+              idle_peak_bytes=idle[axis])
+        for axis in how
+    ]  # fmt: skip
+
+
+def _reading(way: str, data: Path) -> tuple[Sample, float]:
+    """One process that reads; the sample of the process, and the seconds of reading alone."""
+    command = (sys.executable, "-m", "benchmarks.scale", way, str(data))
+    sample, output = run(Command(command, ROOT, plain_environment()))
+    return sample, float(output.strip().split("\n")[-1])
+
+
+def _records(scratch: Path, size: int) -> list[Point]:
+    """A long history of a study: choosing what its paper uses, building it, and finding nothing."""
+    project = scratch / "project"
+    copy_project(project)
+    data = project / "data"
+    written = synthetic.write_records(data, size, FEW_CASES)
+    how = {"records_newest": "newest"}
+    build = (synthetic.STUDY, "--html")
+    return [
+        *_read_points(data, size, how, REPEATS, written),
+        _built("records_cold", size, project, build, lambda turn: _remove(project / "out")),
+        _built("records_noop", size, project, build, lambda turn: None),
+    ]
+
+
+def _studies(scratch: Path, size: int) -> list[Point]:
+    project = scratch / "project"
+    synthetic.write_project(project, size)
+    change = synthetic.change_one
+    return [
+        _built("studies_cold", size, project, ("--html",), lambda turn: None, repeats=1),
+        _built("studies_noop", size, project, ("--html",), lambda turn: None),
+        _built("studies_record", size, project, ("--html",), lambda turn: change(project, turn)),
+    ]
+
+
+def _built(
+    axis: str,
+    size: int,
+    project: Path,
+    arguments: Sequence[str],
+    before: Callable[[int], None],
+    repeats: int = REPEATS,
+) -> Point:
+    """Builds, each after a change."""
+    samples = []
+    for turn in range(repeats):
+        before(turn)
+        samples.append(run(build_command(project, *arguments, "--jobs", f"{cores()}"))[0])
+    return Point(
+        axis=axis, size=size, samples=tuple(samples), input_bytes=None, idle_peak_bytes=None
+    )
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_strictly(data: Path) -> int:
+    """All records with all checks; returns the number of cases."""
+    from report.store import read_study
+
+    return sum(len(stored.record.cases) for stored in read_study(synthetic.STUDY, data))
+
+
+def read_newest(data: Path) -> int:
+    """The record of each device that a paper uses; returns the number of cases."""
+    from report import store
+
+    return sum(len(stored.record.cases) for stored in store.read_newest(synthetic.STUDY, data))
+
+
+def read_by_pandas(data: Path) -> int:
+    """A row for each series with the factors of its case, unchecked; returns their number."""
+    import pandas as pd
+
+    return sum(len(pd.json_normalize(
+        json.loads(path.read_bytes()), ["cases", "series"],
+        ["study", "started", ["environment", "key"], ["cases", "status"], ["cases", "factors"]],
+    )) for path in _files(data))  # fmt: skip
+
+
+def _files(data: Path) -> Iterator[Path]:
+    return iter(sorted((data / synthetic.STUDY).glob("*.json")))
+
+
+WAYS: Final[Mapping[str, Callable[[Path], int]]] = {
+    "strict": read_strictly,
+    "newest": read_newest,
+    "pandas": read_by_pandas,
+}
+
+
+def main(way: str, data: Path) -> None:
+    """Read ``data`` in one of the ``WAYS`` and print the seconds; imports do not count."""
+    read = WAYS[way]
+    read(ROOT / "nothing")  # imports what it needs
+    start = time.perf_counter()
+    read(data)
+    print(time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,571 @@
+"""The pure parts of the benchmarks: no time is asserted, and nothing is installed or built."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchmarks import builds, engines, page, project, scale, synthetic
+from benchmarks.goals import Goal, goals
+from benchmarks.pages import Page, read_page
+from benchmarks.peers import PEERS
+from benchmarks.peers.install import pins
+from benchmarks.peers.peer import Peer, project_files, write_project
+from benchmarks.peers.shared import results_of
+from benchmarks.peers.subject import (
+    change_data,
+    change_drawing,
+    change_word,
+    expected,
+    read_data,
+    word_in,
+)
+from benchmarks.peers.work import DOCUMENTS, FIGURES, NUMBERS, WORDS, data, shown_figures
+from benchmarks.progress import line
+from benchmarks.results import (
+    Builds,
+    Computing,
+    EngineTask,
+    Point,
+    Results,
+    Sample,
+    Scale,
+    Surroundings,
+    Timed,
+    Tool,
+)
+from benchmarks.scenarios import Expected, Scenario, cold_faults, faults
+from benchmarks.summary import last_slope, median_peak, median_wall, net_peak, slope
+
+SURROUNDINGS = Surroundings(
+    started="2026-11-21T14:00:00Z",
+    finished="2026-11-21T14:09:00Z",
+    commit="0123456789abcdef",
+    tree_clean=True,
+    processor="Example Processor",
+    cores=2,
+    memory_bytes=16 * 2**30,
+    operating_system="Linux 6",
+    python="3.11.7",
+    load_before=0.1,
+    load_after=1.5,
+    versions={"sphinx": "9.0.4"},
+)
+
+
+def samples(*walls: float, peak: int = 10**8) -> tuple[Sample, ...]:
+    return tuple(Sample(wall_s=wall, cpu_s=wall, peak_bytes=peak) for wall in walls)
+
+
+def tool(name: str, missing: str | None = None) -> Tool:
+    return Tool(name=name, title=name.title(), makes="HTML", caching="none", missing=missing)
+
+
+def timed(name: str, scenario: str, *walls: float, wrong: tuple[str, ...] = ()) -> Timed:
+    return Timed(tool=name, scenario=scenario, samples=samples(*walls), faults=wrong)
+
+
+def built() -> Builds:
+    return Builds(
+        surroundings=SURROUNDINGS,
+        tools=(tool("python"), tool("ridgepoint_typst"), tool("sphinx_myst_nb"),
+               tool("mystmd", "no Node.js"), tool("engines_typst")),
+        timed=(
+            timed("python", "noop", 0.03, 0.02, 0.01),
+            timed("ridgepoint_typst", "noop", 0.05, 0.04, 0.06),
+            timed("ridgepoint_typst", "cold", 9.0, 8.0, 10.0),
+            timed("sphinx_myst_nb", "noop", 1.0),
+            timed("sphinx_myst_nb", "record", 1.5, wrong=("paper-1 still shows the old figure",)),
+            timed("engines_typst", "cold", 5.0, 6.0, 4.0),
+        ),
+        engine_tasks=(
+            EngineTask(engine="typst", scenario="cold", kind="figure", name="a/x",
+                       seconds=(0.2, 0.4, 0.3)),
+        ),
+        computing=(Computing(study="conv_scaling", seconds=(1.25,)),),
+    )  # fmt: skip
+
+
+def point(axis: str, size: int, wall: float, peak: int = 10**8) -> Point:
+    return Point(
+        axis=axis, size=size, samples=samples(wall, peak=peak), input_bytes=size * 1000,
+        idle_peak_bytes=5 * 10**7,
+    )  # fmt: skip
+
+
+def grown() -> Scale:
+    read = [point("cases_read", size, size / 1e6) for size in (10_000, 100_000)]
+    return Scale(
+        surroundings=SURROUNDINGS, points=(*read, point("cases_pandas", 100_000, 0.4))
+    )
+
+
+# Medians, slopes, ratios
+
+
+def test_a_median_is_the_middle_sample() -> None:
+    assert median_wall(samples(3.0, 1.0, 2.0)) == 2.0
+    assert median_peak(samples(3.0, peak=7)) == 7
+
+
+@pytest.mark.parametrize("middle", [median_wall, median_peak])
+def test_the_median_of_nothing_is_refused(middle: Any) -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        middle(())
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_a_slope_is_the_exponent_of_the_growth(exponent: float) -> None:
+    sizes = [10.0, 100.0, 1000.0]
+    assert slope(sizes, [3 * size**exponent for size in sizes]) == pytest.approx(exponent)
+
+
+def test_the_last_slope_looks_at_the_two_largest_only() -> None:
+    assert last_slope([1000.0, 10.0, 100.0], [100.0, 9.0, 10.0]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("sizes", "values"), [([1.0], [1.0]), ([2.0, 2.0], [1.0, 2.0]),
+                                               ([1.0, 2.0], [0.0, 1.0])])  # fmt: skip
+def test_no_slope_without_two_sizes_and_positive_values(
+    sizes: list[float], values: list[float]
+) -> None:
+    assert slope(sizes, values) is None
+
+
+def test_memory_above_idle_needs_an_idle_process() -> None:
+    assert net_peak(point("cases_read", 10, 1.0)) == 5 * 10**7
+    unknown = msgspec.structs.replace(point("cases_read", 10, 1.0), idle_peak_bytes=None)
+    assert net_peak(unknown) is None
+
+
+# Goals
+
+
+def by_sentence(results: Results, start: str) -> Goal:
+    return next(goal for goal in goals(results) if goal.sentence.startswith(start))
+
+
+def test_ratios_are_those_of_medians() -> None:
+    results = Results(builds=built(), scale=grown())
+    assert by_sentence(results, "Nothing to do, against").ratio == pytest.approx(0.05 / 0.02)
+    assert by_sentence(results, "Cold, against").ratio == pytest.approx(9 / 5)
+    assert by_sentence(results, "Reading").ratio == pytest.approx(4.0)
+    assert by_sentence(results, "Memory").ratio == pytest.approx(0.5)
+    assert by_sentence(results, "Time over cases").ratio == pytest.approx(1.0)
+
+
+def test_a_goal_is_met_missed_or_not_measured() -> None:
+    results = Results(builds=built(), scale=grown())
+    assert by_sentence(results, "Nothing to do, against").met is True
+    assert by_sentence(results, "Cold, against").met is False
+    assert by_sentence(results, "Reading").met is False, "at least 5 is asked for"
+    assert by_sentence(results, "Nothing to do: how much longer mystmd").met is None
+
+
+def test_a_missed_goal_says_why_with_numbers_of_the_run() -> None:
+    reason = by_sentence(Results(builds=built()), "Cold, against").reason
+    assert "4.00 s go beyond the engines" in reason
+    assert "1.25 s on one core" in reason
+
+
+# The page
+
+
+def test_the_page_is_written_from_the_results() -> None:
+    text = page.render(Results(builds=built(), scale=grown()))
+    assert "| 2.50 | at most 3 | met |" in text
+    assert "| 1.80 | at most 1.3 | **missed**:" in text
+    assert "9.000 s ✓" in text
+    assert "1.500 s ✗" in text
+    assert "- Sphinx_Myst_Nb (HTML), one value of data changed: paper-1 still shows" in text
+    assert "not here: no Node.js" in text
+    assert "| 100,000 | 0.100 | 100 | 50.0 | 100.0 | 1 |" in text
+    assert "Exponent of time over size: 1.00" in text
+    assert "commit 0123456789;" in text
+
+
+def test_the_page_is_the_same_from_results_that_were_written_and_read() -> None:
+    results = Results(builds=built(), scale=grown())
+    again = msgspec.json.decode(msgspec.json.encode(results), type=Results)
+    assert page.render(again) == page.render(results)
+
+
+def test_the_page_can_be_written_without_any_results() -> None:
+    text = page.render(Results())
+    assert "## How to repeat" in text
+    assert "## Scale" not in text
+
+
+def test_no_number_of_a_result_is_typed_into_the_template() -> None:
+    template = Path(page.__file__).with_name("README.md.j2").read_text("utf-8")
+    assert not re.search(r"\d+(?:\.\d+)? ?(?:s|ms|MB|×|%)\b", template)
+
+
+def test_tables_have_as_many_cells_in_every_row() -> None:
+    text = page.render(Results(builds=built(), scale=grown()))
+    for block in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+        counts = {row.count(" | ") for row in block.rstrip("\n").split("\n")}
+        assert len(counts) == 1, block
+
+
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    folder = Path(page.__file__).parent
+    if not (folder / "results.json").exists():
+        pytest.skip("nothing was measured yet")
+    results = msgspec.json.decode((folder / "results.json").read_bytes(), type=Results)
+    assert (folder / "README.md").read_text("utf-8") == page.render(results)
+
+
+def test_time_left_is_told_once_it_is_known() -> None:
+    assert line("builds", "x", 0.05, 10) == "builds [  5%] x"
+    assert line("builds", "x", 0.5, 30) == "builds [ 50%] x, about 30 s left"
+    assert line("builds", "x", 0.2, 60) == "builds [ 20%] x, about 4 min left"
+
+
+# The plan
+
+
+class Idle:
+    """A participant that notes what it is asked for."""
+
+    def __init__(self, name: str, scenarios: set[Scenario]) -> None:
+        self.tool = tool(name)
+        self.scenarios = frozenset(scenarios)
+        self.asked: list[tuple[str, Scenario]] = []
+
+    def prepare(self) -> dict[str, str]:
+        return {}
+
+    def change(self, scenario: Scenario, turn: int) -> None:
+        self.asked.append((f"change {turn}", scenario))
+
+    def measure(self, scenario: Scenario) -> Sample:
+        return samples(1.0)[0]
+
+    def faults(self, scenario: Scenario, last: bool) -> tuple[str, ...]:
+        return ("stale",)
+
+
+def test_all_tools_take_turns_within_a_scenario() -> None:
+    one, other = Idle("one", {Scenario.COLD, Scenario.NOOP}), Idle("other", {Scenario.NOOP})
+    steps = builds.plan([one, other], dict.fromkeys(Scenario, 2))
+    assert [(s.subject.tool.name, s.scenario.value, s.turn, s.last) for s in steps] == [
+        ("one", "cold", 0, False), ("one", "cold", 1, True),
+        ("one", "noop", 0, False), ("other", "noop", 0, False),
+        ("one", "noop", 1, True), ("other", "noop", 1, True),
+    ]  # fmt: skip
+
+
+def test_samples_are_kept_and_faults_are_said_once() -> None:
+    steps = builds.plan([Idle("one", {Scenario.NOOP})], dict.fromkeys(Scenario, 3))
+    found = builds.perform(steps, lambda words, share: None)
+    series = found["one", Scenario.NOOP]
+    assert len(series.samples) == 3
+    assert series.faults == ["stale"]
+
+
+def test_a_goal_names_only_tools_that_take_part() -> None:
+    names = {subject.tool.name for subject in builds.subjects(Path("scratch"), Path("cache"))}
+    for goal in re.findall(r'"(\w+)", _(?:NOOP|COLD)', Path(goals.__code__.co_filename).read_text()):
+        assert goal in names
+
+
+# What must follow from a change
+
+
+def test_a_stale_figure_and_a_stale_number_are_found() -> None:
+    before = {"a": Page("seven", ("f", "g")), "b": Page("other", ("h",))}
+    wanted = Expected(frozenset({"a"}), frozenset({("a", 1)}), {"a": ("eight",)})
+    right = {"a": Page("eight", ("f", "new")), "b": before["b"]}
+    assert faults(before, right, wanted) == ()
+    assert faults(before, before, wanted) == (
+        "a still shows the old text or number",
+        "a still shows the old figure",
+    )
+
+
+def test_what_changed_without_need_is_found() -> None:
+    before = {"a": Page("seven", ("f",)), "b": Page("other", ("h",))}
+    after = {"a": Page("eight", ("g",)), "b": Page("others", ("h",))}
+    assert faults(before, after, Expected()) == (
+        "a, b changed its words without need",
+        "a changed a figure without need",
+    )
+
+
+def test_a_cold_build_has_all_pages_figures_and_numbers() -> None:
+    pages = {"a": Page("seven", ("f", "missing")), "b": None}
+    assert cold_faults(pages, {"a": ("eight",)}, 2) == (
+        "b has no page",
+        "a still shows the old text or number",
+        "a does not show its 2 figures",
+    )
+
+
+@pytest.mark.parametrize("scenario", [Scenario.RECORD, Scenario.DRAWING])
+def test_the_bars_must_change_where_their_input_did(scenario: Scenario) -> None:
+    places = expected(scenario, {}).figures
+    assert {shown_figures()[index] for _, index in places} == {"bars"}
+    assert len(places) == (1 if scenario is Scenario.RECORD else len(DOCUMENTS))
+
+
+def test_a_page_is_its_words_and_the_bytes_of_its_figures(tmp_path: Path) -> None:
+    (tmp_path / "x.svg").write_text("<svg/>")
+    html = tmp_path / "page.html"
+    html.write_text('<script>9</script><p>a &amp;\n b</p><img src="x.svg"><img src="y.svg">')
+    found = read_page(html)
+    assert found is not None
+    assert found.words == "a & b"
+    assert len(found.figures[0]) == 64
+    assert found.figures[1] == "missing"
+    assert read_page(tmp_path / "none.html") is None
+
+
+def test_a_page_of_mystmd_is_compared_without_its_random_keys(tmp_path: Path) -> None:
+    folder = tmp_path / "content"
+    folder.mkdir()
+    pages = []
+    for key in ("one", "two"):
+        content = {"mdast": {"key": key, "children": [{"type": "text", "value": "words"}]}}
+        (folder / f"{key}.json").write_text(json.dumps(content))
+        pages.append(read_page(folder / f"{key}.json"))
+    assert pages[0] == pages[1] == Page("words", ())
+
+
+# The projects of the peers
+
+
+@pytest.fixture(params=PEERS, ids=lambda peer: peer.name)
+def peer(request: pytest.FixtureRequest) -> Peer:
+    return request.param
+
+
+def test_every_peer_gets_the_same_work(peer: Peer) -> None:
+    files = project_files(peer)
+    for document in DOCUMENTS:
+        text = files[peer.source.format(document=document)]
+        assert json.loads(files[f"data/{document}.json"]) == data(document)
+        assert sum(text.count(number) > 0 for number in NUMBERS) == len(NUMBERS)
+        assert [text.count(f" {word} ") for word in WORDS] == [1] + [0] * (len(WORDS) - 1)
+        assert "{word}" not in text
+        positions = [re.search(rf"\b{name}\b(?=[\"`)},])", text) for name in shown_figures()]
+        starts = [match.start() for match in positions if match]
+        assert starts == sorted(starts)
+        assert len(starts) == len(FIGURES)
+
+
+def test_every_python_file_of_a_peer_can_be_read(peer: Peer) -> None:
+    for name, text in project_files(peer).items():
+        if name.endswith(".py"):
+            ast.parse(text, name)
+
+
+def test_every_peer_has_a_kit_with_exact_versions(peer: Peer) -> None:
+    pinned = pins()[peer.kit]
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pinned["pip"])
+    assert all(re.fullmatch(r"[\w-]+@[\d.]+", pin) for pin in pinned.get("npm", ()))
+
+
+def test_peers_have_names_of_their_own() -> None:
+    names = [peer.name for peer in PEERS]
+    assert len(set(names)) == len(names)
+
+
+def test_steps_of_commands_name_every_figure_as_an_output() -> None:
+    by_name = {peer.name: project_files(peer) for peer in PEERS}
+    for name, file in (("snakemake_pdf", "Snakefile"), ("doit_pdf", "dodo.py")):
+        for figure in FIGURES:
+            assert by_name[name][file].count(f"/{figure}.svg'") == 2, "made once, needed once"
+            assert by_name[name][file].count(f"/{figure}.pdf'") == 2
+    assert ".pdf" not in by_name["doit"]["dodo.py"]
+    assert "latexmk" not in by_name["snakemake"]["Snakefile"]
+
+
+def test_the_dodo_file_has_a_task_for_each_step_of_each_document(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(project_files(next(p for p in PEERS if p.name == "doit_pdf"))["dodo.py"], names)
+    tasks = list(names["task_paper"]())
+    assert len(tasks) == 5 * len(DOCUMENTS)
+    targets = [target for task in tasks for target in task["targets"]]
+    assert len(set(targets)) == len(targets)
+    made = [t for t in tasks if t["name"] == "figures:paper-1"][0]
+    assert made["actions"] == ["python make.py figures paper-1 pdf"]
+
+
+def test_an_edit_of_data_changes_one_number_of_one_document(peer: Peer, tmp_path: Path) -> None:
+    write_project(peer, tmp_path)
+    before = {d: results_of.numbers(read_data(tmp_path, d)) for d in DOCUMENTS}
+    change_data(tmp_path)
+    after = {d: results_of.numbers(read_data(tmp_path, d)) for d in DOCUMENTS}
+    assert {d for d in DOCUMENTS if before[d] != after[d]} == {"paper-1"}
+    changed = {name for name in NUMBERS if before["paper-1"][name] != after["paper-1"][name]}
+    assert changed == {"peak", "growth"}
+
+
+def test_edits_differ_in_every_turn(peer: Peer, tmp_path: Path) -> None:
+    write_project(peer, tmp_path)
+    source = tmp_path / peer.source.format(document="paper-2")
+    words, drawings = [], []
+    for turn in range(6):
+        change_word(tmp_path, peer, turn)
+        change_drawing(tmp_path, turn)
+        words.append(word_in(source.read_text("utf-8")))
+        drawings.append((tmp_path / "drawing.py").read_text("utf-8"))
+    assert words == list(WORDS[1:7])
+    assert len(set(drawings)) == 6
+
+
+def test_numbers_are_recomputed_from_the_samples() -> None:
+    content = {
+        "batch": [1, 3],
+        "forward_s": [[0.001, 0.003, 0.002], [0.006, 0.006]],
+        "backward_s": [[0.004], [0.012]],
+        "peak_bytes": [1000, 2500],
+    }
+    assert results_of.numbers(content) == {
+        "largest": "3", "samples": "7", "first": "2.000", "last": "6.000", "slope": "2000.0",
+        "ratio": "2.000", "rate": "500", "peak": "2,500", "growth": "2.50",
+    }  # fmt: skip
+    assert results_of.memory_table(content)[-1] == ["3", "2,500", "833.3"]
+    assert results_of.pipe_table([["a", "b"], ["1", "2"]]) == "| a | b |\n| ---: | ---: |\n| 1 | 2 |"
+
+
+# ridgepoint's own project
+
+
+def test_a_word_of_prose_changes_below_the_front_matter_only() -> None:
+    text = "---\ntitle: In the front\n---\n\n# The head\n\nWe see the one and the other.\n"
+    once = project.changed_prose(text, 0)
+    assert once == text.replace("see the one", "see that very one")
+    assert project.changed_prose(once, 1) == text.replace("see the one", "see this one one")
+    with pytest.raises(ValueError, match="no line of prose"):
+        project.changed_prose("---\n---\n\n# the head\n", 0)
+
+
+def test_the_paper_that_is_edited_has_such_a_word() -> None:
+    text = (project.ROOT / "templates/papers" / f"{project.EDITED_PAPER}.qmd.j2").read_text("utf-8")
+    for turn in range(6):
+        changed = project.changed_prose(text, turn)
+        assert len(changed) != len(text) or changed != text
+        text = changed
+
+
+def test_the_drawing_that_is_edited_draws_otherwise_in_every_turn(tmp_path: Path) -> None:
+    target = tmp_path / project.EDITED_DRAWING
+    target.parent.mkdir()
+    target.write_text((project.ROOT / project.EDITED_DRAWING).read_text("utf-8"), "utf-8")
+    texts = []
+    for turn in range(6):
+        project.change_bars(tmp_path, turn)
+        texts.append(target.read_text("utf-8"))
+        ast.parse(texts[-1])
+    assert len(set(texts)) == 6
+    assert texts[-1].count("_plain_draw = draw") == 1
+
+
+def test_a_moved_sample_changes_one_value_of_a_record(tmp_path: Path) -> None:
+    synthetic.write_records(tmp_path / "data", 1, 5)
+    path = next((tmp_path / "data" / "conv_scaling").glob("*.json"))
+    before = json.loads(path.read_text("utf-8"))
+    project.change_record(tmp_path)
+    after = json.loads(path.read_text("utf-8"))
+    changed = [
+        (one, other)
+        for a, b in zip(before["cases"], after["cases"], strict=True)
+        for one, other in zip(a["series"][0]["samples"], b["series"][0]["samples"], strict=True)
+        if one != other
+    ]
+    assert len(changed) == 1
+    assert changed[0][1] > changed[0][0]
+
+
+def test_other_files_are_said_with_an_example() -> None:
+    assert project.differences({"a": "1"}, {"a": "1"}, "before") == ()
+    told = project.differences({"a": "1", "b": "2"}, {"a": "1", "c": "3"}, "before")
+    assert told == ("2 files are other than before, such as b",)
+
+
+def test_redrawn_figures_are_those_with_other_bytes() -> None:
+    folder = f"html/{project.EDITED_STUDY}/figures"
+    before = {f"{folder}/a.svg": "1", f"{folder}/b.svg": "1"}
+    assert project.redrawn(before, {f"{folder}/a.svg": "2", f"{folder}/b.svg": "1"}) == ("a",)
+
+
+# The engines
+
+
+def task(kind: Any, study: str = "conv_scaling", name: str = "x") -> engines.Task:
+    return engines.Task(kind, study, name, None)
+
+
+def test_each_route_has_its_own_engines() -> None:
+    tasks = [task(kind) for kind in reversed(engines.ORDER)]
+    typst = [t.kind for t in engines.chosen(tasks, "typst", Scenario.COLD)]
+    assert typst == ["pandoc html5", "pandoc typst", "pandoc latex", "typst", "figure"]
+    latex = [t.kind for t in engines.chosen(tasks, "latex", Scenario.COLD)]
+    assert latex == ["latexmk", "pandoc html5", "pandoc latex", "figure"]
+    style = engines.chosen(tasks, "latex", Scenario.STYLE)
+    assert [t.kind for t in style] == ["latexmk"]
+
+
+def test_a_changed_record_asks_for_one_paper_and_its_changed_figures() -> None:
+    tasks = [task("figure", name="a"), task("figure", name="b"), task("typst"),
+             task("typst", study="conv_profiling")]  # fmt: skip
+    found = engines.chosen(tasks, "typst", Scenario.RECORD, ["b"])
+    assert found == [tasks[2], tasks[1]]
+
+
+# The scale
+
+
+def test_made_up_records_can_be_read_and_are_of_the_size(tmp_path: Path) -> None:
+    written = synthetic.write_records(tmp_path, 3, 7)
+    files = list((tmp_path / "conv_scaling").glob("*.json"))
+    assert len(files) == 3
+    assert sum(file.stat().st_size for file in files) == written
+    assert scale.read_strictly(tmp_path) == 21
+    assert scale.read_newest(tmp_path) == 7, "the newest record of the one device"
+    assert scale.read_by_pandas(tmp_path) == 21, "a row for each of the series"
+
+
+def test_every_axis_has_its_words() -> None:
+    text = Path(scale.__file__).read_text("utf-8")
+    for axis in scale.AXES:
+        assert text.count(f'"{axis}"') >= 2, axis
+
+
+def test_many_studies_stand_in_a_copy_of_the_project(tmp_path: Path) -> None:
+    synthetic.write_project(tmp_path / "copy", studies=3, cases=2)
+    names = synthetic.small_studies(3)
+    copy = tmp_path / "copy"
+    listed: dict[str, Any] = {}
+    exec((copy / "report/studies/__init__.py").read_text("utf-8"), listed)
+    assert tuple(listed["STUDIES"]) == names
+    assert len(set(listed["STUDIES"].values())) == 1
+    for name in names:
+        assert len(list((copy / "data" / name).glob("*.json"))) == 1
+        assert (copy / "templates/papers" / f"{name}.qmd.j2").exists()
+        assert json.loads((copy / f"data/reported/{name}.json").read_text())["study"] == name
+
+
+def test_the_small_study_can_be_computed() -> None:
+    from benchmarks.small_study import findings
+    from report.devices import Devices
+    from report.paper import Inputs
+    from report.reported import Reported
+    from report.store import Stored
+
+    record = synthetic.sized(synthetic.pattern(), 4, 0)
+    reported = Reported(study="small", source="x", device="x", software="x", tables=(), values=())
+    stored = Stored(record, "small/x.json", True)
+    found = findings(Inputs((stored,), reported, "reported/small.json", Devices(())))
+    assert len(found.tables["tbl-times"].rows) == 4
+    assert found.values["total"].number == pytest.approx(
+        sum(case.samples("time")[0] for case in record.cases)
+    )
