@@ -20,6 +20,9 @@ TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
 #: Writers drift between versions, and with them the bytes of a paper.
 PANDOC_VERSION: Final = "3.9"
 
+#: Files of a user's own, such as a list of abbreviations, would change what pandoc writes.
+_NOT_THE_USERS: Final = f"--data-dir={TEMPLATES}"
+
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
 
@@ -58,6 +61,7 @@ def convert(
     """
     command = [
         str(pandoc_path()),
+        _NOT_THE_USERS,
         "--from=markdown",
         f"--to={to}",
         "--wrap=preserve",
@@ -76,7 +80,8 @@ def convert(
 
 def plain_text(markdown: str) -> str:
     """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
-    command = [str(pandoc_path()), "--from=markdown", "--to=plain", "--wrap=none"]
+    options = ("--from=markdown", "--to=plain", "--wrap=none")
+    command = [str(pandoc_path()), _NOT_THE_USERS, *options]
     finished = run(command, Path(tempfile.gettempdir()), _TIME_LIMIT_S, stdin=markdown)
     if finished.code != 0:
         raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
