@@ -1,4 +1,4 @@
-"""The least that any Python program takes: an interpreter that imports what hashing inputs needs."""
+"""The least that a Python program takes: an interpreter that imports what hashing needs."""
 
 from __future__ import annotations
 

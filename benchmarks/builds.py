@@ -1,4 +1,4 @@
-"""The part ``builds``: all tools take turns in every scenario, so that they share the machine's mood."""
+"""The part ``builds``: all tools take turns in every scenario, on one machine in one mood."""
 
 from __future__ import annotations
 

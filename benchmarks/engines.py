@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.engines`` prints it.  The pool does nothing but start pandoc, Typst and
 latexmk on sources that are written already, and draw figures that are computed already; Typst and
-matplotlib are imported once a worker.  pandoc writes what ``build.py`` makes: HTML and LaTeX source,
-and for that engine Typst.  The makespan over the cores is what ridgepoint's own times are compared
-with.
+matplotlib are imported once a worker.  pandoc writes what ``build.py`` makes: HTML and LaTeX
+source, and Typst for that engine.  The makespan over the cores is what ridgepoint's own times are
+compared with.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WARMING_S: Final = 0.2
 
 @dataclass(frozen=True)
 class Call:
-    """A call of pandoc as ridgepoint makes it."""
+    """A call of a program, for pandoc as ridgepoint makes it."""
 
     arguments: tuple[str, ...]
     folder: str
@@ -149,9 +149,7 @@ def chosen(
 
     ``figures`` are the names of those that the changed record changes.
     """
-    other: tuple[Kind, ...] = (
-        ("latexmk",) if engine == "typst" else ("pandoc typst", "typst")
-    )
+    other: tuple[Kind, ...] = ("latexmk",) if engine == "typst" else ("pandoc typst", "typst")
     found = [task for task in tasks if task.kind not in other]
     if scenario is Scenario.STYLE:
         found = [task for task in found if task.kind == "latexmk"]
@@ -175,19 +173,25 @@ def perform(task: Task) -> float:
 
         compile_typst(Path(task.what))
     elif task.kind == "latexmk":
-        _check(subprocess.run(["latexmk", "-quiet", f"{task.study}.tex"], cwd=task.what,
-                              capture_output=True, check=False))  # fmt: skip
+        latexmk = ("latexmk", "-quiet", f"{task.study}.tex")
+        _start(Call(latexmk, task.what, None, None))
     else:
-        call: Call = task.what
-        _check(subprocess.run(call.arguments, cwd=call.folder, env=call.environment,
-                              input=call.stdin or b"", capture_output=True, check=False))  # fmt: skip
+        _start(task.what)
     return time.perf_counter() - start
 
 
-def _check(finished: subprocess.CompletedProcess[bytes]) -> None:
+def _start(call: Call) -> None:
+    finished = subprocess.run(
+        call.arguments,
+        cwd=call.folder,
+        env=call.environment,
+        input=call.stdin or b"",
+        capture_output=True,
+        check=False,
+    )
     if finished.returncode != 0:
         said = (finished.stderr or finished.stdout).decode("utf-8", "replace")
-        raise CommandError(f"{finished.args[0]}: exit code {finished.returncode}\n{said}")
+        raise CommandError(f"{call.arguments[0]}: exit code {finished.returncode}\n{said}")
 
 
 def makespan(tasks: Sequence[Task], jobs: int) -> tuple[float, list[float]]:
@@ -262,9 +266,7 @@ class Engines:
         told = json.loads(output.strip().split("\n")[-1])
         for kind, name, seconds in told["tasks"]:
             self._seconds.setdefault((scenario.value, kind, name), []).append(seconds)
-        return Sample(
-            wall_s=told["makespan_s"], cpu_s=sample.cpu_s, peak_bytes=sample.peak_bytes
-        )
+        return Sample(wall_s=told["makespan_s"], cpu_s=sample.cpu_s, peak_bytes=sample.peak_bytes)
 
     def faults(self, scenario: Scenario, last: bool) -> tuple[str, ...]:
         """An engine that refuses its source ends the run."""

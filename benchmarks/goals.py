@@ -99,7 +99,8 @@ def _wall(builds: Builds, tool: str, scenario: Scenario) -> float:
 
 _NOOP, _COLD, _RECORD, _STYLE = Scenario.NOOP, Scenario.COLD, Scenario.RECORD, Scenario.STYLE
 _OWN, _LATEX = "ridgepoint_typst", "ridgepoint_latex"
-_PAIRS: Final = (
+#: The goals of the part ``builds``.
+PAIRS: Final = (
     _Pair("Nothing to do, against a bare interpreter",
           (_OWN, _NOOP), ("python", _NOOP), 3.0, "at most", _why_noop),
     _Pair("Nothing to do: how much longer mystmd takes",
@@ -128,7 +129,7 @@ _PAIRS: Final = (
 
 def _build_goals(builds: Builds) -> Iterator[Goal]:
     titles = {tool.name: tool.title for tool in builds.tools}
-    for pair in _PAIRS:
+    for pair in PAIRS:
         above, below = (wall_of(builds, *key) for key in (pair.above, pair.below))
         known = above is not None and below is not None
         yield Goal(

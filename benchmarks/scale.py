@@ -170,7 +170,7 @@ def read_by_pandas(data: Path) -> int:
 
     return sum(len(pd.json_normalize(
         json.loads(path.read_bytes()), ["cases", "series"],
-        ["study", "started", ["environment", "key"], ["cases", "status"], ["cases", "factors"]],
+        ["study", "started", ["cases", "status"], ["cases", "factors"]],
     )) for path in _files(data))  # fmt: skip
 
 

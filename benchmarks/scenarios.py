@@ -58,7 +58,9 @@ def faults(before: Pages, after: Pages, expected: Expected) -> tuple[str, ...]:
     return merged(found)
 
 
-def cold_faults(after: Pages, shown: Mapping[str, tuple[str, ...]], figures: int) -> tuple[str, ...]:
+def cold_faults(
+    after: Pages, shown: Mapping[str, tuple[str, ...]], figures: int
+) -> tuple[str, ...]:
     """What is wrong with pages that were built from nothing."""
     found = [*_missing(after), *_not_shown(after, shown)]
     for document, page in after.items():

@@ -30,7 +30,9 @@ def _total(times: tuple[float, ...], file: str) -> Value:
 
 def _table(numbers: tuple[int, ...], times: tuple[float, ...]) -> Table:
     columns = (Column("Case", "1"), Column("Time", "s", "ms"))
-    return Table("tbl-times", "Times of all cases.", columns, tuple(zip(numbers, times, strict=True)))
+    return Table(
+        "tbl-times", "Times of all cases.", columns, tuple(zip(numbers, times, strict=True))
+    )
 
 
 def _figure(numbers: tuple[int, ...], times: tuple[float, ...]) -> Figure:

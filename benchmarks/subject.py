@@ -1,4 +1,4 @@
-"""Whatever can be timed in a scenario: a peer, ridgepoint, its engines alone, a bare interpreter."""
+"""Whatever can be timed: a peer, ridgepoint, its engines alone, a bare interpreter."""
 
 from __future__ import annotations
 

@@ -108,5 +108,8 @@ PEER: Final = Peer(
     source="{document}.Rmd",
     page="html/{document}.html",
     command=("sh", "all.sh"),
-    built=("html", *(f"{document}_{kind}" for document in DOCUMENTS for kind in ("cache", "files"))),
+    built=(
+        "html",
+        *(f"{document}_{kind}" for document in DOCUMENTS for kind in ("cache", "files")),
+    ),
 )

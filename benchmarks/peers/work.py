@@ -50,13 +50,13 @@ _SECTIONS: Final = (
     (
         "Question",
         (
-            "We ask how the time of one layer grows with the batch size up to {largest} images, and "
-            "what it takes in memory. The answer is given {word} from {samples} samples, each of "
-            "which is one call after a warm-up. The samples are kept as they were taken, and no "
+            "We ask how the time of one layer grows with the batch size up to {largest} images, "
+            "and what it takes in memory. The answer is given {word} from {samples} samples, each "
+            "of which is one call after a warm-up. The samples are kept as they were taken, and no "
             "mean stands in for them.",
-            "A layer that is twice as wide does four times the work, so that sizes have to be named "
-            "whenever times are compared. All times below are medians, because a few calls are "
-            "always disturbed by other work on the machine.",
+            "A layer that is twice as wide does four times the work, so that sizes have to be "
+            "named whenever times are compared. All times below are medians, because a few calls "
+            "are always disturbed by other work on the machine.",
         ),
         (),
     ),
@@ -65,11 +65,11 @@ _SECTIONS: Final = (
         (
             "At one image the forward pass takes {first} ms, and at the largest batch {last} ms. A "
             "straight line through the medians rises by {slope} µs for each image. The table lists "
-            "both passes; the figure draws them on logarithmic axes, where a straight line of slope "
-            "one means that the time is proportional to the batch.",
-            "The backward pass takes {ratio} times as long as the forward pass in the geometric mean "
-            "over all sizes. Theory expects twice the work, one product for the weights and one for "
-            "the input, and the difference is what the smaller products cost.",
+            "both passes; the figure draws them on logarithmic axes, where a straight line of "
+            "slope one means that the time is proportional to the batch.",
+            "The backward pass takes {ratio} times as long as the forward pass in the geometric "
+            "mean over all sizes. Theory expects twice the work, one product for the weights and "
+            "one for the input, and the difference is what the smaller products cost.",
         ),
         ("times", "lines", "dots"),
     ),
@@ -77,8 +77,8 @@ _SECTIONS: Final = (
         "Memory",
         (
             "The peak at the largest batch is {peak} B, which is {growth} times the peak at one "
-            "image. Parameters do not grow with the batch, so that the growth stays below the ratio "
-            "of the sizes. The bars show every size.",
+            "image. Parameters do not grow with the batch, so that the growth stays below the "
+            "ratio of the sizes. The bars show every size.",
         ),
         ("memory", "bars"),
     ),
@@ -86,10 +86,10 @@ _SECTIONS: Final = (
         "What follows",
         (
             "At the largest batch the layer handles {rate} images a second. Larger batches pay as "
-            "long as the time grows more slowly than the batch, and the scatter of the samples says "
-            "how far two sizes can be told apart at all.",
-            "The distribution of the samples at the largest batch has a tail to the right, as times "
-            "on a shared machine have. Medians are little moved by it.",
+            "long as the time grows more slowly than the batch, and the scatter of the samples "
+            "says how far two sizes can be told apart at all.",
+            "The distribution of the samples at the largest batch has a tail to the right, as "
+            "times on a shared machine have. Medians are little moved by it.",
         ),
         ("histogram",),
     ),
