@@ -557,11 +557,11 @@ def test_files_beside_a_record_are_counted() -> None:
 # ------------------------------------------------------------------------------------- end to end
 
 
-def asked(data: Path, *studies: str, jobs: int = 1) -> Request:
+def asked(data: Path, *studies: str, jobs: int = 1, out: Path | None = None) -> Request:
     return Request(
         studies=studies or (STUDY,),
         outputs=("html",),
-        out=data.parent / "out",
+        out=out or data.parent / "out",
         jobs=jobs,
         data=data,
     )
@@ -679,7 +679,7 @@ def test_ids_of_the_page_are_unique_and_its_links_lead_somewhere(
 
 def test_a_difference_is_the_same_twice(measured: tuple[Difference, Path], tmp_path: Path) -> None:
     out = measured[1]
-    request = asked(out.parent / "data", STUDY, "conv_profiling", jobs=2)._replace(out=tmp_path)
+    request = asked(out.parent / "data", STUDY, "conv_profiling", jobs=2, out=tmp_path)
     again = difference(request, str(out.parent.parent / "old" / "data"))
     first = measured[0].page.parent
     files = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file())
