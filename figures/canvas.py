@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figures import bars, diagram, dots, image_grid, roofline, scaling, style, timeline, waterfall
+from figures.fonts import only_glyphs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: What can stand in one panel of a figure.
 Panel: TypeAlias = (
@@ -44,7 +47,8 @@ class Rendered:
 def render(drawing: Drawing, salt: str) -> Rendered:
     """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
@@ -52,12 +56,17 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     # The defaults come first, so that a user's matplotlibrc changes nothing.
     with mpl.rc_context(settings):
         figure = Figure(figsize=(width, drawing.height), layout="constrained")
-        FigureCanvasAgg(figure)
+        canvas = FigureCanvasPdf(figure)
         for axes, panel in zip(
             figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
         ):
             _draw(panel, axes)
-        return Rendered(_saved(figure, "pdf"), _saved(figure, "svg"))
+        _lay_out(figure)
+        # Dates would make two builds differ.
+        with only_glyphs():
+            pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
+        svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+        return Rendered(pdf, svg)
 
 
 def _draw(panel: Panel, axes: Axes) -> None:
@@ -80,9 +89,21 @@ def _draw(panel: Panel, axes: Axes) -> None:
             waterfall.draw(panel, axes)
 
 
-def _saved(figure: object, kind: str) -> bytes:
-    stream = io.BytesIO()
-    # Dates would make two builds differ.
-    metadata = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}[kind]
-    figure.savefig(stream, format=kind, metadata=metadata)  # type: ignore[attr-defined]
+def _lay_out(figure: Figure) -> None:
+    """Place the panels once, as the PDF needs it, so that both formats show one picture.
+
+    Left to itself, matplotlib computes the layout for each format and draws each of them twice.
+    """
+    engine, dpi = figure.get_layout_engine(), figure.dpi
+    assert engine is not None
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    figure.dpi = dpi
+
+
+def _written(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
+    """What a canvas prints; it leaves the figure with the 72 dpi of its format, which is undone."""
+    dpi, stream = figure.dpi, io.BytesIO()
+    print_(stream, metadata=metadata)
+    figure.dpi = dpi
     return stream.getvalue()

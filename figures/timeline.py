@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from figures import style
+from figures.fonts import ink_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,16 +142,11 @@ def _literal(text: str) -> str:
 
 
 def _fits(span: Span, figure: Timeline, axes: Axes) -> bool:
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
     whole = axes.get_figure(root=True)
     if whole is None or not figure.end:
         return False
     inches = whole.get_size_inches()[0] * _AXES_SHARE * (span.end - span.start) / figure.end
-    font = FontProperties(family=str(style.RC["font.family"]), size=_LABEL_SIZE)
-    width = TextPath((0, 0), _literal(span.label), prop=font).get_extents().x1
-    return bool(width + 2 < inches * _POINTS_AN_INCH)
+    return bool(ink_width(_literal(span.label), _LABEL_SIZE) + 2 < inches * _POINTS_AN_INCH)
 
 
 def _brightness(colour: str) -> float:

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from figures import style
+from figures.fonts import ink_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -252,7 +253,7 @@ def _name_rows(rows: Sequence[_Row], axes: Axes) -> None:
 
 def _number_rows(rows: Sequence[_Row], unit: str, axes: Axes) -> None:
     """The numbers under their unit in a column of their own at the right, flush right."""
-    width = max(_text_width(row.text) for row in rows)
+    width = max(ink_width(row.text, _NUMBER_SIZE) for row in rows)
     _write(unit, -0.75, width, style.THEORY, axes)
     for position, row in enumerate(rows):
         colour = UNEXPLAINED if row.colour == UNEXPLAINED else style.INK
@@ -272,12 +273,3 @@ def _write(text: str, position: float, width: float, colour: str, axes: Axes) ->
         color=colour,
         annotation_clip=False,
     )
-
-
-def _text_width(text: str) -> float:
-    """The width of a number in points."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
-    font = FontProperties(family=str(style.RC["font.family"]), size=_NUMBER_SIZE)
-    return float(TextPath((0, 0), text, prop=font).get_extents().x1) if text else 0.0
