@@ -132,9 +132,7 @@ class Run:
         return self._median(quantity, frozenset(factors.items()))
 
     @remembered
-    def _median(
-        self, quantity: str, factors: frozenset[tuple[str, Factor]]
-    ) -> Estimate | Missing:
+    def _median(self, quantity: str, factors: frozenset[tuple[str, Factor]]) -> Estimate | Missing:
         found = self.samples(quantity, dict(factors))
         return found if isinstance(found, Missing) else median_interval(found)
 
