@@ -24,13 +24,15 @@ from report.missing import Missing
 #: has its own value of it, or none.
 _CLEARED: Final = (
     "LANG", "LANGUAGE", "MATPLOTLIBRC", "MPLBACKEND", "MPLCONFIGDIR", "PYTHONHASHSEED",
-    "PYTHONPATH", "SOURCE_DATE_EPOCH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+    "PYTHONPATH", "PYTHONUTF8", "SOURCE_DATE_EPOCH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
 )  # fmt: skip
 _CLEARED_BEGINNINGS: Final = ("LC_", "FAKETIME")
 
-#: Programs that may look at the clock and are given a fixed environment by the build, so that the
-#: shifted clock has to be put on them from outside.
-_PROGRAMS: Final = ("latexmk", "pdflatex", "bibtex", "quarto")
+#: Programs that may write the time, and to which the build gives a fixed environment, so that the
+#: shifted clock has to be put on them from outside.  Not on latexmk, which only compares times of
+#: files with the clock, and gives up where faketime shifts one but not the other.
+_PROGRAMS: Final = ("pdflatex", "bibtex")
 
 _MATPLOTLIBRC: Final = """\
 axes.facecolor: pink
@@ -253,6 +255,9 @@ def _variables(around: Surroundings, scratch: Path) -> dict[str, str]:
     }
     if around.clock is not None:
         own["PYTHONPATH"] += f"{os.pathsep}{_programs(around, scratch)}"
+    if around.locale == "C":
+        # Python takes this locale for UTF-8 unless it is told not to.
+        own |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     epoch = {} if around.epoch is None else {"SOURCE_DATE_EPOCH": str(around.epoch)}
     clock = around.clock.variables if around.clock else {}
     return {**kept, **_from_home(), **own, **epoch, **clock}

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,7 +72,7 @@ class Verified:
             yield f"note: {folder} has not been built, so that {MANIFEST} cannot be checked yet."
         elif self.present:
             count = _count(len(self.present), "file is", "files are")
-            yield f"note: {count} not like this in {folder}; build the same papers there to see it:"
+            yield f"note: {count} not like this in {folder}; build the same papers there:"
             yield from (f"  {name}" for name in self.present[:_SHOWN])
             if len(self.present) > _SHOWN:
                 yield f"  and {len(self.present) - _SHOWN} more"
@@ -143,7 +143,8 @@ def _write(text: str, path: Path) -> None:
         scratch.write_text(text, "utf-8", newline="\n")
         scratch.replace(path)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.unlink()
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); mend the folder and verify again."
         ) from error
