@@ -1,4 +1,4 @@
-"""Verifying: what is compared, how a difference is told, and real builds that do or do not differ."""
+"""Verifying: what is compared, how a difference is told, and real builds, one of which differs."""
 
 from __future__ import annotations
 
