@@ -19,7 +19,8 @@ from report.difference.words import Sentence
 ALIKE: Final = 0.5
 
 _NUMBER: Final = re.compile(r"[−+-]?\d[\d.,]*")
-_TOKEN: Final = re.compile(r"\s+|[^\s]+")
+#: White space, a word or a number, or any other sign.
+_TOKEN: Final = re.compile(r"\s+|[−+-]?\w+(?:[.,]\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)

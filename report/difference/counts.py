@@ -21,12 +21,14 @@ class Count:
     total: int
 
     @property
+    def ratio(self) -> str:
+        """Such as «3 of 11»; what has no total is only counted."""
+        return f"{self.changed:,} of {self.total:,}" if self.total else f"{self.changed:,}"
+
+    @property
     def words(self) -> str:
-        """Such as «3 of 11 claims»; what has no total is only counted."""
-        of = f" of {self.total:,}" if self.total else ""
-        return (
-            f"{self.changed:,}{of} {self.one if (self.total or self.changed) == 1 else self.noun}"
-        )
+        """Such as «3 of 11 claims»."""
+        return f"{self.ratio} {self.one if (self.total or self.changed) == 1 else self.noun}"
 
 
 def counts(compared: Compared) -> tuple[Count, ...]:

@@ -230,7 +230,8 @@ def _parts(study: str, compared: Compared) -> Iterator[PartItem]:
 
 
 def _count(count: Count, cells: Count | None) -> str:
-    return f"{count.words}, {cells.words}" if cells is not None and cells.changed else count.words
+    """Behind a heading that names the kind."""
+    return f"{count.ratio}, {cells.words}" if cells is not None and cells.changed else count.ratio
 
 
 def _claim(change: ClaimChange) -> ClaimItem:

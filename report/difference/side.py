@@ -62,7 +62,7 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
 
 
 def _drawn(figure: Figure, study: str) -> Drawn:
-    from figures.canvas import render
+    from figures.drawing.render import render
 
     rendered = render(figure.drawing, salt=f"{study}/{figure.id}")
     return Drawn(figure.caption, figure.alt, rendered.svg)
