@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from report.errors import StudyError
 from report.layers import Addition, Layer
@@ -21,6 +22,9 @@ from report.layers import Addition, Layer
 NETWORK_INPUT: Final = -1
 
 _SHORTCUT: Final = "shortcut"
+
+#: The names of a network's layers in the order of running.
+_Names: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ def sources(layers: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
     Raises ``StudyError`` where a source does not have the shape that the layer read: then the
     names do not keep the rules above.
     """
-    firsts = _blocks(layers)
-    found = tuple(_read(number, layers, firsts) for number in range(len(layers)))
+    sums = (number for number, layer in enumerate(layers) if isinstance(layer, Addition))
+    found = _sources(_names(layers), frozenset(sums))
     for layer, read in zip(layers, found, strict=True):
         for source in read:
             _check(layer, source, layers)
@@ -56,9 +60,18 @@ def callers(layers: Sequence[Layer]) -> tuple[Caller, ...]:
     An interpreter keeps the arguments of a call until it returns.  Of the whole network, whose
     input its own caller holds, nothing is said.
     """
+    return _callers(_names(layers))
+
+
+#: Records hold a network at many batch sizes, and tiles take pieces of it, with the same names.
+_NETWORKS: Final = 512
+
+
+@lru_cache(maxsize=_NETWORKS)
+def _callers(names: _Names) -> tuple[Caller, ...]:
     spans: dict[str, tuple[int, int]] = {}
-    for number, layer in enumerate(layers):
-        path = layer.name.split(".")
+    for number, name in enumerate(names):
+        path = name.split(".")
         for depth in range(1, len(path)):
             module = ".".join(path[:depth])
             first, _ = spans.get(module, (number, number))
@@ -66,14 +79,24 @@ def callers(layers: Sequence[Layer]) -> tuple[Caller, ...]:
     return tuple(Caller(name, first - 1, last) for name, (first, last) in spans.items())
 
 
-def _blocks(layers: Sequence[Layer]) -> dict[str, int]:
+@lru_cache(maxsize=_NETWORKS)
+def _sources(names: _Names, sums: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+    """What ``sources`` finds by the names, and by the numbers of the layers that are additions."""
+    firsts = _blocks(names, sums)
+    return tuple(_read(number, names, sums, firsts) for number in range(len(names)))
+
+
+def _names(layers: Sequence[Layer]) -> _Names:
+    return tuple(layer.name for layer in layers)
+
+
+def _blocks(names: _Names, sums: frozenset[int]) -> dict[str, int]:
     """The residual blocks by name, each with the number of its first layer."""
-    names = {_parent(layer.name) for layer in layers if isinstance(layer, Addition)}
     firsts: dict[str, int] = {}
-    for number, layer in enumerate(layers):
-        for module in _modules(layer.name):
+    for number, name in enumerate(names):
+        for module in _modules(name):
             firsts.setdefault(module, number)
-    return {name: firsts[name] for name in names}
+    return {block: firsts[block] for block in (_parent(names[number]) for number in sums)}
 
 
 def _modules(name: str) -> Iterator[str]:
@@ -89,24 +112,23 @@ def _parent(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _read(number: int, layers: Sequence[Layer], firsts: dict[str, int]) -> tuple[int, ...]:
-    layer = layers[number]
-    block = next((module for module in _modules(layer.name) if module in firsts), None)
+def _read(
+    number: int, names: _Names, sums: frozenset[int], firsts: dict[str, int]
+) -> tuple[int, ...]:
+    block = next((module for module in _modules(names[number]) if module in firsts), None)
     if block is None:
         return (number - 1,)
-    if isinstance(layer, Addition):
+    if number in sums:
         ways = (False, True)
-        return tuple(_previous(number, layers, block, firsts[block], way) for way in ways)
-    shortcut = _on_shortcut(layer.name, block)
-    return (_previous(number, layers, block, firsts[block], shortcut),)
+        return tuple(_previous(number, names, block, firsts[block], way) for way in ways)
+    shortcut = _on_shortcut(names[number], block)
+    return (_previous(number, names, block, firsts[block], shortcut),)
 
 
-def _previous(
-    number: int, layers: Sequence[Layer], block: str, first: int, on_shortcut: bool
-) -> int:
+def _previous(number: int, names: _Names, block: str, first: int, on_shortcut: bool) -> int:
     """The layer before on one way through a block, or what wrote the block's input."""
     before = range(number - 1, first - 1, -1)
-    same = (i for i in before if _on_shortcut(layers[i].name, block) == on_shortcut)
+    same = (i for i in before if _on_shortcut(names[i], block) == on_shortcut)
     return next(same, first - 1)
 
 

@@ -94,30 +94,31 @@ class Held:
 
 def held(layers: Sequence[Layer], conditions: Conditions) -> tuple[Held, ...]:
     """What is alive at each layer, in their order."""
-    chain = tuple(_in_type(layer, conditions) for layer in layers)
-    read = sources(chain)
-    resident = _resident(chain, conditions)
-    # Networks have hundreds of layers, so that nothing here looks at all of them for each.
-    tensors = _tensors(chain, read, _storages(chain, read, conditions))
-    casts = _casts(chain, read, conditions)
-    return tuple(
-        _held_at(layer, around, copies, resident, conditions)
-        for layer, around, copies in zip(chain, tensors, casts, strict=True)
-    )
+    places, resident = _places(layers, conditions)
+    return tuple(_held_at(place, resident) for place in places)
+
+
+def peaks(layers: Sequence[Layer], conditions: Conditions) -> tuple[Held, Held]:
+    """Where most is alive and where most is needed, each the first of equals.
+
+    The latter is a lower bound of what computing layer by layer takes.  Much quicker than all that
+    ``held`` tells; raises ``StudyError`` for a network without layers.
+    """
+    if not layers:
+        raise StudyError("peak memory: a network without layers has none; give its layers.")
+    places, resident = _places(layers, conditions)
+    most = max(places, key=lambda place: place.total), max(places, key=lambda place: place.needed)
+    return _held_at(most[0], resident), _held_at(most[1], resident)
 
 
 def peak(layers: Sequence[Layer], conditions: Conditions) -> Held:
     """The layer at which most is alive, the first of equals; raises ``StudyError`` if none."""
-    if not layers:
-        raise StudyError("peak memory: a network without layers has none; give its layers.")
-    return max(held(layers, conditions), key=lambda at: at.total)
+    return peaks(layers, conditions)[0]
 
 
 def needed_peak(layers: Sequence[Layer], conditions: Conditions) -> Held:
     """The layer at which most is needed: a lower bound of what computing layer by layer takes."""
-    if not layers:
-        raise StudyError("needed memory: a network without layers has none; give its layers.")
-    return max(held(layers, conditions), key=lambda at: at.needed)
+    return peaks(layers, conditions)[1]
 
 
 def reconciled_peak(id: str, subject: str, at: Held, measured: Term | Missing) -> Reconciliation:
@@ -169,13 +170,103 @@ def _allocates(layer: Layer, conditions: Conditions) -> bool:
             return True
 
 
-def _resident(layers: Sequence[Layer], conditions: Conditions) -> tuple[Term, ...]:
+class _Own(NamedTuple):
+    """What a layer takes by itself, whatever its name: parameters, and sizes in bytes.
+
+    ``workspaces`` are those of its largest moment, at which its output is there or is not.
+    """
+
+    parameters: int
+    element: int
+    output: int
+    workspaces: tuple[Term, ...]
+    taken: int
+    with_output: bool
+    complete: bool
+
+
+class _Place(NamedTuple):
+    """A layer in its network, with the bytes of all that is alive around it, each counted once.
+
+    What was in memory before the call is left out.
+    """
+
+    name: str
+    own: _Own
+    read: int
+    written: int
+    later: int
+    calling: int
+    weights: int
+    source: int
+
+    @property
+    def needed(self) -> int:
+        """The bytes of tensors that this layer or a later one reads or writes."""
+        return self.read + self.written + self.later
+
+    @property
+    def pending(self) -> int:
+        """The output, less than 0, where it is not live at the layer's largest moment."""
+        return 0 if self.own.with_output else -self.written
+
+    @property
+    def total(self) -> int:
+        """All bytes."""
+        extra = self.calling + self.weights + self.source + self.own.taken
+        return self.needed + self.pending + extra
+
+
+def _places(
+    layers: Sequence[Layer], conditions: Conditions
+) -> tuple[tuple[_Place, ...], tuple[Term, ...]]:
+    """The layers in their order, and what was in memory before the call.
+
+    Networks have hundreds of layers, so that nothing here looks at all of them for each.
+    """
+    chain = tuple(_in_type(layer, conditions) for layer in layers)
+    own, read = _each_own(chain, conditions), sources(chain)
+    around = _around(chain, own, read, _storages(chain, read, conditions))
+    casts = _casts(chain, own, read, conditions)
+    places = tuple(
+        _Place(layer.name, takes, *tensors, *copies)
+        for layer, takes, tensors, copies in zip(chain, own, around, casts, strict=True)
+    )
+    return places, _resident(chain, own, conditions)
+
+
+def _each_own(layers: Sequence[Layer], conditions: Conditions) -> list[_Own]:
+    """What each layer takes, computed once for layers that differ in nothing but their names."""
+    known: dict[Layer, _Own] = {}
+    found = []
+    for layer in layers:
+        nameless = msgspec.structs.replace(layer, name="")
+        if nameless not in known:
+            known[nameless] = _own(layer, conditions)
+        found.append(known[nameless])
+    return found
+
+
+def _own(layer: Layer, conditions: Conditions) -> _Own:
+    moment = largest(layer, moments(layer, conditions))
+    workspaces = _workspaces(moment.terms)
+    return _Own(
+        parameters=parameter_count(layer),
+        element=element_bytes(layer),
+        output=output_bytes(layer),
+        workspaces=workspaces,
+        taken=sum(term.amount for term in workspaces),
+        with_output=moment.with_output,
+        complete=not unknown_workspace(layer, conditions),
+    )
+
+
+def _resident(
+    layers: Sequence[Layer], own: Sequence[_Own], conditions: Conditions
+) -> tuple[Term, ...]:
     """What was in memory before the call."""
     sized = conditions.autocast is not None
-    parameters = sum(
-        parameter_count(layer) * (_FLOAT_BYTES if sized else element_bytes(layer))
-        for layer in layers
-    )
+    parameters = sum(of.parameters * (_FLOAT_BYTES if sized else of.element) for of in own)
     statistics = sum(
         2 * layer.input_shape[1] * _FLOAT_BYTES + _COUNTER_BYTES
         for layer in layers
@@ -184,8 +275,7 @@ def _resident(layers: Sequence[Layer], conditions: Conditions) -> tuple[Term, ..
     first = layers[0] if layers else None
     size = 0
     if first is not None:
-        element = _FLOAT_BYTES if sized else element_bytes(first)
-        size = elements(first.input_shape) * element
+        size = elements(first.input_shape) * (_FLOAT_BYTES if sized else own[0].element)
     return (
         Term(PARAMETERS, parameters, "sum of weights and biases", SHAPES),
         Term(STATISTICS, statistics, "sum of 2 · C · 4 B + 8 B a batch norm", SHAPES),
@@ -193,61 +283,47 @@ def _resident(layers: Sequence[Layer], conditions: Conditions) -> tuple[Term, ..
     )
 
 
-class _Tensors(NamedTuple):
-    """The bytes of the tensors that are alive around one layer, each counted once."""
-
-    read: int
-    written: int
-    later: int
-    calling: int
-
-
-def _held_at(
-    layer: Layer,
-    around: _Tensors,
-    casts: tuple[Term, Term],
-    resident: tuple[Term, ...],
-    conditions: Conditions,
-) -> Held:
-    moment = largest(layer, moments(layer, conditions))
+def _held_at(place: _Place, resident: tuple[Term, ...]) -> Held:
     needed = (
         *resident,
-        Term(READ, around.read, "tensors that the layer reads", _ORDER),
-        Term(WRITTEN, around.written, "output elements", _ORDER),
-        Term(LATER, around.later, "tensors that later layers read", _ORDER),
+        Term(READ, place.read, "tensors that the layer reads", _ORDER),
+        Term(WRITTEN, place.written, "output elements", _ORDER),
+        Term(LATER, place.later, "tensors that later layers read", _ORDER),
     )
-    pending = -around.written * (not moment.with_output)
     terms = (
         *needed,
-        Term(PENDING, pending, "−output while it is not live", _ORDER),
-        Term(CALLERS, around.calling, "arguments of the modules around it", _ORDER),
-        *casts,
-        *_workspaces(moment.terms),
+        Term(PENDING, place.pending, "−output while it is not live", _ORDER),
+        Term(CALLERS, place.calling, "arguments of the modules around it", _ORDER),
+        Term(WEIGHT_CASTS, place.weights, "weights and biases of layers so far", _AUTOCAST),
+        Term(INPUT_CAST, place.source, "N · C · H · W elements", "freed with the layer"),
+        *place.own.workspaces,
     )
-    return Held(
-        layer.name,
-        terms,
-        needed=sum(term.amount for term in needed),
-        complete=not unknown_workspace(layer, conditions),
-    )
+    total = sum(term.amount for term in needed)
+    return Held(place.name, terms, needed=total, complete=place.own.complete)
 
 
-def _tensors(
-    layers: Sequence[Layer], read: Sequence[tuple[int, ...]], stored: Sequence[int]
-) -> Iterator[_Tensors]:
-    """The tensors around each layer; the network's input is counted by itself."""
-    sizes = {number: output_bytes(layer) for number, layer in enumerate(layers)}
-    sizes[NETWORK_INPUT] = 0
+def _around(
+    layers: Sequence[Layer],
+    own: Sequence[_Own],
+    read: Sequence[tuple[int, ...]],
+    stored: Sequence[int],
+) -> Iterator[tuple[int, int, int, int]]:
+    """For each layer the bytes that it reads and writes, that later layers read, and the rest.
+
+    The rest is what only the modules around it hold.  The network's input is counted by itself.
+    """
+    sizes = {number: of.output for number, of in enumerate(own)} | {NETWORK_INPUT: 0}
     inputs = [{_storage(source, stored) for source in of} for of in read]
-    around = zip(inputs, _read_later(inputs), _held_by_callers(layers, stored), strict=True)
-    for number, (of, after, calling) in enumerate(around):
+    each = zip(inputs, _read_later(inputs), _held_by_callers(layers, stored), strict=True)
+    for number, (of, after, calling) in enumerate(each):
         later = after - of
-        yield _Tensors(
-            read=sum(sizes[storage] for storage in of),
-            written=sizes[number] if stored[number] == number else 0,
-            later=sum(sizes[storage] for storage in later),
-            calling=sum(sizes[storage] for storage in calling - of - later),
-        )
+        written = sizes[number] if stored[number] == number else 0
+        others = calling - of - later
+        yield _size(of, sizes), written, _size(later, sizes), _size(others, sizes)
+
+
+def _size(storages: set[int], sizes: dict[int, int]) -> int:
+    return sum(sizes[storage] for storage in storages)
 
 
 def _storage(source: int, stored: Sequence[int]) -> int:
@@ -274,24 +350,24 @@ def _held_by_callers(layers: Sequence[Layer], stored: Sequence[int]) -> list[set
 
 
 def _casts(
-    layers: Sequence[Layer], read: Sequence[tuple[int, ...]], conditions: Conditions
-) -> Iterator[tuple[Term, Term]]:
+    layers: Sequence[Layer],
+    own: Sequence[_Own],
+    read: Sequence[tuple[int, ...]],
+    conditions: Conditions,
+) -> Iterator[tuple[int, int]]:
     """What autocast copies: parameters of every layer so far, once; the float32 input, each time.
 
     ``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``: casts of parameters that require
     gradients are kept until autocast ends, also without gradients.
     """
     weights = 0
-    for layer, of in zip(layers, read, strict=True):
+    for layer, takes, of in zip(layers, own, read, strict=True):
         source = 0
         if conditions.autocast is not None and isinstance(layer, Convolution | Linear):
-            weights += parameter_count(layer) * element_bytes(layer)
+            weights += takes.parameters * takes.element
             if NETWORK_INPUT in of:
-                source = elements(layer.input_shape) * element_bytes(layer)
-        yield (
-            Term(WEIGHT_CASTS, weights, "weights and biases of layers so far", _AUTOCAST),
-            Term(INPUT_CAST, source, "N · C · H · W elements", "freed with the layer"),
-        )
+                source = elements(layer.input_shape) * takes.element
+        yield weights, source
 
 
 #: What stands for a workspace that a layer does not take.

@@ -52,7 +52,7 @@ def remembered(
     name = f"_remembered_{find.__module__}.{find.__qualname__}"
 
     @wraps(find)
-    def look_up(run: AnyRun, *asked: Asked.args, **named: Asked.kwargs) -> Found:
+    def look_up(run: AnyRun, /, *asked: Asked.args, **named: Asked.kwargs) -> Found:
         answers: dict[Any, Found] = run.__dict__.setdefault(name, {})
         question = (asked, tuple(sorted(named.items())))
         if question not in answers:
@@ -89,7 +89,7 @@ class Run:
         return {frozenset(case.factors.items()): case for case in self.stored.record.cases}
 
     @remembered
-    def levels(self, factor: str, **where: Factor) -> tuple[Factor, ...]:
+    def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
         """The levels of a factor among the cases of ``where``, ascending, also of failed cases."""
         found = {
             case.factors[factor]

@@ -263,9 +263,9 @@ def _finite(samples: Iterable[float], purpose: str) -> list[float]:
     ordered = sorted(samples)
     if not ordered:
         raise StudyError(_too_few(purpose, 1, 0))
-    for sample in ordered:
-        if not math.isfinite(sample):
-            raise StudyError(f"{purpose.capitalize()} needs finite samples, found {sample}.")
+    if not all(map(math.isfinite, ordered)):
+        found = next(sample for sample in ordered if not math.isfinite(sample))
+        raise StudyError(f"{purpose.capitalize()} needs finite samples, found {found}.")
     return ordered
 
 

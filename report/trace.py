@@ -20,6 +20,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import msgspec
@@ -153,7 +154,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     external: int | None = msgspec.field(default=None, name="External id")
 
 
-class _Event(msgspec.Struct, frozen=True):
+class _Event(msgspec.Struct, frozen=True, dict=True):
     """An event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
 
     ph: str
@@ -164,13 +165,13 @@ class _Event(msgspec.Struct, frozen=True):
     dur: Decimal | None = None
     args: _Arguments = _Arguments()
 
-    @property
+    @cached_property
     def moment(self) -> int:
         """The beginning in ns; only for events that were checked."""
         assert self.ts is not None
         return _nanoseconds(self.ts)
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The end in ns; only for complete events that were checked."""
         assert self.dur is not None

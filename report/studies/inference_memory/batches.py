@@ -9,6 +9,7 @@ from figures.canvas import Drawing
 from figures.scaling import Absent, Points, Scaling
 from report.missing import Missing, present
 from report.paper import Download, Figure, Inputs
+from report.runs import remembered
 from report.statistics import Estimate
 from report.studies.inference_memory.measured import Run, scaled
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, RESNETS, Call
@@ -25,6 +26,7 @@ _MILLI, _MEGA, _PERCENT = 1e3, 1e-6, 100
 Estimated: TypeAlias = Callable[[Call], Estimate | float | Missing]
 
 
+@remembered
 def sweep(run: Run, network: str, layout: Layout = "contiguous") -> tuple[Call, ...]:
     """The plain float32 calls of a network over the batch sizes, on its smallest images."""
     found = run.chosen(network=network, layout=layout, precision="float32", execution="eager")
@@ -32,11 +34,13 @@ def sweep(run: Run, network: str, layout: Layout = "contiguous") -> tuple[Call, 
     return tuple(call for call in found if call.image == image)
 
 
+@remembered
 def swept(run: Run) -> tuple[str, ...]:
     """The networks that were timed at more than one batch size."""
     return tuple(n for n in run.networks() if len(run.timed(sweep(run, n))) > 1)
 
 
+@remembered
 def resnets(run: Run) -> tuple[str, ...]:
     """Those of them that the figures show."""
     return tuple(network for network in swept(run) if network in RESNETS)

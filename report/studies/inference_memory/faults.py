@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from report.missing import Missing
+from report.runs import remembered
 from report.statistics import Estimate
 from report.studies.inference_memory.batches import rates, resnets, sweep
 from report.studies.inference_memory.measured import Run
@@ -25,6 +26,7 @@ THRESHOLD: Final = 32 * 2**20
 PAGE: Final = 4096
 
 
+@remembered
 def large_blocks(run: Run, call: Call) -> tuple[int, ...] | Missing:
     """The sizes of the blocks that a call asks for and that may not stay with the process (B)."""
     events = run.samples("memory_events", call.factors)
@@ -44,6 +46,7 @@ def predicted_faults(run: Run, call: Call) -> int | Missing:
     return blocks if isinstance(blocks, Missing) else sum(map(pages, blocks))
 
 
+@remembered
 def told(run: Run) -> tuple[Call, ...]:
     """The plain executions of the ResNets that ask for large blocks and counted their faults."""
     calls = [

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from report import runs as any_study
 from report.events import blocked_channels
 from report.layers import Layer
-from report.liveness import Held, held
+from report.liveness import Held, held, peaks
 from report.missing import Missing
 from report.records import Factor, Sample
 from report.runs import labels, remembered
@@ -40,7 +40,7 @@ class Run(any_study.Run):
         return tuple(sorted(found, key=lambda call: (order(call.network), call.batch)))
 
     @remembered
-    def chosen(self, **where: Factor | None) -> tuple[Call, ...]:
+    def chosen(self, /, **where: Factor | None) -> tuple[Call, ...]:
         """The calls with these attributes; without memory limit unless one is asked for."""
         wanted = {"memory_limit": None, **where}
         return tuple(c for c in self.calls if all(getattr(c, n) == v for n, v in wanted.items()))
@@ -175,16 +175,10 @@ class Run(any_study.Run):
         return layers if isinstance(layers, Missing) else held(layers, self.conditions(call))
 
     @remembered
-    def _most(self, place: _Place, conditions: Conditions) -> tuple[Held, int] | Missing:
-        """The layer at which most is alive, the first of equals, and the most that one needs (B).
-
-        All that is alive at all layers of all calls would fill the memory.
-        """
+    def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
+        """The layers at which most is alive and most is needed."""
         layers = self._shapes_at(place)
-        if isinstance(layers, Missing):
-            return layers
-        alive = held(layers, conditions)
-        return max(alive, key=lambda at: at.total), max(at.needed for at in alive)
+        return layers if isinstance(layers, Missing) else peaks(layers, conditions)
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
@@ -194,17 +188,18 @@ class Run(any_study.Run):
             call.layout, environment.threads, blocked_channels(environment), False, autocast
         )
 
+    @remembered
     def predicted(self, call: Call) -> Held | Missing:
         """The layer at which theory says that most is alive, with what is alive there."""
         if self.on_gpu or call.execution != "eager":
             return _NO_RULES
-        found = self._most(_place(call), self.conditions(call))
+        found = self._peaks(_place(call), self.conditions(call))
         return found if isinstance(found, Missing) else found[0]
 
     def needed(self, call: Call) -> int | Missing:
         """The most bytes that tensors and parameters need at one layer, on any device."""
-        found = self._most(_place(call), self.conditions(call))
-        return found if isinstance(found, Missing) else found[1]
+        found = self._peaks(_place(call), self.conditions(call))
+        return found if isinstance(found, Missing) else found[1].needed
 
     # ---------------------------------------------------------------------------------- waits
 

@@ -20,6 +20,7 @@ from report.liveness import (
 from report.missing import Missing
 from report.paper import Figure
 from report.reconciliation import Reconciliation, Term
+from report.runs import remembered
 from report.studies.inference_memory.batches import sweep, ticks
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
@@ -35,6 +36,7 @@ _BEFORE: Final = (PARAMETERS, STATISTICS, INPUT)
 _TENSORS: Final = (READ, WRITTEN, PENDING)
 
 
+@remembered
 def reconciliation(run: Run, call: Call) -> Reconciliation | Missing:
     """The predicted peak of a call, led to the measured one."""
     at = run.predicted(call)
@@ -51,6 +53,7 @@ def _measured(size: int) -> Term:
     return Term("Measured", size, "most bytes in live blocks", "the allocator's events")
 
 
+@remembered
 def compared(run: Run) -> tuple[Call, ...]:
     """The plain float32 calls in both layouts whose peak is both predicted and measured."""
     calls = (c for layout in LAYOUTS for n in run.networks() for c in sweep(run, n, layout))
@@ -61,6 +64,7 @@ def compared(run: Run) -> tuple[Call, ...]:
     )
 
 
+@remembered
 def judged(run: Run) -> tuple[Call, ...]:
     """Those of them that the rule of agreement is about."""
     return tuple(call for call in compared(run) if call.batch >= FROM_BATCH)

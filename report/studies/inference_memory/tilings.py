@@ -14,6 +14,7 @@ from report.liveness import INPUT, PARAMETERS, STATISTICS, Held
 from report.memory import output_bytes
 from report.missing import Missing
 from report.paper import Figure
+from report.runs import remembered
 from report.statistics import Estimate
 from report.studies.inference_memory.batches import Estimated, numbers, points
 from report.studies.inference_memory.measured import Run
@@ -42,6 +43,7 @@ class Cost:
     needed: int
 
 
+@remembered
 def tiled_calls(run: Run) -> tuple[Call, ...]:
     """Every tiled call."""
     return tuple(call for call in run.chosen() if call.tile is not None)
@@ -102,6 +104,7 @@ def _needed(found: Sequence[Sequence[Layer]], each: Sequence[Tiling], held: Sequ
     return always + max(sizes)
 
 
+@remembered
 def call_cost(run: Run, call: Call) -> Cost | Missing:
     """What theory says of a tiled call."""
     layers, held = run.layers(call.factors), run.held(call)
