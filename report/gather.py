@@ -11,7 +11,7 @@ from typing import Any, Final
 from report.devices import read_devices
 from report.paper import Inputs, notices_of
 from report.reported import read_reported
-from report.store import Stored, digest, newest_by_device, read_attachment, read_record, read_study
+from report.store import Stored, digest, read_attachment, read_newest, read_record
 from report.strict import read_strictly, refuse_first
 from report.studies import ATTACHMENTS, STUDIES
 
@@ -92,7 +92,7 @@ def origin_of(study: str, records: Sequence[Stored]) -> Origin:
 
 
 def _newest(study: str, data: Path) -> tuple[Stored, ...]:
-    return newest_by_device(read_study(study, data), read_pins(data).get(study, ()))
+    return read_newest(study, data, read_pins(data).get(study, ()))
 
 
 def _reported(study: str) -> str:

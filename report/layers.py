@@ -35,8 +35,11 @@ ELEMENT_BYTES: dict[str, int] = {
 }
 
 
-class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every layer has: its name in the network and the tensors it reads and writes."""
+class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """What every layer has: its name in the network and the tensors it reads and writes.
+
+    It cannot be part of a reference cycle, and records hold so many that looking for one is felt.
+    """
 
     name: str
     input_shape: Shape

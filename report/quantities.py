@@ -29,10 +29,12 @@ class Quantity:
         """Whether all ``samples`` are finite numbers within the range of this quantity."""
         if not samples:
             return True
-        if self.whole and not {type(sample) for sample in samples} <= {int}:
-            return False
-        low, high = min(samples), max(samples)
-        return (self.signed or low >= 0) and all(map(math.isfinite, (low, high, sum(samples))))
+        if self.whole:
+            sound = set(map(type, samples)) <= {int}
+        else:
+            # One that is not finite makes the sum so; the sum may be too large where none is.
+            sound = math.isfinite(sum(samples)) or all(map(math.isfinite, samples))
+        return sound and (self.signed or min(samples) >= 0)
 
     @property
     def range(self) -> str:

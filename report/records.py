@@ -23,7 +23,7 @@ import msgspec
 from report import strict
 from report.errors import RecordError
 from report.layers import Layer
-from report.quantities import QUANTITIES
+from report.quantities import QUANTITIES, Quantity
 
 SCHEMA_VERSION: Final = 1
 
@@ -47,8 +47,12 @@ Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 Plan: TypeAlias = Literal["full", "quick", "custom"]
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a record: immutable, every field required, no other field allowed."""
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """A part of a record: immutable, every field required, no other field allowed.
+
+    Nothing in a record can refer back to what holds it, so that the search for reference cycles
+    passes it by; else reading would take longer than in proportion to the number of cases.
+    """
 
 
 class Code(_Part, frozen=True):
@@ -227,19 +231,39 @@ def content_hash(record: Record) -> str:
     return hashlib.sha256(_encoder.encode(record)).hexdigest()[:8]
 
 
+def file_hash(text: bytes) -> str | None:
+    """``content_hash`` of a record that lies as ``encode`` wrote it, without reading it.
+
+    In any other layout the digits are others; None for what is no JSON.
+    """
+    try:
+        return hashlib.sha256(msgspec.json.format(text, indent=-1)).hexdigest()[:8]
+    except strict.NO_JSON:
+        return None
+
+
 def parse(text: bytes, place: str) -> Record:
     """Read one record from JSON.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what
     was found and what to do.
     """
+    with strict.no_cycles():
+        try:
+            # One look at a file that is right; at any other a second one tells why it is not.
+            record = _decoder.decode(text)
+        except strict.NO_JSON:
+            record = _other(text, place)
+        strict.refuse_first(_faults(record), place, _REMEDY)
+    return record
+
+
+def _other(text: bytes, place: str) -> Record:
+    """A record of an older schema; raises ``RecordError`` for what is none."""
     version = _schema_version(text, place)
     if version < SCHEMA_VERSION:
-        record = _migrated(text, version, place)
-    else:
-        record = strict.parse_json(text, _decoder.decode, place, _REMEDY)
-    strict.refuse_first(_faults(record), place, _REMEDY)
-    return record
+        return _migrated(text, version, place)
+    return strict.parse_json(text, _decoder.decode, place, _REMEDY)
 
 
 def _schema_version(text: bytes, place: str) -> int:
@@ -290,11 +314,12 @@ def _faults(record: Record) -> Iterator[str]:
     yield from _environment_faults(record.environment)
     for index, ceiling in enumerate(record.ceilings):
         yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
-    seen: dict[tuple[tuple[str, Factor], ...], int] = {}
+    seen: dict[frozenset[tuple[str, Factor]], int] = {}
     for index, case in enumerate(record.cases):
-        yield from _case_faults(case, f"cases[{index}]")
-        # Sorted by name; 1 and 1.0 are the same level, as in the frames.
-        first = seen.setdefault(tuple(sorted(case.factors.items())), index)
+        for fault in _case_faults(case):
+            yield f"cases[{index}].{fault}"
+        # 1 and 1.0 are the same level, as for a study that looks a case up.
+        first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
     if twice := strict.repeated(attachment.name for attachment in record.attachments):
@@ -327,28 +352,28 @@ def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
             yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
 
 
-def _case_faults(case: Case, where: str) -> Iterator[str]:
-    if case.status == "ok" and case.reason is not None:
-        yield f"{where}.reason: found {case.reason!r}, but a case that is ok has null here"
-    if case.status != "ok" and case.reason is None:
-        yield f"{where}.reason: found null, but a case that is {case.status} needs a reason"
-    if twice := strict.repeated(series.quantity for series in case.series):
-        yield f"{where}.series: found the quantity {twice} twice"
+def _case_faults(case: Case) -> Iterator[str]:
+    if case.status == "ok":
+        if case.reason is not None:
+            yield f"reason: found {case.reason!r}, but a case that is ok has null here"
+    elif case.reason is None:
+        yield f"reason: found null, but a case that is {case.status} needs a reason"
+    names = [series.quantity for series in case.series]
+    if len(set(names)) < len(names):
+        yield f"series: found the quantity {strict.repeated(names)} twice"
     for index, series in enumerate(case.series):
-        yield from _series_faults(series, f"{where}.series[{index}]")
+        quantity = QUANTITIES.get(series.quantity)
+        if quantity is None or quantity.unit != series.unit or not quantity.admits(series.samples):
+            yield f"series[{index}].{_series_fault(series, quantity)}"
 
 
-def _series_faults(series: Series, where: str) -> Iterator[str]:
-    quantity = QUANTITIES.get(series.quantity)
+def _series_fault(series: Series, quantity: Quantity | None) -> str:
+    """What is wrong with a series that is known to be wrong."""
     if quantity is None:
         known = ", ".join(sorted(QUANTITIES))
-        yield f"{where}.quantity: expected one of {known}, found {series.quantity!r}"
-    elif series.unit != quantity.unit:
-        unit = quantity.unit
-        yield f"{where}.unit: {series.quantity} is measured in {unit}, found {series.unit!r}"
-    elif not quantity.admits(series.samples):
-        index = next(i for i, s in enumerate(series.samples) if not quantity.admits((s,)))
-        yield (
-            f"{where}.samples[{index}]: {series.quantity} is {quantity.range}, "
-            f"found {series.samples[index]}"
-        )
+        return f"quantity: expected one of {known}, found {series.quantity!r}"
+    if series.unit != quantity.unit:
+        return f"unit: {series.quantity} is measured in {quantity.unit}, found {series.unit!r}"
+    index = next(i for i, s in enumerate(series.samples) if not quantity.admits((s,)))
+    found = series.samples[index]
+    return f"samples[{index}]: {series.quantity} is {quantity.range}, found {found}"

@@ -10,9 +10,11 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from report.errors import RecordError
-from report.records import Record, content_hash, encode, parse
+from report.heads import Head, parse_head
+from report.records import Record, content_hash, encode, file_hash, parse
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"^(?P<time>\d{8}T\d{6}Z)-(?P<device>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json$")
@@ -26,6 +28,27 @@ class Stored:
     file: str
     #: False when the content does not match the hash in the file's name: edited after measuring.
     untouched: bool
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The head of a record together with its file."""
+
+    record: Head
+    file: str
+
+
+class _Named(Protocol):
+    """A record, or its head, with its file."""
+
+    @property
+    def record(self) -> Record | Head: ...
+
+    @property
+    def file(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=_Named)
 
 
 def record_name(record: Record) -> str:
@@ -160,6 +183,18 @@ def _place(scratch: Path, target: Path) -> None:
 
 def read_record(path: Path, data: Path) -> Stored:
     """Read and check one record; raises ``RecordError``."""
+    text, place, hashed = _read(path, data)
+    # First, since it needs room beside the text, as the record does afterwards.
+    as_written = file_hash(text) == hashed
+    record = parse(text, place)
+    _check_folder(record.study, path, place)
+    # Another layout of the same content is no edit.
+    untouched = as_written or content_hash(record) == hashed
+    return Stored(record, path.relative_to(data).as_posix(), untouched)
+
+
+def _read(path: Path, data: Path) -> tuple[bytes, str, str]:
+    """The text of a record, how messages name it, and the hash in its name."""
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
     match = _NAME.match(path.name)
     if match is None:
@@ -168,30 +203,49 @@ def read_record(path: Path, data: Path) -> Stored:
             "name back, or move what is not a record elsewhere."
         )
     try:
-        text = path.read_bytes()
+        return path.read_bytes(), place, match["hash"]
     except OSError as error:
         raise RecordError(
             f"{place}: cannot be read ({error.strerror}); restore the file with git, or give read "
             "permission."
         ) from error
-    record = parse(text, place)
-    if record.study != path.parent.name:
+
+
+def _check_folder(study: str, path: Path, place: str) -> None:
+    if study != path.parent.name:
         raise RecordError(
-            f"{place}: study: found {record.study!r} in the folder {path.parent.name!r}; "
+            f"{place}: study: found {study!r} in the folder {path.parent.name!r}; "
             "move the file to the folder of its study."
         )
-    file = path.relative_to(data).as_posix()
-    return Stored(record, file, content_hash(record) == match["hash"])
 
 
 def read_study(study: str, data: Path) -> tuple[Stored, ...]:
     """All records of a study in the order of their names, oldest first; none is not an error."""
-    folder = data / study
-    paths = sorted(p for p in folder.glob("*.json") if not p.name.startswith("."))
-    return tuple(read_record(path, data) for path in paths)
+    return tuple(read_record(path, data) for path in _paths(study, data))
 
 
-def newest_by_device(stored: Iterable[Stored], pinned: Iterable[str] = ()) -> tuple[Stored, ...]:
+def read_newest(study: str, data: Path, pinned: Iterable[str] = ()) -> tuple[Stored, ...]:
+    """The records of a study that ``newest_by_device`` chooses.
+
+    Of all others only the heads are read.  Raises ``RecordError`` for the first file that cannot be
+    used.
+    """
+    listed = (_listed(path, data) for path in _paths(study, data))
+    return tuple(read_record(data / item.file, data) for item in newest_by_device(listed, pinned))
+
+
+def _paths(study: str, data: Path) -> list[Path]:
+    return sorted(p for p in (data / study).glob("*.json") if not p.name.startswith("."))
+
+
+def _listed(path: Path, data: Path) -> _Listed:
+    text, place, _ = _read(path, data)
+    head = parse_head(text, place)
+    _check_folder(head.study, path, place)
+    return _Listed(head, path.relative_to(data).as_posix())
+
+
+def newest_by_device(stored: Iterable[Item], pinned: Iterable[str] = ()) -> tuple[Item, ...]:
     """The record that a paper uses for each device, newest device first.
 
     The newest run of the full plan wins; a quick or custom run stands in only where a device has
@@ -204,7 +258,7 @@ def newest_by_device(stored: Iterable[Stored], pinned: Iterable[str] = ()) -> tu
     for pin in pins:
         if pin not in known:
             raise RecordError(f"data/pins.yaml: no record {pin}; mend the name or remove the pin.")
-    chosen: dict[str, Stored] = {}
+    chosen: dict[str, Item] = {}
     for item in sorted(candidates, key=lambda item: _preference(item, pins)):
         key = item.record.environment.key
         if item.file in pins and key in chosen and chosen[key].file in pins:
@@ -216,6 +270,6 @@ def newest_by_device(stored: Iterable[Stored], pinned: Iterable[str] = ()) -> tu
     return tuple(sorted(chosen.values(), key=lambda item: item.record.started, reverse=True))
 
 
-def _preference(item: Stored, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
+def _preference(item: _Named, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
     record = item.record
     return (item.file in pins, record.protocol.plan == "full", record.started, item.file)

@@ -6,9 +6,11 @@ file, the field and what stands there.  Nothing here costs anything as long as a
 
 from __future__ import annotations
 
+import gc
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -17,6 +19,9 @@ import msgspec
 from report.errors import RecordError
 
 Kind = TypeVar("Kind")
+
+#: What decoding raises for a text that is not what was asked for.
+NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TOP: Final = "the top level"
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
@@ -69,6 +74,21 @@ def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy:
         raise RecordError(
             f"{place}: {_TOP}: not valid JSON: found brackets nested without end; {remedy}."
         ) from None
+
+
+@contextmanager
+def no_cycles() -> Iterator[None]:
+    """Let nobody search for reference cycles while much is read that cannot be in one.
+
+    The search looks at every list and mapping that was made; it would take half of the time.
+    """
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
 
 
 def refusal(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 
 from report import records
 from report.errors import RecordError
-from report.records import Case, Record, content_hash, encode, parse
+from report.quantities import Quantity
+from report.records import Case, Record, content_hash, encode, file_hash, parse
 from report.schema import SCHEMA_FILE, record_schema, schema_text
 from report.store import read_record
 from tests import factory
@@ -436,3 +439,40 @@ def test_parts_are_immutable() -> None:
     case: Case = factory.case(1)
     with pytest.raises(AttributeError):
         case.status = "failed"  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------------------- reading fast
+
+
+def test_no_part_of_a_record_is_searched_for_cycles() -> None:
+    """Else the search goes through all cases again and again while they are read."""
+    record = factory.record()
+    case = record.cases[0]
+    for part in (record, record.environment, case, case.series[0], case.layers[0]):
+        assert not gc.is_tracked(part)
+
+
+def test_the_hash_of_a_file_is_that_of_its_content() -> None:
+    record = factory.record()
+    assert file_hash(encode(record) + b"\n") == file_hash(encode(record)) == content_hash(record)
+    compact = json.dumps(json.loads(encode(record)), separators=(",", ":")).encode()
+    assert file_hash(compact.replace(b'"seed":0', b'"seed":1')) != content_hash(record)
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.floats()), max_size=6), st.booleans())
+def test_admitted_are_finite_numbers_of_the_range(samples: list[float], signed: bool) -> None:
+    quantity = Quantity("s", "a duration", signed=signed)
+    sound = all(math.isfinite(s) and (signed or s >= 0) for s in samples)
+    assert quantity.admits(tuple(samples)) == sound
+
+
+def test_a_sum_may_be_larger_than_any_number() -> None:
+    assert Quantity("s", "a duration").admits((1e308,) * 3)
+    assert not Quantity("s", "a duration").admits((1e308, math.inf, -math.inf))
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.just(1.0), st.just(True)), max_size=4))
+def test_whole_numbers_are_integers(samples: list[int]) -> None:
+    quantity = Quantity("B", "bytes", whole=True)
+    sound = all(type(sample) is int and sample >= 0 for sample in samples)
+    assert quantity.admits(tuple(samples)) == sound

@@ -6,6 +6,7 @@ import errno
 import json
 import multiprocessing
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from report.records import content_hash, encode
 from report.store import (
     Stored,
     newest_by_device,
+    read_newest,
     read_record,
     read_study,
     record_name,
@@ -228,6 +230,49 @@ def test_bad_pins_are_refused() -> None:
     first, second = run(1), run(2)
     with pytest.raises(RecordError, match="are both records of a; pin one of them"):
         newest_by_device([first, second], [first.file, second.file])
+
+
+def saved(items: list[Stored], data: Path) -> None:
+    for item in items:
+        write_record(item.record, data)
+
+
+def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
+    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), run(1, "c", "custom")]
+    saved(items, tmp_path)
+    for pins in ((), (items[1].file,), (items[3].file, items[0].file)):
+        expected = newest_by_device(read_study("conv_scaling", tmp_path), pins)
+        assert read_newest("conv_scaling", tmp_path, pins) == expected
+
+
+def test_cases_are_read_only_of_what_is_chosen(tmp_path: Path) -> None:
+    old, new = run(1), run(2)
+    saved([old, new], tmp_path)
+    path = tmp_path / old.file
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"status": "ok"', '"status": "well"'), encoding="utf-8")
+    assert read_newest("conv_scaling", tmp_path) == (new,)
+    with pytest.raises(RecordError, match=r"cases\[0\]\.status: found 'well'"):
+        read_newest("conv_scaling", tmp_path, [old.file])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"plan": "full"', '"plan": "half"', "protocol.plan: found 'half'"),
+        ('"study": "conv_scaling"', '"study": "other"', "in the folder 'conv_scaling'"),
+        ('"schema": 1', '"schema": 9', "schema: found version 9"),
+        ('"cases": [', '"cases": [,', "not valid JSON"),
+    ],
+)
+def test_a_broken_head_is_told_even_of_a_record_that_is_not_used(
+    old: str, new: str, told: str, tmp_path: Path
+) -> None:
+    saved([run(1), run(2)], tmp_path)
+    path = tmp_path / run(1).file
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    with pytest.raises(RecordError, match=re.escape(told)):
+        read_newest("conv_scaling", tmp_path)
 
 
 def test_nothing_is_chosen_from_nothing() -> None:
