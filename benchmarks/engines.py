@@ -165,7 +165,7 @@ def perform(task: Task) -> float:
     """Do one task; returns its seconds.  Raises ``CommandError`` if an engine refuses."""
     start = time.perf_counter()
     if task.kind == "figure":
-        from figures.canvas import render
+        from figures.drawing.render import render
 
         render(task.what[0], salt=task.what[1])
     elif task.kind == "typst":

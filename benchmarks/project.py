@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _PRODUCTS: Final = ("html", "pdf", "tex", "values", "qmd")
 EDITED_STUDY: Final = "conv_scaling"
 EDITED_PAPER: Final = "conv_profiling"
-EDITED_DRAWING: Final = "figures/bars.py"
+EDITED_DRAWING: Final = "figures/drawing/bars.py"
 #: Article and what stands in its place after each turn; no two follow each other in the prose.
 _ARTICLES: Final = ("the", "that very", "this one", "just this", "one such", "our own", "such a")
 

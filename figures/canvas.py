@@ -1,30 +1,21 @@
-"""From a description to bytes: PDF for print and SVG for the page, the same in every build."""
+"""What stands in a figure: its panels and its size."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
-from figures import bars, diagram, dots, image_grid, roofline, scaling, style, timeline, waterfall
-from figures.fonts import only_glyphs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from figures.bars import Bars
+from figures.diagram import Diagram
+from figures.dots import Dots
+from figures.image_grid import ImageGrid
+from figures.roofline import Roofline
+from figures.scaling import Scaling
+from figures.timeline import Timeline
+from figures.waterfall import Waterfall
 
 #: What can stand in one panel of a figure.
-Panel: TypeAlias = (
-    bars.Bars
-    | diagram.Diagram
-    | dots.Dots
-    | image_grid.ImageGrid
-    | roofline.Roofline
-    | scaling.Scaling
-    | timeline.Timeline
-    | waterfall.Waterfall
-)
+Panel: TypeAlias = Bars | Diagram | Dots | ImageGrid | Roofline | Scaling | Timeline | Waterfall
 
 
 @dataclass(frozen=True)
@@ -34,76 +25,3 @@ class Drawing:
     panels: tuple[Panel, ...]
     wide: bool = False
     height: float = 2.3
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """The finished figure in both formats."""
-
-    pdf: bytes
-    svg: bytes
-
-
-def render(drawing: Drawing, salt: str) -> Rendered:
-    """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
-    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, "svg.hashsalt": salt}
-    # The defaults come first, so that a user's matplotlibrc changes nothing.
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=(width, drawing.height), layout="constrained")
-        canvas = FigureCanvasPdf(figure)
-        for axes, panel in zip(
-            figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
-        ):
-            _draw(panel, axes)
-        _lay_out(figure)
-        # Dates would make two builds differ.
-        with only_glyphs():
-            pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
-        svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-        return Rendered(pdf, svg)
-
-
-def _draw(panel: Panel, axes: Axes) -> None:
-    match panel:
-        case bars.Bars():
-            bars.draw(panel, axes)
-        case diagram.Diagram():
-            diagram.draw(panel, axes)
-        case dots.Dots():
-            dots.draw(panel, axes)
-        case image_grid.ImageGrid():
-            image_grid.draw(panel, axes)
-        case roofline.Roofline():
-            roofline.draw(panel, axes)
-        case scaling.Scaling():
-            scaling.draw(panel, axes)
-        case timeline.Timeline():
-            timeline.draw(panel, axes)
-        case waterfall.Waterfall():
-            waterfall.draw(panel, axes)
-
-
-def _lay_out(figure: Figure) -> None:
-    """Place the panels once, as the PDF needs it, so that both formats show one picture.
-
-    Left to itself, matplotlib computes the layout for each format and draws each of them twice.
-    """
-    engine, dpi = figure.get_layout_engine(), figure.dpi
-    assert engine is not None
-    engine.execute(figure)
-    figure.set_layout_engine("none")
-    figure.dpi = dpi
-
-
-def _written(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
-    """What a canvas prints; it leaves the figure with the 72 dpi of its format, which is undone."""
-    dpi, stream = figure.dpi, io.BytesIO()
-    print_(stream, metadata=metadata)
-    figure.dpi = dpi
-    return stream.getvalue()

@@ -6,14 +6,11 @@ a band, one of a data sheet is dashed, one that somebody else drew is dotted.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+#: How far the axes go beyond what is drawn, as a factor.
+_ROOM: Final = 2.5
 
 
 @dataclass(frozen=True)
@@ -71,99 +68,3 @@ class Roofline:
         """The intensities that are drawn: all points and ridges, with room on both sides."""
         inside = [*(x for marks in self.marks for x in marks.x), *(r.ridge for r in self.roofs)]
         return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
-
-
-#: How far the axes go beyond what is drawn, as a factor.
-_ROOM: Final = 2.5
-#: The share of the axis' decades that one line of the legend is given.
-_LEGEND_LINE: Final = 0.07
-#: Up to this many decades an axis has room for ticks at 1, 2 and 5.
-_FEW_DECADES: Final = 1.9
-_LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
-
-
-def draw(figure: Roofline, axes: Axes) -> None:
-    """Draw ``figure`` on ``axes``."""
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(*figure.span)
-    for roof in figure.roofs:
-        _draw_roof(roof, figure.span, axes)
-    for marks in figure.marks:
-        _draw_marks(marks, axes)
-    if not figure.roofs and not figure.marks:
-        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
-    axes.set_xlabel(figure.x_label)
-    axes.set_ylabel(figure.y_label)
-    axes.set_title(figure.title.replace("$", r"\$"), loc="left")
-    entries = len(axes.get_legend_handles_labels()[1])
-    if entries > 1:
-        # Nothing lies above a roof, so that a legend finds room there.
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * entries))
-        axes.legend(loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25)
-    _plain_ticks(axes)
-
-
-def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
-    colour = style.INK if roof.look == "measured" else style.THEORY
-    x = sorted({*span, *_ridges(roof, span)})
-    axes.plot(
-        x,
-        _heights(x, roof.peak.middle, roof.bandwidth.middle),
-        color=colour,
-        linewidth=1.0,
-        label=roof.label.replace("$", r"\$"),
-        linestyle=_LINES[roof.look],
-        zorder=1.5,
-    )
-    if roof.peak.low < roof.peak.high or roof.bandwidth.low < roof.bandwidth.high:
-        low = _heights(x, roof.peak.low, roof.bandwidth.low)
-        high = _heights(x, roof.peak.high, roof.bandwidth.high)
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, zorder=1.4)
-
-
-def _ridges(roof: RoofLine, span: tuple[float, float]) -> list[float]:
-    """The corners of line and band, as far as they are drawn."""
-    peak, bandwidth = roof.peak, roof.bandwidth
-    corners = (roof.ridge, peak.low / bandwidth.low, peak.high / bandwidth.high)
-    return [x for x in corners if span[0] < x < span[1]]
-
-
-def _heights(x: list[float], peak: float, bandwidth: float) -> list[float]:
-    return [min(peak, intensity * bandwidth) for intensity in x]
-
-
-def _draw_marks(marks: Marks, axes: Axes) -> None:
-    colour = style.colour(marks.series)
-    errors = None
-    if marks.low:
-        errors = (
-            [y - low for y, low in zip(marks.y, marks.low, strict=True)],
-            [high - y for y, high in zip(marks.y, marks.high, strict=True)],
-        )
-    axes.errorbar(
-        marks.x,
-        marks.y,
-        yerr=errors,
-        color=colour,
-        marker=style.marker(marks.series),
-        markerfacecolor="white" if marks.hollow else colour,
-        markeredgewidth=0.8,
-        linestyle="none",
-        elinewidth=0.8,
-        capsize=1.4,
-        alpha=0.85,
-        label=marks.label.replace("$", r"\$"),
-    )
-
-
-def _plain_ticks(axes: Axes) -> None:
-    """Numbers as a reader writes them, at powers of ten and, where there is room, between."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        few = math.log10(limits[1] / limits[0]) < _FEW_DECADES
-        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        axis.set_minor_formatter(NullFormatter())

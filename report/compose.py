@@ -71,7 +71,7 @@ def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None
 
 
 def _write_figures(findings: Findings, folder: Path, study: str) -> None:
-    from figures.canvas import render
+    from figures.drawing.render import render
 
     folder.mkdir()
     for figure in findings.figures.values():

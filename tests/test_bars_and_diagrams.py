@@ -12,10 +12,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from figures import bars, diagram, style
-from figures.bars import NOT_MEASURED, Bars, BarSeries
-from figures.canvas import Drawing, Panel, render
+from figures.bars import Bars, BarSeries
+from figures.canvas import Drawing, Panel
 from figures.diagram import Arrow, Box, Diagram, Words
+from figures.drawing import bars, diagram, style
+from figures.drawing.bars import NOT_MEASURED
+from figures.drawing.render import render
 
 STACK = Bars(
     ("Theory", "A", "Nothing"),

@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from figures import dots, image_grid, style, timeline
-from figures.canvas import Drawing, Panel, render
+from figures.canvas import Drawing, Panel
 from figures.dots import Dots, DotSeries
+from figures.drawing import dots, image_grid, style, timeline
+from figures.drawing.render import render
 from figures.image_grid import Image, ImageGrid
 from figures.timeline import Lane, Level, Span, Timeline
 

@@ -18,9 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from figures import style
-from figures.canvas import Drawing, render
-from figures.scaling import Band, Curve, Points, Scaling, draw
+from figures.canvas import Drawing
+from figures.drawing import style
+from figures.drawing.render import render
+from figures.drawing.scaling import draw
+from figures.scaling import Band, Curve, Points, Scaling
+from report.engine.code import Code
+from report.engine.contents import Contents
+from report.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +48,7 @@ DRAWING = Drawing((PANEL, Scaling("x", "y", (HOLLOW,), y_scale="linear", y_from_
 PROGRAM = """
 import hashlib
 from tests.test_figures import DRAWING
-from figures.canvas import render
+from figures.drawing.render import render
 made = render(DRAWING, "study/fig-x")
 print(hashlib.sha256(made.pdf + made.svg).hexdigest())
 """
@@ -123,6 +128,27 @@ def test_drawing_leaves_the_settings_of_others_alone() -> None:
     before = dict(mpl.rcParams)
     render(DRAWING, "x")
     assert dict(mpl.rcParams) == before
+
+
+# --------------------------------------------------------------------- what depends on drawing
+
+#: The modules that draw, as the engine names them.
+DRAWING_CODE = {
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "figures" / "drawing").glob("*.py")
+}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_study_does_not_depend_on_how_its_figures_are_drawn(study: str) -> None:
+    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.study", STUDIES[study]))
+    assert "figures/canvas.py" in code
+    assert not DRAWING_CODE & set(code)
+
+
+def test_a_figure_depends_on_all_that_draws() -> None:
+    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.figure",))
+    assert len(DRAWING_CODE) > 8
+    assert set(code) >= DRAWING_CODE
 
 
 # ---------------------------------------------------------------------------- marks and data

@@ -15,9 +15,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import TextPath
 from pypdf import PdfReader
 
-from figures import style
-from figures.canvas import render
-from figures.fonts import ink_width, only_glyphs
+from figures.drawing import style
+from figures.drawing.fonts import ink_width, only_glyphs
+from figures.drawing.render import render
 from tests.test_figures import DRAWING
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.canvas import render
+from figures.drawing.render import render
 from figures.scaling import Scaling
 from report.devices import read_devices
 from report.errors import StudyError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from figures.canvas import Drawing, render
+from figures.canvas import Drawing
+from figures.drawing.render import render
 from figures.roofline import Ceiling, Marks, RoofLine, Roofline
 from report.memory import compulsory_traffic
 from report.resized import at_image

@@ -15,18 +15,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from figures import style
-from figures.canvas import Drawing, render
-from figures.waterfall import (
-    LESS,
-    MEASURED,
-    MORE,
-    UNEXPLAINED,
-    Axis,
-    Bar,
-    Waterfall,
-    draw,
-)
+from figures.canvas import Drawing
+from figures.drawing import style
+from figures.drawing.render import render
+from figures.drawing.waterfall import LESS, MEASURED, MORE, UNEXPLAINED, draw
+from figures.waterfall import Axis, Bar, Waterfall
 
 
 def waterfall(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figures.canvas import render
+from figures.drawing.render import render
 from report.engine.graph import drawing_file
 from report.engine.kept import kept
 from report.engine.task import Done, Task

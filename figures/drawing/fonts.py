@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
-from figures import style
+from figures.drawing import style
 
 #: The tables of a font by which text is set.  A PDF holds text that has been set.
 _SETTING: Final = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
@@ -19,7 +19,7 @@ def ink_width(text: str, size: float) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    if not text:
+    if not text.strip():
         return 0.0
     font = FontProperties(family=str(style.RC["font.family"]), size=size)
     # Outlines of a font have points at their extremes, so that no curve reaches beyond them.

@@ -1,0 +1,256 @@
+"""Draws a quantity over an ordered factor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from figures.drawing import style
+from figures.scaling import Absent, Band, Curve, Points, Scaling
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DASHES: Final = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
+#: Heights of crosses as shares of the axis.
+_EDGE, _STEP = 0.99, 0.035
+#: The share of the axis that one line of a legend needs.
+_ROOM_A_LINE: Final = 0.1
+#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+_FEW_DECADES: Final = 2.5
+
+
+def draw(figure: Scaling, axes: Axes) -> None:
+    """Draw ``figure`` on ``axes``."""
+    for band in figure.bands:
+        _draw_band(band, axes)
+    for curve in figure.curves:
+        _draw_curve(curve, axes)
+    for points in figure.points:
+        _draw_points(points, axes)
+    for absent in figure.absent:
+        _draw_absent(absent, axes)
+    if not (figure.points or figure.curves or figure.absent):
+        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
+    _label(figure, axes)
+
+
+def _draw_band(band: Band, axes: Axes) -> None:
+    colour = style.colour(band.series)
+    axes.axhspan(
+        band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=_literal(band.label)
+    )
+    axes.axhline(band.middle, color=colour, linewidth=0.7)
+
+
+def _draw_curve(curve: Curve, axes: Axes) -> None:
+    colour = style.THEORY if curve.look in ("theory", "part") else style.colour(curve.series)
+    axes.plot(
+        curve.x,
+        curve.y,
+        color=colour,
+        dashes=_DASHES[curve.look],
+        label=_literal(curve.label),
+        zorder=1.5,
+    )
+
+
+def _draw_points(points: Points, axes: Axes) -> None:
+    colour = style.colour(points.series)
+    if points.low:
+        below = [y - low for y, low in zip(points.y, points.low, strict=True)]
+        above = [high - y for y, high in zip(points.y, points.high, strict=True)]
+        errors = (below, above)
+    axes.errorbar(
+        points.x,
+        points.y,
+        yerr=errors if points.low else None,
+        color=colour,
+        marker=style.marker(points.series),
+        markerfacecolor="white" if points.hollow else colour,
+        markeredgewidth=0.9,
+        linestyle="-" if points.joined else "none",
+        linewidth=0.8,
+        elinewidth=0.9,
+        capsize=1.6,
+        label=_literal(points.label),
+    )
+
+
+def _draw_absent(absent: Absent, axes: Axes) -> None:
+    """Each series a little lower than the one before, so that crosses do not hide each other."""
+    heights = [_EDGE - _STEP * absent.series] * len(absent.x)
+    axes.plot(
+        absent.x,
+        heights,
+        transform=axes.get_xaxis_transform(),
+        linestyle="none",
+        marker="x",
+        markersize=4.5,
+        color=style.colour(absent.series),
+        label=_literal(absent.label),
+        clip_on=False,
+    )
+
+
+def _literal(text: str) -> str:
+    """A label that matplotlib prints as it is: no formula between dollars, no hidden label."""
+    return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
+
+
+def _label(figure: Scaling, axes: Axes) -> None:
+    axes.set_xlabel(figure.x_label)
+    axes.set_ylabel(figure.y_label)
+    axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
+    axes.set_yscale(figure.y_scale)
+    if figure.y_scale == "log":
+        _plain_log_ticks(axes)
+    if figure.x_ticks:
+        axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
+    if figure.y_from_zero:
+        axes.set_ylim(bottom=0)
+    _label_series(figure, axes)
+
+
+def _label_series(figure: Scaling, axes: Axes) -> None:
+    """The title, and the legend where there is more than one entry.
+
+    A legend stands above the axes, since inside it would cover points or intervals somewhere, and
+    then carries the title.
+    """
+    entries, title = len(axes.get_legend_handles_labels()[1]), _literal(figure.title)
+    banded = bool(figure.bands) and figure.y_from_zero
+    if banded:
+        # A band spans the whole width, so that a legend finds room only above it.
+        axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))
+        axes.legend(loc="upper center", borderaxespad=0.2, ncols=2, columnspacing=1.0)
+    elif entries > 1:
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=2,
+            borderaxespad=0.2,
+            columnspacing=1.0,
+            title=title or None,
+            title_fontsize="medium",
+            alignment="left",
+        )
+    if title and (banded or entries <= 1):
+        axes.set_title(title, loc="left")
+
+
+#: The share of the axis that one line of a legend needs.
+_ROOM_A_LINE = 0.1
+
+
+#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+_FEW_DECADES: Final = 2.5
+
+
+def draw(figure: Scaling, axes: Axes) -> None:
+    """Draw ``figure`` on ``axes``."""
+    for band in figure.bands:
+        _draw_band(band, axes)
+    for curve in figure.curves:
+        _draw_curve(curve, axes)
+    for points in figure.points:
+        _draw_points(points, axes)
+    for absent in figure.absent:
+        _draw_absent(absent, axes)
+    if not (figure.points or figure.curves or figure.absent):
+        axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
+    _label(figure, axes)
+
+
+def _draw_band(band: Band, axes: Axes) -> None:
+    colour = style.colour(band.series)
+    axes.axhspan(
+        band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=_literal(band.label)
+    )
+    axes.axhline(band.middle, color=colour, linewidth=0.7)
+
+
+def _draw_curve(curve: Curve, axes: Axes) -> None:
+    colour = style.THEORY if curve.look in ("theory", "part") else style.colour(curve.series)
+    axes.plot(
+        curve.x,
+        curve.y,
+        color=colour,
+        dashes=_DASHES[curve.look],
+        label=_literal(curve.label),
+        zorder=1.5,
+    )
+
+
+def _draw_points(points: Points, axes: Axes) -> None:
+    colour = style.colour(points.series)
+    if points.low:
+        below = [y - low for y, low in zip(points.y, points.low, strict=True)]
+        above = [high - y for y, high in zip(points.y, points.high, strict=True)]
+        errors = (below, above)
+    axes.errorbar(
+        points.x,
+        points.y,
+        yerr=errors if points.low else None,
+        color=colour,
+        marker=style.marker(points.series),
+        markerfacecolor="white" if points.hollow else colour,
+        markeredgewidth=0.9,
+        linestyle="-" if points.joined else "none",
+        linewidth=0.8,
+        elinewidth=0.9,
+        capsize=1.6,
+        label=_literal(points.label),
+    )
+
+
+def _draw_absent(absent: Absent, axes: Axes) -> None:
+    """Each series a little lower than the one before, so that crosses do not hide each other."""
+    heights = [_EDGE - _STEP * absent.series] * len(absent.x)
+    axes.plot(
+        absent.x,
+        heights,
+        transform=axes.get_xaxis_transform(),
+        linestyle="none",
+        marker="x",
+        markersize=4.5,
+        color=style.colour(absent.series),
+        label=_literal(absent.label),
+        clip_on=False,
+    )
+
+
+def _literal(text: str) -> str:
+    """A label that matplotlib prints as it is: no formula between dollars, no hidden label."""
+    return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
+
+
+def _label(figure: Scaling, axes: Axes) -> None:
+    axes.set_xlabel(figure.x_label)
+    axes.set_ylabel(figure.y_label)
+    axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
+    axes.set_yscale(figure.y_scale)
+    if figure.y_scale == "log":
+        _plain_log_ticks(axes)
+    if figure.x_ticks:
+        axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
+    if figure.y_from_zero:
+        axes.set_ylim(bottom=0)
+    entries = len(axes.get_legend_handles_labels()[1])
+    if figure.bands and figure.y_from_zero:
+        # A band spans the whole width, so that a legend finds room only above it.
+        axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))
+        axes.legend(loc="upper center", borderaxespad=0.2, ncols=2, columnspacing=1.0)
+    elif entries > 1:
+        axes.legend(loc="best", borderaxespad=0.3)
+
+
+def _plain_log_ticks(axes: Axes) -> None:
+    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    few = math.log10(high / low) < _FEW_DECADES
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
