@@ -33,6 +33,9 @@ PAGE: Final = 4096
 #: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
 #: two pointers, two paddings and a flag of 8 B each.
 DESCRIPTOR: Final = 40
+#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
+#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
+COUNTED_WIDTH: Final = 8
 
 
 def theory_macs(layer: Layer) -> Term:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from report.escape import markdown, math_text
 from report.format import (
@@ -20,6 +20,9 @@ from report.statistics import Estimate
 
 NOT_MEASURED = "not measured"
 
+#: What a value can be.
+Finding: TypeAlias = Number | Estimate | Missing
+
 
 @dataclass(frozen=True)
 class Value:
@@ -31,7 +34,7 @@ class Value:
 
     id: str
     name: str
-    number: Number | Estimate | Missing
+    number: Finding
     unit: str
     formula: str
     sources: tuple[str, ...] = ()
@@ -92,3 +95,16 @@ class Value:
             "printed": self.plain,
             "reason": missing.reason if missing else None,
         }
+
+
+def exact(
+    id_: str,
+    name: str,
+    number: Finding,
+    unit: str,
+    formula: str,
+    origin: tuple[str, ...] = (),
+    style: Style = "exact",
+) -> Value:
+    """A value that is printed in full unless ``style`` says otherwise."""
+    return Value(id_, name, number, unit, formula, origin, style)

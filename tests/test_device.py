@@ -13,12 +13,12 @@ import pytest
 from report.counters import ncu_logs
 from report.counters.logs import CaseLogs, pack
 from report.counters.ncu import case_range, products
+from report.kernels import ATTACHMENT, short_name
 from report.missing import Missing
 from report.paper import Findings
 from report.records import Case, Record, Series
 from report.replayed import replayed
 from report.studies.conv_scaling import findings
-from report.studies.conv_scaling.device_kernels import ATTACHMENT, short_name
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.test_conv_scaling import assert_whole, inputs

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from report.escape import markdown
+from report.images import DataSet, data_set, sample
 from report.missing import Missing
 from report.paper import Claim, Figure, Findings, Inputs
 from report.reconciliation import Reconciliation
@@ -34,7 +35,6 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.subject import check_subject
-from report.studies.conv_profiling.images import DataSet, data_set, sample
 from report.tables import Table
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from report.format import Style
 from report.missing import Missing
 from report.reconciliation import Reconciliation
+from report.residuals import residual
 from report.studies.backend_speedup.measured import NUMPY, Run
 from report.studies.backend_speedup.memory import framework
 from report.studies.backend_speedup.memory_tables import peaks, wholes
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.studies.conv_profiling.values import Finding, exact, residual
-from report.values import Value
+from report.values import Finding, Value, exact
 
 
 def own(

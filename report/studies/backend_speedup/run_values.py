@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from report.images import DataSet
 from report.missing import Missing
 from report.statistics import Estimate
 from report.studies.backend_speedup.claims import growth
@@ -29,9 +30,7 @@ from report.studies.backend_speedup.measured import (
 from report.studies.backend_speedup.memory_values import memory_values, own
 from report.studies.backend_speedup.subject import Kind, Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.studies.conv_profiling.images import DataSet
-from report.studies.conv_profiling.values import Finding, exact
-from report.values import Value
+from report.values import Finding, Value, exact
 
 _OVER: Final = "median of NumPy / median of the library"
 

@@ -34,8 +34,7 @@ from report.studies.backend_speedup.subject import (
     total,
 )
 from report.studies.backend_speedup.theory_tables import source_setting
-from report.studies.conv_profiling.values import Finding, exact
-from report.values import Value
+from report.values import Finding, Value, exact
 
 #: Images of Kaggle's digit-recognizer that come without a label, by its description
 #: (``kaggledigit`` in the bibliography); the others of MNIST are its training file.

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from report.escape import markdown
+from report.images import DataSet, data_set, sample
+from report.kernels import kernel_table, kernels_of
 from report.missing import Missing
 from report.paper import Claim, Figure, Findings, Inputs
+from report.passes import PASSES
 from report.reconciliation import Reconciliation
 from report.setup import setup
 from report.studies.conv_profiling import (
@@ -23,7 +26,6 @@ from report.studies.conv_profiling import (
     values,
 )
 from report.studies.conv_profiling.gpu_values import gpu_values
-from report.studies.conv_profiling.images import DataSet, data_set, sample
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
@@ -36,8 +38,6 @@ from report.studies.conv_profiling.reconciled import (
     reported_self_size,
 )
 from report.studies.conv_profiling.subject import BASE, check_subject
-from report.studies.conv_scaling.device_kernels import kernel_table, kernels_of
-from report.studies.conv_scaling.subject import PASSES
 from report.tables import Table
 
 

@@ -6,8 +6,8 @@ from report.missing import Missing
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import counted_work, measured_work
-from report.studies.conv_profiling.values import CASES, exact
-from report.values import Value
+from report.studies.conv_profiling.values import CASES
+from report.values import Value, exact
 
 
 def gpu_values(run: Run | None) -> tuple[Value, ...]:

@@ -10,12 +10,12 @@ from typing import Final
 from report import runs as any_study
 from report.layers import Layer
 from report.missing import Missing
+from report.passes import Pass
 from report.records import Factor, Sample
 from report.runs import labels
 from report.statistics import Estimate
 from report.store import Stored
 from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
-from report.studies.conv_scaling.subject import Pass
 
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"

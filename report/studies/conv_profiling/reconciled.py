@@ -12,6 +12,7 @@ from report.events import Explanation, blocked_channels, explain_events
 from report.memory import layer_memory
 from report.missing import Missing
 from report.paper import Inputs
+from report.passes import Pass
 from report.reconciliation import Level, Reconciliation, Term
 from report.studies.conv_profiling.measured import COUNTED, FIRST, Run
 from report.studies.conv_profiling.source import (
@@ -22,9 +23,7 @@ from report.studies.conv_profiling.source import (
     value,
 )
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.studies.conv_scaling.subject import Pass
-from report.studies.conv_scaling.variants import COUNTED_WIDTH
-from report.terms import SHAPES, theory_macs, theory_output
+from report.terms import COUNTED_WIDTH, SHAPES, theory_macs, theory_output
 
 #: lackey serialises all threads, so that the counted process has one.
 COUNTED_THREADS: Final = 1

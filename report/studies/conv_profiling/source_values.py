@@ -6,6 +6,7 @@ from report.audit import count_by_verdict
 from report.memory import layer_memory
 from report.missing import Missing
 from report.paper import Inputs
+from report.residuals import LEFT
 from report.shapes import elements, weight_count
 from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
 from report.studies.conv_profiling.source import (
@@ -17,8 +18,8 @@ from report.studies.conv_profiling.source import (
     value,
 )
 from report.studies.conv_profiling.subject import BASE
-from report.studies.conv_profiling.values import LEFT, Finding, exact, whole
-from report.values import Value
+from report.studies.conv_profiling.values import whole
+from report.values import Finding, Value, exact
 
 
 def source_values(inputs: Inputs) -> tuple[Value, ...]:

@@ -8,9 +8,9 @@ from typing import Final
 from report.errors import StudyError
 from report.format import NO_BREAK
 from report.layers import Convolution
+from report.passes import PASSES, Pass
 from report.records import Case, Factor
 from report.store import Stored
-from report.studies.conv_scaling.subject import PASSES, Pass
 from report.work import Flops, Macs, flops, macs
 
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.

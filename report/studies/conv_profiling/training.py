@@ -7,11 +7,11 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
+from report.images import DataSet
 from report.missing import Missing
 from report.paper import Figure
 from report.runs import known
 from report.shapes import parameter_count
-from report.studies.conv_profiling.images import DataSet
 from report.studies.conv_profiling.measured import Run, Training
 from report.tables import Cell, Column, Table
 from report.work import forward_macs

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
-from report.format import Number, Style
+from report.format import Number
 from report.memory import input_bytes, layer_memory
-from report.missing import Missing
-from report.reconciliation import Reconciliation, largest_residual
 from report.shapes import bias_count, elements, parameter_count, weight_count
-from report.statistics import CONFIDENCE, Estimate
+from report.statistics import CONFIDENCE
 from report.studies.conv_profiling.subject import BASE
-from report.values import Value
+from report.values import Value, exact
 from report.work import macs
-
-Finding: TypeAlias = Number | Estimate | Missing
 
 #: The largest batch that the experiment plans to run.
 MANY: Final = 512
-#: Formulas of residuals, and of numbers that a record holds as they are.
-LEFT: Final = "measured − sum of terms"
+#: The formula of numbers that a record holds as they are.
 CASES: Final = "cases of the record"
-
-
-def exact(
-    id_: str,
-    name: str,
-    number: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...] = (),
-    style: Style = "exact",
-) -> Value:
-    """A value that is printed in full unless ``style`` says otherwise."""
-    return Value(id_, name, number, unit, formula, origin, style)
-
-
-def residual(
-    id_: str,
-    what: str,
-    found: Iterable[Reconciliation],
-    unit: str,
-    origin: tuple[str, ...],
-) -> Value:
-    """The residual that is furthest from 0 among several reconciliations."""
-    name = f"Residual {what} furthest from zero"
-    return exact(f"residual_{id_}", name, largest_residual(list(found)), unit, LEFT, origin)
 
 
 def whole(number: float) -> Number:

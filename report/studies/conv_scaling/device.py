@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from report.allocator import Allocate, Free
 from report.missing import Missing
+from report.passes import PASSES, Pass
 from report.reconciliation import Reconciliation, Term
 from report.records import Case
 from report.replayed import CallReplay, reconciled, reconciliations, replayed
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.subject import LAYOUTS, PASSES, Pass, multiply_adds, subject
+from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
 from report.terms import (
     allocator_rounding,
     as_flops,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from report.kernels import kernel_table, kernels_of
 from report.missing import Missing
 from report.paper import Inputs
 from report.reconciliation import Reconciliation, largest_residual, series_table, without_idle_terms
@@ -14,7 +15,6 @@ from report.studies.conv_scaling.device import (
     device_work,
     replays,
 )
-from report.studies.conv_scaling.device_kernels import kernel_table, kernels
 from report.studies.conv_scaling.measured import Run
 from report.tables import Table
 from report.values import Value
@@ -53,7 +53,7 @@ def _tables(inputs: Inputs, run: Run) -> Iterator[Table]:
             f"From theory to the operations of the CUDA cores on {run.label}, forward.",
             sources=(run.file,),
         )
-    listed = kernels(inputs, run, SHOWN_BATCH)
+    listed = kernels_of(inputs, run, run.factors(SHOWN_BATCH, "forward"))
     if listed:
         yield kernel_table(run, SHOWN_BATCH, listed)
     for of, found in device_memory(run).items():

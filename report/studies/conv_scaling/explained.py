@@ -11,6 +11,7 @@ from report.events import Explanation
 from report.format import NO_BREAK, Number
 from report.missing import Missing
 from report.paper import Figure, Inputs
+from report.passes import PASSES
 from report.reconciliation import (
     Reconciliation,
     largest_residual,
@@ -28,13 +29,7 @@ from report.studies.conv_scaling.reconciled import (
     reported_work,
 )
 from report.studies.conv_scaling.source import reported_batches
-from report.studies.conv_scaling.subject import (
-    LAYOUT_NAMES,
-    LAYOUTS,
-    PASSES,
-    Layout,
-    footprint,
-)
+from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS, Layout, footprint
 from report.studies.conv_scaling.tables import NO_RECORD
 from report.studies.conv_scaling.variants import variant_tables, variants
 from report.tables import Cell, Column, Table

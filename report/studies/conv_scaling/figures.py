@@ -8,17 +8,12 @@ from figures.canvas import Drawing
 from figures.scaling import Band, Curve, Points, Scaling
 from report.missing import Missing
 from report.paper import Figure, Inputs
+from report.passes import PASS_NAMES, PASSES, Pass
 from report.runs import known
 from report.statistics import Estimate
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.source import numbers, reported_batches
-from report.studies.conv_scaling.subject import (
-    PASS_NAMES,
-    PASSES,
-    Pass,
-    footprint,
-    operations,
-)
+from report.studies.conv_scaling.subject import footprint, operations
 
 GIGA, MEGA, MILLI = 1e9, 1e6, 1e-3
 _X = "Batch size (images)"

@@ -9,11 +9,12 @@ from typing import Final
 
 from report import runs as any_study
 from report.missing import Missing
+from report.passes import PASSES, Pass
 from report.records import Factor, Sample
 from report.runs import fitted, known, labels
 from report.statistics import CONFIDENCE, Estimate, LinearFit, bonferroni, rate, rate_over
 from report.store import Stored
-from report.studies.conv_scaling.subject import PASSES, Layout, Pass, operations
+from report.studies.conv_scaling.subject import Layout, operations
 
 #: Both intervals of an efficiency hold together with the usual confidence.
 _EACH: Final = bonferroni(CONFIDENCE, 2)

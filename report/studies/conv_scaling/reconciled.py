@@ -20,11 +20,12 @@ from report.events import Explanation, blocked_channels, explain_events
 from report.layers import Convolution, Layer
 from report.missing import Missing
 from report.paper import Inputs
+from report.passes import Pass
 from report.reconciliation import Reconciliation, Term
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import network_layers
 from report.studies.conv_scaling.source import numbers, reported_batches
-from report.studies.conv_scaling.subject import Pass, multiply_adds, subject
+from report.studies.conv_scaling.subject import multiply_adds, subject
 from report.terms import (
     allocator_rounding,
     as_flops,

@@ -7,11 +7,10 @@ from typing import Final, Literal, TypeAlias
 from report.errors import StudyError
 from report.layers import Convolution
 from report.memory import LayerMemory, layer_memory
+from report.passes import PASSES, Pass
 from report.records import Case
 from report.store import Stored
 from report.work import Flops, Macs, flops, macs
-
-Pass: TypeAlias = Literal["forward", "forward_backward"]
 
 #: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
@@ -20,11 +19,6 @@ LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 LAYOUT_NAMES: Final[dict[Layout, str]] = {
     "contiguous": "NCHW",
     "channels_last": "NHWC",
-}
-PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
-PASS_NAMES: Final[dict[Pass, str]] = {
-    "forward": "forward",
-    "forward_backward": "forward and backward",
 }
 
 #: What tells the cases of a run apart.

@@ -7,16 +7,11 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper import Claim, Inputs
+from report.passes import PASS_NAMES, PASSES
 from report.statistics import LinearFit
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches
-from report.studies.conv_scaling.subject import (
-    PASS_NAMES,
-    PASSES,
-    footprint,
-    multiply_adds,
-    operations,
-)
+from report.studies.conv_scaling.subject import footprint, multiply_adds, operations
 from report.tables import Cell, Column, Table
 from report.work import Macs, flops
 

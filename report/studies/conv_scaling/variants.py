@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
 
 from report.format import NO_BREAK
 from report.layers import Convolution, Layer, Linear
@@ -14,11 +13,7 @@ from report.records import Case, Record
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import COUNTED
 from report.tables import Column, Table
-from report.terms import padded_channels, skipped_padding, theory_macs
-
-#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
-#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
-COUNTED_WIDTH: Final = 8
+from report.terms import COUNTED_WIDTH, padded_channels, skipped_padding, theory_macs
 
 
 def variants(run: Run, kind: type[Convolution | Linear] | None = None) -> dict[str, Reconciliation]:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report import runs as any_study
 from report.counters import ncu_logs
 from report.counters.logs import attachment_name, unpack
 from report.counters.ncu import KernelWork, executed_flops, operations
 from report.counters.ncu_metrics import Operation
 from report.missing import Missing
 from report.paper import Inputs
-from report.runs import Factors
-from report.studies.conv_scaling.measured import Run
+from report.runs import Factors, Run
 from report.tables import Cell, Column, Table
 
 #: The file beside a record that holds what Nsight Compute printed.
@@ -40,13 +38,11 @@ class Kernel:
         return sum(counts) if counts else None
 
 
-def kernels(inputs: Inputs, run: Run, batch: int) -> tuple[Kernel, ...]:
-    """The kernels of one forward call in the order of their first launch; none without a table."""
-    return kernels_of(inputs, run, run.factors(batch, "forward"))
+def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]:
+    """The kernels of one call of the case with these factors, in the order of their first launch.
 
-
-def kernels_of(inputs: Inputs, run: any_study.Run, factors: Factors) -> tuple[Kernel, ...]:
-    """The same of the case with these factors, in any study's run."""
+    None where the run has no table of them.
+    """
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT)
     index = _place(run, factors)
     if content is None or index is None:
@@ -74,7 +70,7 @@ def kernels_of(inputs: Inputs, run: any_study.Run, factors: Factors) -> tuple[Ke
     )
 
 
-def _place(run: any_study.Run, factors: Factors) -> int | None:
+def _place(run: Run, factors: Factors) -> int | None:
     """The place of a case in the record."""
     cases = enumerate(run.stored.record.cases)
     return next((index for index, case in cases if case.factors == factors), None)
@@ -92,7 +88,7 @@ def short_name(kernel: str) -> str:
     return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
 
 
-def kernel_table(run: any_study.Run, batch: int, listed: Sequence[Kernel]) -> Table:
+def kernel_table(run: Run, batch: int, listed: Sequence[Kernel]) -> Table:
     """A row a kernel of one forward call."""
     columns = ("Additions", "Multiplications", "Multiply-adds")
     return Table(
