@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from report.errors import RidgepointError
@@ -125,8 +125,7 @@ def make(options: argparse.Namespace) -> int:
     """Build, and print what was made and what failed; returns the exit code."""
     request = request_of(options)
     summary = build(request, announcer(), explainer(options))
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
+    _clear_line()
     for path in summary.made:
         if not any(part.startswith(".") for part in path.relative_to(request.out).parts):
             print(_shown(path))
@@ -145,6 +144,12 @@ def _print_notices(summary: Summary, request: Request) -> None:
         print(f"note: {notice}")
     if "pdf" in request.outputs:
         print(summary.engine)
+
+
+def _clear_line() -> None:
+    """Take away the line of progress."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
 
 
 def _shown(path: Path) -> str:
@@ -180,15 +185,77 @@ def accept(options: argparse.Namespace) -> int:
     return 0
 
 
+def differ(options: argparse.Namespace) -> int:
+    """Print what other data would make the papers say, and write the page that shows it."""
+    from report.difference import difference
+
+    found = difference(request_of(options), options.diff, announcer())
+    _clear_line()
+    print(found.text)
+    if options.debug:
+        print("".join(found.traces), end="", file=sys.stderr)
+    return found.exit_code
+
+
+def verify_twice(options: argparse.Namespace) -> int:
+    """Build twice from nothing, and print whether the bytes are the same."""
+    from report.verify import verify
+
+    found = verify(request_of(options), ROOT, announcer())
+    _clear_line()
+    print("\n".join(found.lines()))
+    return found.code
+
+
+def show(options: argparse.Namespace) -> int:
+    """Serve the pages on this machine until Ctrl-C."""
+    from report.serve import serve
+
+    serve(request_of(options).out, options.serve, print)
+    return 0
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Build now and whenever a file changes, and keep the pages in the browser up to date."""
+    from report.watch import build_anew, changes, states, watch_and_serve
+
+    request = request_of(options)
+    rebuild = build_anew(_again(options), ROOT, announcer())
+    changed = changes(lambda: states(ROOT, request.data))
+    port = _PORT if options.serve is None else options.serve
+    watch_and_serve(request.out, port, rebuild, changed, print)
+    return 0
+
+
+def _again(options: argparse.Namespace) -> list[str]:
+    """The same build as a command of its own."""
+    request = request_of(options)
+    named = [f"--{output}" for output in request.outputs]
+    paths = ["--out", str(request.out), "--data", str(request.data), "--jobs", str(request.jobs)]
+    return [*request.studies, *named, "--engine", request.engine, *paths]
+
+
 def command(options: argparse.Namespace) -> int:
     """Do what the options ask for; returns the exit code."""
     if options.list:
         print("\n".join(STUDIES))
         return 0
-    for name, action in (("dry_run", tell), ("check", check), ("accept", accept)):
-        if getattr(options, name):
+    for name, action in _ACTIONS.items():
+        if getattr(options, name) not in (None, False):
             return action(options)
     return make(options)
+
+
+#: What each option does instead of a build; --watch comes first, since --serve may name its port.
+_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "dry_run": tell,
+    "check": check,
+    "accept": accept,
+    "diff": differ,
+    "verify": verify_twice,
+    "watch": watch,
+    "serve": show,
+}
 
 
 def main(arguments: Sequence[str]) -> int:

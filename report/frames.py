@@ -33,19 +33,21 @@ class Column(StrEnum):
 
 def sample_frame(stored: Iterable[Stored]) -> pd.DataFrame:
     """All samples of all cases, one row each; values in the unit that the row names."""
-    return _frame(
+    series = _frame(
         {
             **_case_columns(item, index, case),
             Column.QUANTITY: series.quantity,
             Column.UNIT: series.unit,
-            Column.REPETITION: repetition,
-            Column.VALUE: sample,
+            # Spread over rows below, which is much quicker than a mapping for each sample.
+            Column.REPETITION: list(range(len(series.samples))),
+            Column.VALUE: list(series.samples),
         }
         for item in stored
         for index, case in enumerate(item.record.cases)
         for series in case.series
-        for repetition, sample in enumerate(series.samples)
     )
+    spread = [str(Column.REPETITION), str(Column.VALUE)]
+    return series.explode(spread, ignore_index=True).infer_objects() if len(series) else series
 
 
 def case_frame(stored: Iterable[Stored]) -> pd.DataFrame:

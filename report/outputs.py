@@ -5,24 +5,9 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-
-
-@contextmanager
-def scratch_folder(out: Path) -> Iterator[Path]:
-    """An empty folder on the same file system as ``out``, removed afterwards in any event."""
-    out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".scratch-", dir=out))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def install(new: Path, target: Path) -> None:

@@ -17,8 +17,8 @@ from report.tables import Table
 from report.values import Value
 
 if TYPE_CHECKING:
-    from report.audit import Check
     from figures.canvas import Drawing
+    from report.audit import Check
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
 
@@ -146,7 +146,8 @@ class Findings:
     """Everything that a paper's template may print.
 
     ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
-    belong in ``values``; ``audits`` are the checks of what the source printed.  Raises ``ValueError`` for two downloads of one file name.
+    belong in ``values``; ``audits`` are the checks of what the source printed.  Raises
+    ``ValueError`` for two downloads of one file name.
     """
 
     values: Mapping[str, Value]

@@ -1,17 +1,16 @@
 """The build as ``build.py`` asks for it: what is stale, and making it.
 
 This module and what it imports are on the way to «nothing to do», so they import little; the
-rest, with pandas, matplotlib and the engines, is imported when a step is stale.
+rest, with matplotlib and the engines, is imported when a step is stale.  For the same reason the
+values here are named tuples: importing ``dataclasses`` takes as long as looking at all files.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.engine.code import Code
 from report.engine.contents import Contents
@@ -21,7 +20,6 @@ from report.engine.packages import installed
 from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
 from report.engine.programs import Tex, find_tex
 from report.errors import RenderError
-from report.studies import STUDIES
 
 if TYPE_CHECKING:
     from report.engine.run import Outcome
@@ -36,8 +34,7 @@ Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What to build, from where and to where."""
 
     studies: tuple[str, ...]
@@ -49,16 +46,14 @@ class Request:
     papers: Path = ROOT / "templates" / "papers"
 
 
-@dataclass(frozen=True)
-class PdfEngine:
+class PdfEngine(NamedTuple):
     """The PDF engine of a build, and the sentence that says why it is this one."""
 
     name: Literal["latex", "typst"]
     note: str
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """What a build would do: each step with why it is stale, and the engine of the PDFs."""
 
     verdicts: tuple[Verdict, ...]
@@ -71,8 +66,7 @@ class Survey:
         return tuple(verdict for verdict in self.verdicts if not verdict.fresh)
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """What a build did; ``outcomes`` are empty when there was nothing to do."""
 
     outcomes: tuple[Outcome, ...]
@@ -90,15 +84,14 @@ class Summary:
         return tuple(outcome for outcome in self.outcomes if outcome.failure)
 
 
-@dataclass(frozen=True)
-class _Situation:
+class _Situation(NamedTuple):
     """All that is known before anything is run."""
 
     goal: Goal
     world: World
     manifest: Manifest
     engine: PdfEngine
-    index: dict[str, dict[str, object]]
+    memory: dict[str, dict[str, object]]
     programs: dict[str, object]
 
     def survey(self) -> Survey:
@@ -135,12 +128,14 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
 
 
 def _run(situation: _Situation, request: Request, announce: Announce, explain: Explain) -> Summary:
+    from contextlib import ExitStack
+
     from report.engine.place import stage_in
     from report.engine.progress import Progress
     from report.engine.run import Runner
     from report.engine.workers import Workers
 
-    seconds = situation.index.get("seconds", {})
+    seconds = situation.memory.get("seconds", {})
     progress = Progress(announce, {id: float(str(value)) for id, value in seconds.items()})
     found = situation.survey()
     unknown = (s for s in request.studies if f"{s}/study" not in situation.manifest.steps)
@@ -223,7 +218,7 @@ def _remember(
     for path in (situation.world.places.made(name) for entry in made for name in entry.outputs):
         contents.forget(path)
         contents.digest(path)
-    known = situation.index
+    known = situation.memory
     learned = contents.learned or code.learned or situation.programs != known.get("programs")
     if not (learned or seconds) or not request.out.is_dir():
         return
@@ -244,8 +239,3 @@ def _others(known: dict[str, object], contents: Contents) -> dict[str, object]:
     return {
         path: seen for path, seen in known.items() if path not in asked and os.path.exists(path)
     }
-
-
-def studies_of(names: Iterator[str]) -> tuple[str, ...]:
-    """The studies to build, each once; all of them when none is named."""
-    return tuple(dict.fromkeys(names)) or tuple(STUDIES)

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from report.compose import compose
+from report.engine.place import stage_in
 from report.errors import RecordError
 from report.gather import gather
-from report.outputs import install, scratch_folder, write_json
+from report.outputs import install, write_json
 from report.records import Attachment
 from report.store import digest, write_record
 from report.studies import ATTACHMENTS
@@ -104,18 +105,9 @@ def test_only_the_attachments_that_a_study_asks_for_are_read(
 # ------------------------------------------------------------------------------ putting in place
 
 
-def test_scratch_is_gone_in_any_event(tmp_path: Path) -> None:
-    with scratch_folder(tmp_path / "out") as scratch:
-        (scratch / "x").write_text("x", encoding="utf-8")
-        assert scratch.parent == tmp_path / "out"
-    with pytest.raises(RuntimeError, match="broken"), scratch_folder(tmp_path / "out"):
-        raise RuntimeError("broken")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
 def test_installing_replaces_files_and_folders(tmp_path: Path) -> None:
     for text in ("old", "new"):
-        with scratch_folder(tmp_path) as scratch:
+        with stage_in(tmp_path) as scratch:
             (scratch / "file").write_text(text, encoding="utf-8")
             (scratch / "folder").mkdir()
             (scratch / "folder" / text).write_text(text, encoding="utf-8")

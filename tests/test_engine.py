@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from report.engine.code import Code, closure_digest
+from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import Files, Wanted, figure_names, first_steps, later_steps, shared_steps
 from report.engine.kept import keep, kept
@@ -131,7 +131,7 @@ def test_the_code_of_a_step_is_all_that_its_imports_lead_to(project: Path) -> No
 
 def test_a_helper_two_imports_away_changes_the_code(project: Path) -> None:
     def digest() -> str:
-        return closure_digest(Code(str(project), Contents()).closure(("report.a",)))
+        return Code(str(project), Contents()).digest(("report.a",))
 
     before = digest()
     (project / "report" / "d.py").write_text("x = 1\n")
@@ -211,13 +211,13 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
 
 
 def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
-    assert list(all_steps()) == [
-        f"{STUDY}/{name}"
-        for name in ("read", "study", "figure/a", "manuscript", "tex", "pdf", "html")
-    ] + ["site/quarto", "site/index"]
+    own = ["read", "study", "figure/a", "manuscript", "listed", "tex", "pdf", "samples", "html"]
+    assert list(all_steps()) == [f"{STUDY}/{name}" for name in own] + ["site/quarto", "site/index"]
     page_only = Wanted(html=True, pdf=False, engine="typst")
     later = later_steps(STUDY, (), FILES, page_only, links_pdf=False)
-    assert [step.id for step in later] == [f"{STUDY}/manuscript", f"{STUDY}/html"]
+    assert [step.id for step in later] == [
+        f"{STUDY}/{name}" for name in ("manuscript", "listed", "samples", "html")
+    ]
 
 
 def test_figures_are_known_from_their_descriptions() -> None:
@@ -291,8 +291,8 @@ def test_reasons_name_what_changed(world: World) -> None:
         versions={**now.versions, "msgspec": "2"},
     )
     assert list(reasons(step, changed, before, world)) == [
-        "data/pins.yaml is new",
         f"{record} changed",
+        "data/pins.yaml is new",
         "msgspec is 2 and was 1",
     ]
     other = Manifest(before.steps, {now.code: {**closure, "report/__init__.py": "old"}})
@@ -349,6 +349,13 @@ def test_what_is_laid_out_is_not_written_into(tmp_path: Path) -> None:
     assert (stage / "qmd" / "a").read_text() == "text"
     with pytest.raises(OutputError, match="cannot be written"):
         lay_out(["qmd/none"], out, stage)
+
+
+def test_the_stage_is_gone_in_any_event(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="broken"), stage_in(tmp_path) as stage:
+        assert stage.parent == tmp_path, "on the same file system"
+        raise RuntimeError("broken")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:

@@ -112,16 +112,6 @@ def another_typst(project: Path) -> None:
     (project / "packages" / "typst-99.0.dist-info").mkdir(parents=True)
 
 
-def reported(project: Path) -> None:
-    path = project / "data" / "reported" / f"{ONE}.json"
-    content = json.loads(path.read_text("utf-8"))
-    table = content["tables"][0]
-    row = table["rows"][0]
-    at = next(i for i, cell in enumerate(row) if isinstance(cell, float))
-    row[at] = row[at] * 1.5
-    path.write_text(json.dumps(content), "utf-8")
-
-
 def of(study: str, *names: str) -> set[str]:
     return {f"{study}/{name}" for name in names}
 
@@ -144,9 +134,14 @@ def test_touching_a_file_runs_nothing(project: Path) -> None:
 
 
 #: What is changed, the steps that must run beside figures, and the study whose figures may change.
+#: Lists of studies are made again where the words of an abstract change, which its numbers decide.
 CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
-    "record": (slower, of(ONE, "read", "study", *FORMATS) | {"site/quarto"}, ONE),
-    "reported value": (reported, of(ONE, "study", *FORMATS) | {"site/quarto"}, ONE),
+    "record": (slower, of(ONE, "read", "study", "samples", *FORMATS) | {"site/quarto"}, ONE),
+    "reported value": (
+        replace(f"data/reported/{ONE}.json", "[16, 2433280]", "[16, 2433288]"),
+        of(ONE, "study", *FORMATS) | {"site/quarto"},
+        ONE,
+    ),
     "device peak": (
         replace("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
         of(ONE, "study") | of(OTHER, "study", *FORMATS) | {"site/quarto"},
@@ -174,7 +169,8 @@ CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
     ),
     "helper two imports away": (
         replace("report/format.py", "\nfrom ", "\n# another comment\nfrom "),
-        {f"{study}/{name}" for study in BOTH for name in ("read", "study", "manuscript")},
+        {"site/quarto"}
+        | {f"{study}/{name}" for study in BOTH for name in ("read", "study", "manuscript")},
         None,
     ),
     "package version": (another_typst, {f"{study}/pdf" for study in BOTH}, None),
@@ -188,7 +184,9 @@ def test_a_change_remakes_what_depends_on_it(project: Path, kind: str) -> None:
     change(project)
     steps = ran(project)
     figures = {step for step in steps if "/figure/" in step}
-    assert steps - figures == needed
+    listed = {step for step in steps if step.endswith("/listed")} | (steps & {"site/index"})
+    assert steps - figures - (listed - needed) == needed
+    assert bool(listed - needed) <= any(step.endswith("/manuscript") for step in steps)
     assert figures <= (figures_of(project, drawn) if drawn else set())
     after = digests(project)
     build(project, "--out", "fresh")

@@ -41,7 +41,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target / name)
-    for arguments in (["init", "--quiet"], ["add", "--all"], [*AUTHOR, "commit", "--quiet", "-m", "x"]):
+    for arguments in (
+        ["init", "--quiet"],
+        ["add", "--all"],
+        [*AUTHOR, "commit", "--quiet", "-m", "x"],
+    ):
         subprocess.run(["git", *arguments], cwd=target, check=True)
     return target
 

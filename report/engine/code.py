@@ -36,6 +36,7 @@ class Code:
         self._files = dict(_modules(root))
         self._imports: dict[str, tuple[str, ...]] = {}
         self._closures: dict[tuple[str, ...], dict[str, str]] = {}
+        self._digests: dict[tuple[str, ...], str] = {}
         #: Whether ``memory()`` differs from what was remembered.
         self.learned = False
 
@@ -50,8 +51,15 @@ class Code:
         """
         if roots not in self._closures:
             files = {self._files[name] for name in self._reached(roots)}
-            self._closures[roots] = {file: self._digest(file) for file in sorted(files)}
+            self._closures[roots] = {file: self._file_digest(file) for file in sorted(files)}
         return self._closures[roots]
+
+    def digest(self, roots: tuple[str, ...]) -> str:
+        """One digest for the files of ``closure(roots)`` and their contents."""
+        if roots not in self._digests:
+            files = self.closure(roots).items()
+            self._digests[roots] = text_digest(*(f"{file} {digest}" for file, digest in files))
+        return self._digests[roots]
 
     def _reached(self, roots: Iterable[str]) -> set[str]:
         reached: set[str] = set()
@@ -91,7 +99,7 @@ class Code:
     def _names(self, module: str) -> list[str]:
         """The names that ``module`` imports, as far as they may be the project's."""
         file = self._files[module]
-        key = f"{module} {self._digest(file)}"
+        key = f"{module} {self._file_digest(file)}"
         if key not in self._memory:
             known = self._old.get(key)
             if known is None:
@@ -100,13 +108,8 @@ class Code:
             self._memory[key] = known
         return self._memory[key]
 
-    def _digest(self, file: str) -> str:
+    def _file_digest(self, file: str) -> str:
         return self._contents.digest(os.path.join(self._root, file)) or "missing"
-
-
-def closure_digest(closure: dict[str, str]) -> str:
-    """One digest for the files of a closure and their contents."""
-    return text_digest(*(f"{file} {digest}" for file, digest in closure.items()))
 
 
 def _modules(root: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,10 @@
 ======================  =====================================================================
 ``<study>/read``        which records the paper uses, and what the user should know of them
 ``<study>/study``       values, tables, claims, and a description of every figure
+``<study>/samples``     every sample of those records as a table that its reader may download
 ``<study>/figure/<n>``  one figure in both of its formats
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
+``<study>/listed``      what lists of studies say of it
 ``<study>/html``        the page
 ``<study>/tex``         the LaTeX source
 ``<study>/pdf``         the paper, by Typst or LaTeX
@@ -31,8 +33,11 @@ KEPT: Final = ".steps"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
 CHOSEN: Final = "chosen.json"
 FINDINGS: Final = "findings.pickle"
-#: What the list of studies says of one, which the step ``manuscript`` takes from its front matter.
+#: Every sample of the records that the study uses.
+SAMPLES: Final = "samples.csv.gz"
+#: What lists of studies say of one: from the front matter of its document, and in plain words.
 LISTED: Final = "listed.json"
+ENTRY: Final = "entry.json"
 _DRAWING: Final = ".drawing"
 _SHARED: Final = "site"
 
@@ -132,8 +137,9 @@ def later_steps(
     if wanted.engine != "quarto" and wanted.pdf:
         formats += _print_steps(study, drawn, written, files, wanted)
     if wanted.engine != "quarto" and wanted.html:
-        formats.append(_page(study, drawn, written, files, links_pdf=links_pdf))
-    return (*drawn, _manuscript(study, files), *formats)
+        page = _page(study, drawn, written, files, links_pdf=links_pdf)
+        formats += [_samples(study), page]
+    return (*drawn, _manuscript(study, files), _listed(study), *formats)
 
 
 def _figure(study: str, name: str) -> Step:
@@ -146,6 +152,18 @@ def _figure(study: str, name: str) -> Step:
         packages=packages.DRAWING,
         reads=(Reads(f"{study}/study", (f"/{name}{_DRAWING}",)),),
         parameters=(("name", name),),
+    )
+
+
+def _samples(study: str) -> Step:
+    return Step(
+        id=f"{study}/samples",
+        study=study,
+        action="samples",
+        files=(),
+        code=(),
+        packages=packages.TABULATING,
+        reads=(Reads(f"{study}/read", (CHOSEN,)),),
     )
 
 
@@ -162,6 +180,18 @@ def _manuscript(study: str, files: Files) -> Step:
     )
 
 
+def _listed(study: str) -> Step:
+    return Step(
+        id=f"{study}/listed",
+        study=study,
+        action="listed",
+        files=(),
+        code=(),
+        packages=packages.PANDOC,
+        reads=(Reads(f"{study}/manuscript", (LISTED,)),),
+    )
+
+
 def _page(
     study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
 ) -> Step:
@@ -172,7 +202,11 @@ def _page(
         files=files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html"),
         code=(),
         packages=packages.PANDOC,
-        reads=(written, *(Reads(step.id, (".svg",)) for step in drawn)),
+        reads=(
+            written,
+            Reads(f"{study}/samples"),
+            *(Reads(step.id, (".svg",)) for step in drawn),
+        ),
         parameters=(("pdf", "yes" if links_pdf else "no"),),
     )
 
@@ -234,7 +268,7 @@ def shared_steps(
         files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
         code=(),
         packages=(*packages.LISTING, *(("quarto",) if wanted.engine == "quarto" else ())),
-        reads=(*manuscripts, *figures),
+        reads=(*manuscripts, *figures, *(Reads(f"{study}/listed") for study in written)),
         parameters=(
             ("render", _formats(wanted) if wanted.engine == "quarto" else ""),
             ("studies", " ".join(written)),
@@ -247,7 +281,7 @@ def shared_steps(
         files=files.under("templates/html/"),
         code=(),
         packages=packages.LISTING,
-        reads=tuple(Reads(f"{study}/manuscript", (LISTED,)) for study in pages),
+        reads=tuple(Reads(f"{study}/listed") for study in pages),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),
     )
     listed = wanted.html and wanted.engine != "quarto" and pages

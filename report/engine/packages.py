@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _ENDING: Final = ".dist-info"
 
 #: What each kind of work depends on, with what that is built on.
 READING: Final = ("msgspec", "pyyaml")
-COMPUTING: Final = (*READING, "numpy", "pandas", "scipy")
+COMPUTING: Final = (*READING, "numpy", "scipy")
+TABULATING: Final = (*READING, "numpy", "pandas")
 DRAWING: Final = (
     "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging", "pillow",
     "pyparsing", "python_dateutil",
@@ -41,7 +42,7 @@ def installed(path: Iterable[str] | None = None) -> dict[str, str]:
     return found
 
 
-def versions(packages: Iterable[str], found: dict[str, str]) -> dict[str, str]:
+def versions(packages: Iterable[str], found: Mapping[str, str]) -> dict[str, str]:
     """The versions of ``packages`` and of Python; a package that is not there is «none»."""
     python = ".".join(map(str, sys.version_info[:3]))
     return {"python": python, **{name: found.get(name, "none") for name in packages}}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from report.engine.code import Code, closure_digest
+from report.engine.code import Code
 from report.engine.contents import Contents, files_below, text_digest
 from report.engine.graph import (
     Files,
@@ -83,8 +83,8 @@ def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Inputs:
     more = _named_by(step, world, done)
     return Inputs(
         files={**files, **more},
-        code=closure_digest(world.code.closure(step.roots)),
-        versions=versions(step.packages, dict(world.packages)),
+        code=world.code.digest(step.roots),
+        versions=versions(step.packages, world.packages),
         upstream={
             read.id: _digest_of(chosen(done[read.id].outputs, read.endings)) for read in step.reads
         },
@@ -241,13 +241,18 @@ class Goal(NamedTuple):
 
 
 def _is_built(study: str, entries: Mapping[str, Entry]) -> bool:
-    return all(id in entries for id in (f"{study}/manuscript", *_figures(study, entries)))
+    return all(id in entries for id in _listed_steps(study, entries))
 
 
 def _is_in_place(study: str, entries: Mapping[str, Entry], world: World) -> bool:
     """Whether what the shared steps read of a study is as it was made."""
-    ids = (f"{study}/manuscript", *_figures(study, entries))
+    ids = _listed_steps(study, entries)
     return not any(any(altered(entries[id], world)) for id in ids)
+
+
+def _listed_steps(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
+    """The steps of a study that the shared ones read."""
+    return (f"{study}/manuscript", f"{study}/listed", *_figures(study, entries))
 
 
 def _figures(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:

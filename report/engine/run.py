@@ -114,6 +114,8 @@ class Runner:
 
     def _start(self, ready: list[tuple[_Work, Step, tuple[str, ...]]]) -> None:
         alone = len(ready) == 1 and not self._futures
+        if alone and ready[0][1].action == "study":
+            self._workers.expect("figure")
         for work, step, why in ready:
             self._explain(step, why)
             self._progress.starts(step)

@@ -7,6 +7,7 @@ import importlib
 import time
 import traceback
 from pathlib import Path
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from report.engine.contents import file_digest
@@ -61,12 +62,21 @@ class Result(NamedTuple):
     trace: str = ""
 
 
+def import_action(action: str) -> ModuleType:
+    """The module that does the work of an action, with all that it needs."""
+    return importlib.import_module(f"report.engine.actions.{action}")
+
+
+def warm(action: str) -> None:
+    """Import what an action needs, so that its first step finds it there."""
+    import_action(action)
+
+
 def do(task: Task) -> Result:
     """Run a step and take the digests of what it made; what goes wrong is in the result."""
     start = time.monotonic()
     try:
-        action = importlib.import_module(f"report.engine.actions.{task.action}")
-        done: Done = action.perform(task)
+        done: Done = import_action(task.action).perform(task)
         digests = {name: file_digest(str(task.stage / name)) for name in done.outputs}
     except RidgepointError as error:
         return Result({}, failure=str(error), trace=traceback.format_exc())

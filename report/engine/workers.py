@@ -9,13 +9,13 @@ from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from report.engine.task import Result, Task, do
+from report.engine.task import Result, Task, do, warm
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 #: Steps that wait for a program of their own, so that a thread is enough for each.
-_ENGINES: Final = frozenset({"html", "tex", "latex", "index", "quarto"})
+_ENGINES: Final = frozenset({"html", "tex", "latex", "listed", "index", "quarto"})
 
 
 class Workers:
@@ -51,6 +51,12 @@ class Workers:
             return here
         pool = self._thread_pool() if task.action in _ENGINES else self._process_pool()
         return pool.submit(do, task)
+
+    def expect(self, action: str) -> None:
+        """Let the workers import what ``action`` needs while this process is busy."""
+        if self._jobs > 1 and self._processes is None:
+            for _ in range(self._jobs - 1):
+                self._process_pool().submit(warm, action)
 
     def _process_pool(self) -> ProcessPoolExecutor:
         if self._processes is None:

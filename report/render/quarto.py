@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,21 +45,29 @@ _PDF_CLASSES: Final[Mapping[str, Mapping[str, Any]]] = {
 _HEADER: Final = "../ridgepoint.tex"
 
 
-def write_project(sources: Mapping[str, Path], target: Path) -> Path:
+def write_project(
+    sources: Mapping[str, Path], target: Path, entries: Mapping[str, Entry] | None = None
+) -> Path:
     """Write the Quarto project of the papers ``study -> source folder`` into ``target``.
 
+    ``entries`` are what its list says of each, made from the sources if they are not given.
     ``quarto render`` in that folder makes the site and the PDFs.  Returns the path of its
     ``_quarto.yml``; raises ``RenderError``.
     """
     papers = [read_source(folder, study) for study, folder in sources.items()]
-    entries = [describe(paper.folder, paper.study, page=_page(paper)) for paper in papers]
+    listed = [
+        replace(entries[paper.study], page=_page(paper))
+        if entries
+        else describe(paper.folder, paper.study, page=_page(paper))
+        for paper in papers
+    ]
     for paper in papers:
         _write_paper(paper, target / paper.study)
     _write_extension(target / "_extensions" / "ridgepoint")
     for origin in ("numeric.csl", "quarto/ridgepoint.tex"):
         shutil.copyfile(TEMPLATES / origin, target / Path(origin).name)
-    _write(target / "index.qmd", _index(entries))
-    return _write(target / "_quarto.yml", _yaml(project_config(entries)))
+    _write(target / "index.qmd", _index(listed))
+    return _write(target / "_quarto.yml", _yaml(project_config(listed)))
 
 
 def project_config(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jinja2
 
@@ -37,6 +37,14 @@ class Entry:
     pdf: str | None = None
     devices: tuple[str, ...] = ()
     measured: str | None = None
+
+    @classmethod
+    def of(
+        cls, plain: Mapping[str, Any], *, study: str, page: str, pdf: str | None = None
+    ) -> Entry:
+        """The entry of a paper from its title, abstract, devices and day of measuring."""
+        found = {**plain, "devices": tuple(plain["devices"])}
+        return cls(study=study, page=page, pdf=pdf, **found)
 
 
 def first_sentences(text: str, limit: int = 320) -> str:
@@ -72,9 +80,9 @@ def entry(
     *,
     study: str,
     page: str,
-    pdf: str | None,
+    pdf: str | None = None,
 ) -> Entry:
-    """The entry of a paper whose ``title`` and ``abstract`` are markdown; raises ``RenderError``."""
+    """The entry of a paper whose title and abstract are markdown; raises ``RenderError``."""
     return Entry(
         study=study,
         title=plain_text(title),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
+from report.engine.graph import SAMPLES
 from report.engine.task import Done, Task, files_in
 from report.render.html import PageLinks, write_page
 
@@ -15,11 +17,19 @@ def perform(task: Task) -> Done:
     tables = shutil.ignore_patterns("*.tex")
     shutil.copytree(task.source / "tables", page / "tables", ignore=tables)
     shutil.copyfile(task.source / "values.json", page / "values.json")
+    samples = task.kept / SAMPLES
+    if samples.exists():
+        shutil.copyfile(samples, page / SAMPLES)
     links = PageLinks(
         pdf=f"../../pdf/{task.study}.pdf" if task.parameters["pdf"] == "yes" else None,
-        downloads=(("Values and tables (JSON)", "values.json"),),
+        downloads=(("Values and tables (JSON)", "values.json"), *_offered(samples)),
         home="../index.html",
         stylesheet="../style.css",
     )
     write_page(task.source, task.study, page, links)
     return Done(files_in(task.stage, page))
+
+
+def _offered(samples: Path) -> tuple[tuple[str, str], ...]:
+    """The samples of a study that has any."""
+    return (("Every sample (CSV, compressed)", SAMPLES),) if samples.exists() else ()

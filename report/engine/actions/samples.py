@@ -1,0 +1,23 @@
+"""Every raw sample behind a paper, as one tidy table for its reader."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+from report.engine.graph import CHOSEN, SAMPLES
+from report.engine.task import Done, Task
+from report.frames import sample_frame
+from report.store import read_record
+
+
+def perform(task: Task) -> Done:
+    """Write the samples of the chosen records, one a row; nothing where there are none."""
+    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
+    records = tuple(read_record(task.data / file, task.data) for file in chosen["records"])
+    if not records:
+        return Done(())
+    table = sample_frame(records).to_csv(index=False, lineterminator="\n")
+    # A compressed file names no time, so that the same samples are the same bytes.
+    (task.kept / SAMPLES).write_bytes(gzip.compress(table.encode(), mtime=0))
+    return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{SAMPLES}",))
