@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import build
 from report.difference import Difference, difference
 from report.difference.alignment import SentenceChange, marked, sentence_changes
 from report.difference.cells import table_changes
@@ -744,3 +745,14 @@ def test_present_data_that_are_refused_are_an_error(repository: Path, data: Path
     assert found.exit_code == 1
     assert "not valid JSON" in found.refused[0]
     assert "Traceback" in found.traces[0]
+
+
+def test_the_command_prints_the_difference_or_why_there_is_none(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--data", str(data), "--out", str(tmp_path / "out")]
+    assert build.main([STUDY, "--diff", str(data), *where]) == 0
+    assert f"{STUDY}: its data are the same" in capsys.readouterr().out
+    assert (tmp_path / "out" / "diff" / "index.html").is_file()
+    assert build.main([STUDY, "--diff", "nowhere", *where]) == 1
+    assert capsys.readouterr().err.startswith("error: --diff nowhere: ")
