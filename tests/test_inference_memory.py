@@ -33,6 +33,7 @@ from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import runs
 from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.operators import kind_of, trace_name
+from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
@@ -351,11 +352,43 @@ def test_a_peak_that_falls_is_told_with_its_step() -> None:
     assert "from batch 1 to 8" in result.claims[f"memory-monotone-{KEY}"].because
 
 
+def waiting(time: list[float], busy: list[float], *others: Case) -> Estimate | Missing:
+    """The share of time off the processor of a call on two threads; ``others`` are in the run."""
+    case = inf.case(inf.call(batch=8), layers=layers, time=time, cpu_time=busy)
+    return off_processor(runs(inputs(inf.record([case, *others])).records)[0], inf.call(batch=8))
+
+
 def test_time_off_the_processor() -> None:
     run = runs(inputs(small()).records)[0]
-    share = run.off_cpu(inf.call(batch=8))
+    share = off_processor(run, inf.call(batch=8))
+    assert clock_step(run) == 0
     assert isinstance(share, Estimate)
     assert share.value == pytest.approx(0.05)
+
+
+def test_processor_time_that_comes_in_steps_is_summed_before_it_is_shared() -> None:
+    # Every second call of 3 ms is given the 4 ms of a tick, the others none: no thread ever waits,
+    # and the shares of single calls are −1/6 and 1/2.
+    steps = [0.007, 0.003, 0.003, 0.007] * 25
+    share = waiting([0.0025] * 100, steps)
+    assert isinstance(share, Estimate)
+    assert share.value == pytest.approx(0)
+    assert share.low < 0 < share.high
+
+
+def test_shares_that_the_clock_cannot_tell_are_missing() -> None:
+    assert isinstance(waiting([0.1] * 9, [0.18] * 9), Estimate)
+    coarse = inf.case(inf.call(batch=1), layers=layers, time=[0.001] * 9, cpu_time=[0.022] * 9)
+    found = waiting([0.1] * 9, [0.18] * 9, coarse)
+    assert isinstance(found, Missing)
+    assert "1 % of the threads' time" in found.reason
+    assert "not recorded" in str(waiting([0.1] * 9, []))
+
+
+def test_more_processor_time_than_there_is_is_no_share() -> None:
+    found = waiting([10.0] * 9, [20.01] * 9)
+    assert isinstance(found, Missing)
+    assert "more processor time" in found.reason
 
 
 # ---------------------------------------------------------------------------------- page faults

@@ -29,6 +29,7 @@ from report.studies.inference_memory import (
 from report.studies.inference_memory.measured import Run, primary_run, runs
 from report.studies.inference_memory.networks import network_table
 from report.studies.inference_memory.operators import Traced, traces
+from report.studies.inference_memory.processor import clock_step
 from report.studies.inference_memory.subject import check_subject
 from report.tables import Table
 
@@ -147,6 +148,7 @@ def _facts(
         "tiles_gain": _is_verdict(judged, primary, "tile-pays", "supported"),
         "best_tiles": setting_values.best_tiles(primary) if primary else "",
         "tiles_cost": _is_verdict(judged, primary, "tile-pays", "refuted"),
+        "coarse_clock": primary is not None and clock_step(primary) > 0,
         "no_one_wins": _is_verdict(judged, primary, "no-one-wins", "supported"),
         "exact": primary is not None and _all_exact(primary),
         "reported_device": markdown(inputs.reported.device),

@@ -21,6 +21,7 @@ from report.studies.inference_memory.memory import (
     judged,
     residuals,
 )
+from report.studies.inference_memory.processor import off_processor
 from report.studies.inference_memory.subject import Call
 from report.studies.inference_memory.verdicts import (
     NOT_MEASURED,
@@ -170,21 +171,26 @@ def _depth_ratio(run: Run, deep: Call, shallow: Call) -> Estimate | Missing:
 
 
 def _more_waiting(inputs: Inputs, run: Run) -> Judged:
-    found: dict[str, tuple[Estimate, Estimate]] = {}
-    for network in resnets(run):
-        calls = run.timed(sweep(run, network))
-        if len(calls) > 1:
-            few, many = run.off_cpu(calls[0]), run.off_cpu(calls[-1])
-            if isinstance(few, Estimate) and isinstance(many, Estimate):
-                found[network] = (few, many)
-    more = [n for n, (few, many) in found.items() if many.low > few.high]
-    judged_ = counted(
-        len(more), len(found), "the share of time off the processor is clearly larger"
-    )
-    ends = [e.value for pair in found.values() for e in pair]
-    if not ends:
+    found = {n: ends for n in resnets(run) if (ends := _waits_at_ends(run, n))}
+    if not found:
         return Judged("not measured", "time off the processor was not recorded")
-    return Judged(judged_.verdict, f"{judged_.because}; all shares lie in {span(ends)}")
+    more = [n for n, (few, many) in found.items() if many.low > few.high]
+    what = "the share of time off the processor is clearly larger at the largest batch"
+    judged_ = counted(len(more), len(found), what)
+    shares = span(share.value for ends in found.values() for share in ends)
+    return Judged(
+        judged_.verdict,
+        f"{judged_.because} than at the smallest that has one; all these shares lie in {shares}",
+    )
+
+
+def _waits_at_ends(run: Run, network: str) -> tuple[Estimate, Estimate] | None:
+    """Share of time off the processor at the smallest and the largest batch that have one."""
+    shares = present({c.batch: off_processor(run, c) for c in sweep(run, network)})
+    if len(shares) < 2:
+        return None
+    first, *_, last = shares.values()
+    return first, last
 
 
 # --------------------------------------------------------------------------------- own claims

@@ -12,7 +12,7 @@ from report.events import blocked_channels
 from report.layers import Layer
 from report.liveness import Held, held, peaks
 from report.missing import Missing
-from report.records import Factor, Sample
+from report.records import Factor
 from report.runs import labels, remembered
 from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval, rate, rate_over
 from report.store import Stored
@@ -203,18 +203,6 @@ class Run(any_study.Run):
 
     # ---------------------------------------------------------------------------------- waits
 
-    @remembered
-    def off_cpu(self, call: Call) -> Estimate | Missing:
-        """The share of the threads' time in which they did not run."""
-        time = self.samples("time", call.factors)
-        busy = self.samples("cpu_time", call.factors)
-        if isinstance(time, Missing):
-            return time
-        if isinstance(busy, Missing):
-            return busy
-        threads = self.stored.record.environment.threads
-        return median_interval(_shares(time, busy, threads))
-
     def count(self, quantity: str, call: Call) -> Estimate | Missing:
         """The median of a count of the same call, such as page faults."""
         return self.median(quantity, call.factors)
@@ -222,10 +210,6 @@ class Run(any_study.Run):
 
 def _place(call: Call) -> _Place:
     return call.network, call.image, call.batch
-
-
-def _shares(time: Sequence[Sample], busy: Sequence[Sample], threads: int) -> list[float]:
-    return [1 - b / (threads * t) for t, b in zip(time, busy, strict=False)]
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:

@@ -12,6 +12,7 @@ from report.missing import Missing
 from report.paper import Download, Figure, Inputs
 from report.studies.inference_memory.batches import resnets, series, sweep, swept, ticks
 from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.processor import off_processor
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
 from report.tables import Cell, Column, Table
 from report.trace import Trace, read_trace
@@ -147,20 +148,19 @@ def wait_table(run: Run) -> Table:
 
 
 _BELOW_ZERO: Final = (
-    "Below zero: more processor time was counted than the framework's threads can use; it is "
-    "printed as it was measured.",
+    "A share below zero is none, as its interval says: the clock of processor time is coarse.",
 )
 
 
 def _below_zero(run: Run, call: Call) -> bool:
-    found = run.off_cpu(call)
+    found = off_processor(run, call)
     return not run.on_gpu and not isinstance(found, Missing) and found.value < 0
 
 
 _CAPTION: Final = (
     "What the system does during a call on {}, float32, contiguous: the share of the threads' "
-    "time in which they do not run, how often a thread waits by itself, how often its core is "
-    "taken away, and pages that are mapped anew; medians of a call with 95 % intervals."
+    "time in all samples in which they do not run; and medians of how often a thread waits by "
+    "itself, how often its core is taken away, and pages that are mapped anew; with 95 % intervals."
 )
 _DEVICE_CAPTION: Final = (
     "Waiting for {}, float32, contiguous: how long the host waits for the device after a call, "
@@ -186,7 +186,7 @@ def _shown(calls: Sequence[Call]) -> list[Call]:
 def _wait_row(run: Run, call: Call) -> tuple[Cell, ...]:
     counts = ("voluntary_switches", "involuntary_switches", "page_faults")
     found = (run.count(quantity, call) for quantity in counts)
-    return (call.network, call.batch, run.time(call), run.off_cpu(call), *found)
+    return (call.network, call.batch, run.time(call), off_processor(run, call), *found)
 
 
 def _device_row(run: Run, call: Call) -> tuple[Cell, ...]:
@@ -199,7 +199,9 @@ def wait_figure(run: Run) -> Figure:
     """The share of the threads' time off the processor, and page faults, over the batch size."""
     names = resnets(run)
     waits = [
-        p for i, n in enumerate(names) for p in series(n, sweep(run, n), run.off_cpu, _PERCENT, i)
+        p
+        for i, n in enumerate(names)
+        for p in series(n, sweep(run, n), lambda c: off_processor(run, c), _PERCENT, i)
     ]
     faults = [
         p
@@ -221,8 +223,8 @@ def wait_figure(run: Run) -> Figure:
     return Figure(
         "fig-waits",
         f"The system's part of a call over the batch size on {run.label}: the share of the "
-        "threads' time in which they do not run (left) and pages mapped anew for each image "
-        "(right), medians with 95 % intervals.",
+        "threads' time in all samples in which they do not run, where the clock can tell (left), "
+        "and pages mapped anew for each image, medians (right); with 95 % intervals.",
         "Two panels over batch size. " + " ".join(told),
         Drawing(panels, wide=True, height=2.4),
         (run.file,),

@@ -36,6 +36,7 @@ from report.studies.inference_memory.precision import (
     natural_pairs,
     score,
 )
+from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.run_values import (
     NO_CASE,
     Finding,
@@ -198,12 +199,16 @@ def halo_most(inputs: Inputs, run: Run) -> Finding:
 # ----------------------------------------------------------------------------- waits, choices
 
 
+def step_of_clock(inputs: Inputs, run: Run) -> Finding:
+    return clock_step(run)
+
+
 def off_first(inputs: Inputs, run: Run) -> Finding:
-    return run.off_cpu(ends(run)[0]) if ends(run) else NO_CASE
+    return off_processor(run, ends(run)[0]) if ends(run) else NO_CASE
 
 
 def off_last(inputs: Inputs, run: Run) -> Finding:
-    return run.off_cpu(ends(run)[-1]) if ends(run) else NO_CASE
+    return off_processor(run, ends(run)[-1]) if ends(run) else NO_CASE
 
 
 def faults_last(inputs: Inputs, run: Run) -> Finding:

@@ -15,6 +15,7 @@ from report.studies.inference_memory.choices import reported_speedups
 from report.studies.inference_memory.faults import THRESHOLD
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE
+from report.studies.inference_memory.processor import COARSE
 from report.values import Value
 
 Finding: TypeAlias = Number | Estimate | Missing
@@ -67,6 +68,7 @@ def _chosen() -> tuple[Value, ...]:
             (),
             "exact",
         ),
+        Value("coarse", "Largest step of a clock that tells", COARSE, "1", "chosen", (), "percent"),
         Value("from_batch", "First batch of that rule", FROM_BATCH, "1", "chosen", (), "exact"),
     )
 
@@ -206,9 +208,11 @@ _RUN: Final[Sequence[tuple[str, str, str, str, Style, _Find]]] = (
      "measured", setting_values.tile_least_peak),
     ("halo_most", "Most work by halos", "1", "work / work without tiles", "measured",
      setting_values.halo_most),
-    ("off_first", "Time off the processor, deepest network, smallest batch", "1", "1 − CPU time / "
-     "(threads · time)", "percent", setting_values.off_first),
-    ("off_last", "The same, largest batch", "1", "1 − CPU time / (threads · time)", "percent",
+    ("clock_step", "Step of the clock of processor time", "s", "max(CPU time − threads · time, 0)",
+     "measured", setting_values.step_of_clock),
+    ("off_first", "Time off the processor, deepest network, smallest batch", "1", "1 − Σ CPU time "
+     "/ Σ (threads · time)", "percent", setting_values.off_first),
+    ("off_last", "The same, largest batch", "1", "1 − Σ CPU time / Σ (threads · time)", "percent",
      setting_values.off_last),
     ("faults_last", "Page faults of a call, deepest network, largest batch", "1", _MEDIAN,
      "measured", setting_values.faults_last),
