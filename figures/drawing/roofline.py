@@ -96,10 +96,11 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
 
 def _plain_ticks(axes: Axes) -> None:
     """Numbers as a reader writes them, at powers of ten and, where there is room, between."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         few = math.log10(limits[1] / limits[0]) < _FEW_DECADES
         axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        axis.set_minor_formatter(NullFormatter())
+        # Small ticks would have no length, but matplotlib would place each of them.
+        axis.set_minor_locator(NullLocator())
