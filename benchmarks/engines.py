@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
+from unittest.mock import patch
 
 from benchmarks.peers.install import cores
 from benchmarks.project import EDITED_STUDY, ROOT
@@ -39,6 +40,12 @@ ORDER: Final[tuple[Kind, ...]] = (
     "latexmk", "pandoc html5", "pandoc typst", "pandoc latex", "typst", "figure",
 )  # fmt: skip
 _WARMING_S: Final = 0.2
+#: By which option a call of pandoc is known.
+_WRITERS: Final[Mapping[Kind, str]] = {
+    "pandoc html5": "--to=html5",
+    "pandoc latex": "--to=latex",
+    "pandoc typst": "--to=typst",
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,9 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
         write_latex(source, study, tex)
         main = write_typst(source, study, folder / "typst" / study)
     for call in calls:
-        for to in ("html5", "latex", "typst"):
-            if f"--to={to}" in call.arguments:
-                yield Task(f"pandoc {to}", study, study, call)  # type: ignore[arg-type]
+        for kind, option in _WRITERS.items():
+            if option in call.arguments:
+                yield Task(kind, study, study, call)
     yield Task("typst", study, study, str(main))
     yield Task("latexmk", study, study, str(tex))
 
@@ -107,14 +114,11 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
 @contextmanager
 def _recorded_calls() -> Iterator[list[Call]]:
     """Collects the calls of pandoc that are made within; they run as always."""
-    plain, calls = subprocess.Popen, []  # type: ignore[var-annotated]
+    calls: list[Call] = []
 
-    class Recording(plain):  # type: ignore[misc, valid-type]
+    class Recording(subprocess.Popen[bytes]):
         def __init__(self, arguments: Sequence[str], **settings: Any) -> None:
-            self.call = Call(
-                tuple(map(str, arguments)), str(settings.get("cwd") or "."), settings.get("env"),
-                None,
-            )  # fmt: skip
+            self.call = Call(tuple(arguments), str(settings["cwd"]), settings["env"], None)
             super().__init__(arguments, **settings)
 
         def communicate(self, input: Any = None, timeout: float | None = None) -> Any:
@@ -122,11 +126,8 @@ def _recorded_calls() -> Iterator[list[Call]]:
                 calls.append(replace(self.call, stdin=input))
             return super().communicate(input, timeout)
 
-    subprocess.Popen = Recording  # type: ignore[misc]
-    try:
+    with patch.object(subprocess, "Popen", Recording):
         yield calls
-    finally:
-        subprocess.Popen = plain  # type: ignore[misc]
 
 
 def _computed(study: str, data: Path) -> tuple[float, list[Task]]:
@@ -311,8 +312,8 @@ def main(arguments: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "prepared.pickle").write_bytes(pickle.dumps(prepare(folder)))
     else:
-        folder, engine, scenario, *figures = arguments[1:]
-        print(json.dumps(_performed(Path(folder), engine, Scenario(scenario), figures)))
+        where, engine, scenario, *figures = arguments[1:]
+        print(json.dumps(_performed(Path(where), engine, Scenario(scenario), figures)))
 
 
 def _performed(

@@ -49,7 +49,8 @@ AXES: Final[Mapping[str, str]] = {
 
 def measure(tell: Tell, largest: int | None = None) -> Scale:
     """Measure every axis; ``largest`` leaves larger sizes out."""
-    start, points = begin(), []
+    start = begin()
+    points: list[Point] = []
     steps = [step for step in _steps() if largest is None or step[1] <= largest]
     for index, (words, size, take) in enumerate(steps):
         tell(f"{words}: {size:,}", index / len(steps))
