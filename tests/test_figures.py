@@ -202,6 +202,24 @@ def test_labels_are_printed_as_they_are() -> None:
         assert texts == [r"Run_1 \$5", r" _x \$a\$"]
 
 
+def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
+    with drawn(Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as axes:
+        legend = axes.get_legend()
+        assert legend is not None
+        assert legend.get_window_extent().y0 >= axes.get_window_extent().y1 - 1
+        assert legend.get_title().get_text() == "Forward"
+        assert axes.get_title(loc="left") == ""
+
+
+def test_a_legend_wider_than_its_panel_stands_inside() -> None:
+    wide = [Points(letter * 40, (1.0,), (1.0,), series=i) for i, letter in enumerate("ab")]
+    with drawn(Scaling("x", "y", tuple(wide), title="Forward")) as axes:
+        legend, panel = axes.get_legend(), axes.get_window_extent()
+        assert legend is not None
+        assert legend.get_window_extent().y1 <= panel.y1 + 1
+        assert axes.get_title(loc="left") == "Forward"
+
+
 def test_nothing_measured_is_said_and_not_drawn() -> None:
     with drawn(Scaling("x", "y", title="Forward")) as axes:
         assert [text.get_text() for text in axes.texts] == ["not measured"]

@@ -16,6 +16,8 @@ _DASHES: Final = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
 _EDGE, _STEP = 0.99, 0.035
 #: The share of the axis that one line of a legend needs.
 _ROOM_A_LINE: Final = 0.1
+#: What the numbers and the label beside an axis take of its panel's width.
+_MARGIN_INCHES: Final = 0.5
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 2.5
 
@@ -101,8 +103,6 @@ def _literal(text: str) -> str:
 def _label(figure: Scaling, axes: Axes) -> None:
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
-    if figure.title:
-        axes.set_title(_literal(figure.title), loc="left")
     axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
     axes.set_yscale(figure.y_scale)
     if figure.y_scale == "log":
@@ -111,21 +111,56 @@ def _label(figure: Scaling, axes: Axes) -> None:
         axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
-    entries = len(axes.get_legend_handles_labels()[1])
+    _label_series(figure, axes)
+
+
+def _label_series(figure: Scaling, axes: Axes) -> None:
+    """The title, and the legend where there is more than one entry."""
+    entries, title = len(axes.get_legend_handles_labels()[1]), _literal(figure.title)
     if figure.bands and figure.y_from_zero:
         # A band spans the whole width, so that a legend finds room only above it.
         axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))
         axes.legend(loc="upper center", borderaxespad=0.2, ncols=2, columnspacing=1.0)
+    elif entries > 1 and _legend_above(title, axes):
+        return
     elif entries > 1:
         axes.legend(loc="best", borderaxespad=0.3)
+    if title:
+        axes.set_title(title, loc="left")
+
+
+def _legend_above(title: str, axes: Axes) -> bool:
+    """A legend above the axes, where it covers no point and no interval; it carries the title.
+
+    Returns whether it fits over its panel; if not, there is none.
+    """
+    figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
+    assert figure is not None
+    legend = axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=2,
+        borderaxespad=0.2,
+        columnspacing=1.0,
+        title=title or None,
+        title_fontsize="medium",
+        alignment="left",
+    )
+    panels = grid.get_gridspec().ncols if grid else 1
+    room = figure.get_figwidth() / panels - _MARGIN_INCHES
+    fits = bool(legend.get_window_extent().width / figure.dpi <= room)
+    if not fits:
+        legend.remove()
+    return fits
 
 
 def _plain_log_ticks(axes: Axes) -> None:
     """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axes.get_ylim()
     few = math.log10(high / low) < _FEW_DECADES
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    # Small ticks would have no length, but matplotlib would place each of them.
+    axes.yaxis.set_minor_locator(NullLocator())
