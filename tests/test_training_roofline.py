@@ -286,8 +286,8 @@ def test_corrected_efficiencies_are_of_the_right_peaks(full: Findings) -> None:
 
 def test_a_collapse_is_left_out_of_an_average_and_a_slower_network_is_not(full: Findings) -> None:
     shares = column(full, "tbl-corrected", "Of known peak")
-    assert value(full, "rtx_average") == pytest.approx(sum(shares[:3]) / 3)
-    assert value(full, "t4_average") == pytest.approx(sum(shares[4:]) / 4)
+    assert value(full, "rtx_average") == pytest.approx(sum(shares[:3]) / 3, abs=5e-4)
+    assert value(full, "t4_average") == pytest.approx(sum(shares[4:]) / 4, abs=5e-4)
 
 
 def test_every_table_and_figure_can_be_printed(full: Findings) -> None:
@@ -331,13 +331,36 @@ def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
     assert any("error" in note for _, note in found.tables["tbl-batches-example-2t"].note_texts())
 
 
-def test_ceilings_that_moved_mark_the_run() -> None:
+def marks(found: Findings, table: str) -> list[str]:
+    return [note for note in found.tables[table].notes if "moved" in note]
+
+
+def test_a_matrix_product_that_moved_marks_efficiencies() -> None:
     quiet = factory.ceilings(PEAK, COPY)
     moved = (*quiet[:2], factory.ceiling("matrix_product", "after", 0.8 * PEAK), quiet[3])
-    found = findings(inputs(record(cases((SMALL,)), peaks=moved)))
-    assert found.facts["moved"]
-    assert any("moved" in note for note in found.tables["tbl-batches-example-2t"].notes)
-    assert not findings(inputs(record(cases((SMALL,))))).facts["moved"]
+    found = findings(inputs(record(peaks=moved)))
+    assert found.facts["product_moved"]
+    assert not found.facts["copy_moved"]
+    assert marks(found, "tbl-batches-example-2t")
+    assert not marks(found, "tbl-sides-example-2t")
+
+
+def test_a_copy_that_moved_marks_roofs_and_leaves_efficiencies() -> None:
+    quiet = factory.ceilings(PEAK, COPY)
+    moved = (*quiet[:3], factory.ceiling("copy", "after", 0.5 * COPY))
+    found = findings(inputs(record(peaks=moved)))
+    assert found.facts["copy_moved"]
+    assert not found.facts["product_moved"]
+    assert marks(found, "tbl-sides-example-2t")
+    assert marks(found, "tbl-ridges")
+    assert not marks(found, "tbl-batches-example-2t")
+    assert "slower of both" in found.claims["memory-bound-example-2t"].because
+    assert "moved too far" in written(found)
+
+
+def test_ceilings_that_stayed_mark_nothing(full: Findings) -> None:
+    assert not full.facts["product_moved"] + full.facts["copy_moved"]
+    assert not [note for table in full.tables.values() for note in table.notes if "moved" in note]
 
 
 # -------------------------------------------------------------------------------- over processes
@@ -429,15 +452,18 @@ def test_layers_near_the_arithmetic_and_near_the_copy_are_told_apart() -> None:
     (run,) = runs((factory.stored(record()),))
     for profile in main_profiles(run):
         shares = [profile.side_share(side) for side in ("arithmetic", "traffic", "neither")]
-        assert sum(s for s in shares if isinstance(s, float)) == pytest.approx(1)
-        assert shares[1] == pytest.approx(profile.below_ridge(), abs=1e-6)
-        assert profile.inside == pytest.approx(1 / 1.1)
+        found = [share.value for share in shares if isinstance(share, Estimate)]
+        below = profile.below_ridge()
+        assert isinstance(below, Estimate)
+        assert sum(found) == pytest.approx(1)
+        assert found[1] == pytest.approx(below.value, abs=1e-6)
+        assert profile.inside.value == pytest.approx(1 / 1.1)
 
 
 def test_the_second_hypothesis_is_decided_by_time(full: Findings) -> None:
     assert full.claims["memory-bound-example-2t"].verdict == "supported"
-    assert value(full, "heavy_arithmetic") > 0.5
-    assert value(full, "light_traffic_time") > 0.5
+    assert number(full, "heavy_arithmetic").value > 0.5
+    assert number(full, "light_traffic_time").value > 0.5
 
 
 def test_depthwise_layers_are_below_the_ridge_and_large_kernels_above(full: Findings) -> None:

@@ -22,11 +22,12 @@ from report.studies.training_roofline import (
     run_values,
     settings,
     theory,
+    threads,
     values,
 )
 from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.source import audit
-from report.studies.training_roofline.subject import NETWORKS, check_subject
+from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
 from report.studies.training_roofline.theory import Complexity, complexities
 from report.tables import Table
 
@@ -40,11 +41,16 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     all_runs = runs(inputs.records)
     primary, known = primary_run(all_runs), complexities(all_runs)
-    shown = _shown(all_runs, primary)
+    shown, pair = _shown(all_runs, primary), threads.compared(all_runs, primary)
     judged = claims.all_claims(claims.Judging(inputs, all_runs, known))
-    found = (*values.source_values(inputs, known), *run_values.run_values(inputs, primary))
+    found = (
+        *values.source_values(inputs, known),
+        *run_values.run_values(inputs, primary),
+        *run_values.thread_values(pair),
+    )
     tables = (
-        *_source_tables(inputs, all_runs, known),
+        *_source_tables(inputs, all_runs, shown, known),
+        *([threads.threads_table(pair)] if pair else []),
         *(table for run in shown for table in _run_tables(inputs, run)),
         claims.verdict_table(judged),
     )
@@ -77,7 +83,7 @@ def _audit(inputs: Inputs, known: dict[str, Complexity]) -> tuple[Check, ...]:
 
 
 def _source_tables(
-    inputs: Inputs, all_runs: Sequence[Run], known: dict[str, Complexity]
+    inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run], known: dict[str, Complexity]
 ) -> Iterator[Table]:
     yield setup(inputs, all_runs)
     yield theory.complexity_table(inputs, known)
@@ -88,7 +94,7 @@ def _source_tables(
     yield audit_table("tbl-audit", caption, _audit(inputs, known), (inputs.reported_file,))
     yield corrected.corrected_table(inputs, corrected.corrected(inputs, known))
     yield batches.saturation_table(inputs, all_runs)
-    yield batches.anomaly_table(inputs, all_runs)
+    yield batches.anomaly_table(inputs, all_runs, shown)
     yield ladder.anchor_table(inputs, known)
     yield memory.theory_table(known)
     sensors = settings.sensor_table(tuple(all_runs))
@@ -143,7 +149,16 @@ def _facts(
         "climbed": primary is not None and bool(ladder.all_rungs((primary,))),
         "curved": primary is not None
         and all(not isinstance(batches.fit(primary, n), Missing) for n in NETWORKS),
-        "moved": [markdown(run.label) for run in all_runs if _moved(run)],
+        "product_moved": [markdown(run.label) for run in all_runs if run.product_moved()],
+        "copy_moved": [markdown(run.label) for run in all_runs if run.copy_moved()],
+        "primary_copy_moved": primary is not None and primary.copy_moved(),
+        "silent": [markdown(reason) for reason in settings.silent(all_runs)],
+        "light_least": primary is not None and _light_least(primary),
+        "slow_singles": batches.slow_singles(primary) if primary else (),
+        "fewer_threads": markdown(pair.few.label)
+        if (pair := threads.compared(all_runs, primary))
+        else "",
+        **_ladder_facts(primary),
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
@@ -154,6 +169,23 @@ def _facts(
     }
 
 
-def _moved(run: Run) -> bool:
-    """Whether a ceiling moved so far that the run's efficiencies are marked."""
-    return any(run.moved(p) for p in dict.fromkeys(step.precision for step in run.steps))
+def _light_least(run: Run) -> bool:
+    """Whether the light network is clearly the least efficient one, each at its best batch."""
+    best = {n: run_values.best_efficiency(run, n) for n in NETWORKS}
+    light = best.pop(LIGHT)
+    others = [found for found in best.values() if found is not None]
+    return light is not None and bool(others) and light.high < min(o.low for o in others)
+
+
+def _ladder_facts(run: Run | None) -> dict[str, Any]:
+    """Which rungs each network climbed, which is its best, and which helped, in words."""
+    climbed = {n: ladder.ladder(run, n) for n in NETWORKS} if run else {}
+    tops = {n: top.name for n in climbed if run and (top := ladder.top(run, n))}
+    most = max(map(len, climbed.values()), default=0)
+    return {
+        "tops": tops,
+        "unhelped": [n for n, rungs in climbed.items() if rungs and n not in tops],
+        "shorter_ladders": [n for n, rungs in climbed.items() if 0 < len(rungs) < most],
+        "highest": [n for n, rungs in climbed.items() if rungs and len(rungs) == most],
+        "helping": [f"{rung.name} for `{n}`" for n, rung in ladder.helping(run)] if run else [],
+    }

@@ -34,7 +34,7 @@ def advice_table(run: Run) -> Table:
         f"What the measurements advise on {run.label}: the smallest measured batch that reaches "
         f"{100 * ENOUGH:.0f} % of the best measured rate, the batch at which the fitted curve does "
         "so of its limit, batches that are slower than a smaller one, and the fastest rung of the "
-        "ladder with its gain over the base.",
+        "ladder among those that are clearly faster than its base.",
         (
             Column("Network"),
             Column("Enough, measured", "1"),
@@ -54,7 +54,9 @@ def _row(run: Run, network: str) -> tuple[Cell, ...]:
     step, curve = smallest_enough(run, network), fit(run, network)
     reach = curve if isinstance(curve, Missing) else curve.batch_for(ENOUGH)
     top = ladder.top(run, network)
-    best: tuple[Cell, ...] = (Missing("no ladder was climbed"),) * 3
+    climbed = ladder.ladder(run, network)
+    why = "no rung is clearly faster than the base" if climbed else "no ladder was climbed"
+    best: tuple[Cell, ...] = (Missing(why),) * 3
     if top is not None:
         best = (top.name, run.images(top.step), ladder.gain_over_base(run, network, top))
     return (

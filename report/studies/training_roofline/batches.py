@@ -13,7 +13,7 @@ from report.missing import Missing
 from report.paper import Inputs
 from report.saturation import Saturation, saturation_fit
 from report.statistics import Estimate
-from report.studies.training_roofline.measured import MOVED, Run
+from report.studies.training_roofline.measured import EACH, Run, product_mark
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.tables import Cell, Column, Table
@@ -67,6 +67,16 @@ def fitted(batches: Sequence[float], times: Sequence[float], where: str) -> Satu
         return Missing(str(error).rstrip("."))
 
 
+def slow_singles(run: Run) -> tuple[str, ...]:
+    """The networks whose step at the smallest batch clearly takes longer than at the next one."""
+    found = []
+    for network in NETWORKS:
+        times = [t for s in sweep(run, network) if isinstance(t := run.time(s, EACH), Estimate)]
+        if len(times) > 1 and times[0].low > times[1].high:
+            found.append(network)
+    return tuple(found)
+
+
 def source_fit(inputs: Inputs) -> Saturation | Missing:
     """The saturation curve through the source's throughputs of ResNet-50 on the T4."""
     table = rows(inputs.reported, "batches")
@@ -83,11 +93,6 @@ def batch_table(run: Run) -> Table:
     """Time, throughput, gain over the batch before and efficiency."""
     made = tuple(row for network in NETWORKS for row in _batch_rows(run, network))
     image = next((step.image for n in NETWORKS for step in sweep(run, n)), 0)
-    mark = (
-        (f"The ceilings moved by more than {100 * MOVED:.0f} % while this was measured.",)
-        if run.moved()
-        else ()
-    )
     return Table(
         f"tbl-batches-{run.key}",
         f"Training steps over the batch size on {run.label}: images of {image} pixels, float32, "
@@ -106,7 +111,7 @@ def batch_table(run: Run) -> Table:
         made,
         notes=(
             "Gains are ratios; 1 is no gain. Intervals hold the medians of all processes.",
-            *mark,
+            *product_mark(run),
         ),
         sources=(run.file,),
         wide=True,
@@ -239,7 +244,7 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
             continue
         widest = max(map(spread, found), key=lambda s: s.relative)
         rate = step.batch / _median(run.time(step))
-        against = rate / max(best) if best else Missing("the smallest batch")
+        against = rate / max(best) if best else Missing("no smaller batch was timed")
         none = Missing("not asked for")
         made.append(Batch(run.label, network, step.batch, widest, against, none))
         best.append(rate)
@@ -252,34 +257,37 @@ def _median(time: Estimate | Missing) -> float:
     return time.value
 
 
-def anomaly_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
-    """The rule applied to the source's collapse and to every batch of ours."""
+def anomaly_table(inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run]) -> Table:
+    """The rule applied to the source's collapse and to our batches; other runs where one falls."""
     source = source_collapse(inputs)
     found = [
         *([source] if source else []),
-        *(batch for run in all_runs for n in NETWORKS for batch in own_batches(run, n)),
+        *(
+            batch
+            for run in all_runs
+            for n in NETWORKS
+            for batch in own_batches(run, n)
+            if run in shown or batch.falls
+        ),
     ]
     return Table(
         "tbl-anomalies",
         "Is a batch an anomaly? Relative standard deviation and bimodality of the steps in the "
         "process in which they scatter most, and images a second over the best of the smaller "
-        "batches.",
+        "batches. Of runs that have no tables of their own only batches that fall stand here.",
         (
             Column("Device"),
             Column("Network"),
             Column("Batch", "1"),
             Column("Deviation", "1", "%"),
             Column("Bimodality", "1"),
-            Column("Of smaller", "1"),
+            Column("Over smaller", "1"),
             Column("Verdict"),
         ),
         tuple(
             (
                 *(b.device, b.network, b.batch, b.spread.relative, b.spread.bimodality),
-                *(
-                    b.against_smaller if not isinstance(b.against_smaller, Missing) else "",
-                    b.verdict,
-                ),
+                *(b.against_smaller, b.verdict),
             )
             for b in found
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,22 +21,24 @@ from report.studies.training_roofline.batches import (
     sweep,
 )
 from report.studies.training_roofline.corrected import average, corrected
-from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.measured import Run, primary_run
 from report.studies.training_roofline.memory import source_need
-from report.studies.training_roofline.profiled import Profile, main_profiles
+from report.studies.training_roofline.profiled import Profile, Side, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.source import RTX, T4, environment, rows
-from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, Step
 from report.studies.training_roofline.theory import (
     SOURCE_BATCH,
     Complexity,
     below,
     known_roof,
 )
+from report.studies.training_roofline.threads import compared
 from report.tables import Column, Table
 
 #: From here on one device uses its peak much better than another.
 MUCH: Final = 2.0
+_CEILINGS: Final[tuple[Side, Side]] = ("arithmetic", "traffic")
 UNMEASURED: Final = "no run of this experiment is in the data directory"
 
 
@@ -54,6 +56,7 @@ def all_claims(judging: Judging) -> tuple[Claim, ...]:
     return (
         _hardware(judging),
         *(_devices(judging)),
+        *(_threads(judging)),
         _counted_once(judging),
         _memory_bound_in_theory(judging),
         *(_memory_bound(run) for run in judging.runs),
@@ -117,6 +120,29 @@ def _devices(judging: Judging) -> list[Claim]:
     return found
 
 
+def _threads(judging: Judging) -> list[Claim]:
+    """Our processor with more threads over itself with fewer."""
+    found = compared(judging.runs, primary_run(judging.runs))
+    product = found.product() if found else Missing("no run has fewer threads")
+    if found is None or isinstance(product, Missing) or not found.gains:
+        return []
+    clear = {step: gain for step, gain in found.gains.items() if gain.low > 1}
+    slower = sum(gain.high < 1 for gain in found.gains.values())
+    verdict: Verdict = "supported" if len(clear) == len(found.gains) else "undecided"
+    told = (
+        f"its matrix product is {_with_interval(product)} times as fast; clearly faster in "
+        f"{len(clear)} of {len(found.gains)} steps, clearly slower in {slower}"
+    )
+    return [
+        Claim(
+            "threads",
+            f"H1: {found.many.label}, trains faster than {found.few.label}.",
+            "refuted" if slower else verdict,
+            told,
+        )
+    ]
+
+
 # --------------------------------------------------------------------------------------- work
 
 
@@ -171,14 +197,23 @@ def _memory_bound(run: Run) -> Claim:
     found = {p.step.network: p for p in main_profiles(run)}
     if not {HEAVY, LIGHT} <= set(found) or isinstance(found[HEAVY].roof, Missing):
         return Claim(id_, sentence, "not measured", "no step of both was watched layer by layer")
-    shares = {n: _sides(found[n]) for n in (HEAVY, LIGHT)}
-    heavy, light = shares[HEAVY], shares[LIGHT]
-    told = "; ".join(
-        f"{n}: {_percent(a)} of the layers' time near the ceiling of arithmetic, {_percent(t)} "
-        "near that of copying"
-        for n, (a, t) in shares.items()
+    both = tuple(found[n] for n in (HEAVY, LIGHT))
+    told = "; ".join(_near_told(profile) for profile in both)
+    better = _bound_verdict(*(_sides(p, Profile.side_share) for p in both))
+    slower = _bound_verdict(*(_sides(p, Profile.slower_share) for p in both))
+    return Claim(id_, sentence, better if better == slower else "undecided", told)
+
+
+def _near_told(profile: Profile) -> str:
+    arithmetic, traffic = (profile.side_share(side) for side in _CEILINGS)
+    told = (
+        f"{profile.step.network}: {_share(arithmetic)} of the layers' time near the ceiling of "
+        f"arithmetic, {_share(traffic)} near that of copying"
     )
-    return Claim(id_, sentence, _bound_verdict(heavy, light), told)
+    slower = profile.slower_share("traffic")
+    return told + (
+        f" ({_share(slower)} by the slower of both copies)" if profile.run.copy_moved() else ""
+    )
 
 
 def _bound_verdict(heavy: tuple[float, float], light: tuple[float, float]) -> Verdict:
@@ -191,11 +226,13 @@ def _bound_verdict(heavy: tuple[float, float], light: tuple[float, float]) -> Ve
     return "undecided" if ordered else "refuted"
 
 
-def _sides(profile: Profile) -> tuple[float, float]:
-    arithmetic, traffic = (profile.side_share(side) for side in ("arithmetic", "traffic"))
+def _sides(
+    profile: Profile, share: Callable[[Profile, Side], Estimate | Missing]
+) -> tuple[float, float]:
+    arithmetic, traffic = (share(profile, side) for side in _CEILINGS)
     if isinstance(arithmetic, Missing) or isinstance(traffic, Missing):
         return (0.0, 0.0)
-    return arithmetic, traffic
+    return arithmetic.value, traffic.value
 
 
 # ---------------------------------------------------------------------------------- saturation
@@ -305,12 +342,12 @@ def _no_collapse(run: Run) -> Claim:
         why = "no two batch sizes of a network were timed"
         return Claim(f"collapse-{run.key}", sentence, "not measured", why)
     bad = [b for b in found if b.anomalous]
-    falls = [b for b in found if b.falls]
+    falls, unsteady = sum(b.falls for b in found), sum(b.spread.unsteady for b in found)
     told = (
         "; ".join(f"{b.network} at batch {b.batch}" for b in bad)
         if bad
-        else f"none of {len(found)} batches falls and scatters; {len(falls)} are slower, image by "
-        "image, than a smaller batch, with steady steps"
+        else f"none of {len(found)} batches both falls and scatters: {falls} are clearly slower, "
+        f"image by image, than a smaller batch, and the steps of {unsteady} are unsteady"
     )
     return Claim(f"collapse-{run.key}", sentence, "supported" if bad else "refuted", told)
 
@@ -321,23 +358,29 @@ def _shorter_types(run: Run) -> Claim:
         for base, new in pairs(run)
         if new.precision != "float32" and isinstance(gain := run.speedup(base, new), Estimate)
     }
-    sentence = f"Mixed precision makes training faster ({run.label}; the source left it untested)."
+    sentence = (
+        f"Mixed precision makes every step faster ({run.label}; the source left it untested)."
+    )
     if not gains:
         return Claim(f"shorter-{run.key}", sentence, "not measured", "no shorter type was timed")
-    faster = sum(g.low > 1 for g in gains.values())
-    slower = sum(g.high < 1 for g in gains.values())
-    best = max(gains, key=lambda step: gains[step].value)
+    faster = {step: gain for step, gain in gains.items() if gain.low > 1}
+    slower = {step: gain for step, gain in gains.items() if gain.high < 1}
     verdict: Verdict = "undecided"
-    if faster == len(gains):
+    if len(faster) == len(gains):
         verdict = "supported"
-    elif slower == len(gains):
+    elif slower:
         verdict = "refuted"
-    return Claim(
-        f"shorter-{run.key}",
-        sentence,
-        verdict,
-        f"clearly faster in {faster} of {len(gains)} steps, clearly slower in {slower}; at most "
-        f"{_with_interval(gains[best])} times ({best.network}, {best.setting})",
+    told = f"clearly faster in {len(faster)} of {len(gains)} steps"
+    told += f", up to {_extreme(faster, max)}" if faster else ""
+    told += f"; clearly slower in {len(slower)}"
+    told += f", down to {_extreme(slower, min)}" if slower else ""
+    return Claim(f"shorter-{run.key}", sentence, verdict, told)
+
+
+def _extreme(gains: dict[Step, Estimate], pick: Callable[..., Step]) -> str:
+    step = pick(gains, key=lambda step: gains[step].value)
+    return (
+        f"{_with_interval(gains[step])} times ({step.network}, {step.image} pixels, {step.setting})"
     )
 
 
@@ -370,6 +413,10 @@ def _plain(number: float) -> str:
 
 def _percent(share: float) -> str:
     return quantity_text(float(f"{share:.3g}"), "1", "percent")
+
+
+def _share(found: Estimate | Missing) -> str:
+    return "unknown" if isinstance(found, Missing) else quantity_text(found, "1", "percent")
 
 
 def _against(found: float | Missing) -> str:

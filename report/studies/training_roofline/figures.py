@@ -17,7 +17,7 @@ from report.statistics import Estimate
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
-from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
@@ -124,11 +124,18 @@ def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
         "fig-roofline",
         "Training steps in float32 under the measured roof (line; band: its interval) and, where "
         "it is known, that of the data sheet (dashed): a point a network and batch size, with "
-        "95 % intervals. Intensity is that of the least traffic, layer by layer.",
+        "the intervals of all processes. Intensity is that of the least traffic, layer by layer."
+        + _moved(drawn),
         f"Log-log rooflines, one a device. {told}.",
         Drawing(panels, wide=True, height=2.9),
         sources=tuple(run.file for run in drawn),
     )
+
+
+def _moved(runs: Sequence[Run]) -> str:
+    """What a caption says of roofs whose slope is not sure."""
+    names = ", ".join(_short(run) for run in runs if copy_mark(run))
+    return f" The slope is that of the better copy; the copy moved ({names})." if names else ""
 
 
 def _run_panel(inputs: Inputs, run: Run) -> Roofline:
@@ -180,7 +187,7 @@ def layer_roofline(run: Run) -> Figure | None:
         f"fig-layers-{run.key}",
         f"Every layer with multiply-adds in a training step on {run.label} (float32, batch "
         f"{first.batch}, images of {first.image} pixels), forward and backward together, by its "
-        "operator class, under the measured roof.",
+        "operator class, under the measured roof." + _moved((run,)),
         f"Log-log rooflines, one a network, a point a layer. {counts}.",
         Drawing(tuple(_layer_panel(p) for p in found), wide=True, height=2.9),
         sources=(run.file,),
@@ -324,8 +331,8 @@ def ladder_figure(run: Run) -> Figure | None:
     )
     return Figure(
         f"fig-ladder-{run.key}",
-        f"The ladder of optimisations on {run.label}: images a second over the base, each rung "
-        "with all changes above it.",
+        f"The ladder of optimisations on {run.label}: images a second over the base, medians, each "
+        "rung with all changes above it; their intervals stand in the table.",
         f"Dot plot. {best}.",
         Drawing((drawn,), height=max(drawn.height, 1.8)),
         sources=(run.file,),

@@ -9,7 +9,7 @@ from typing import Final
 from report.missing import Missing
 from report.paper import Inputs
 from report.statistics import Estimate, rate_over
-from report.studies.training_roofline.measured import EACH, Run, possible
+from report.studies.training_roofline.measured import EACH, Run, possible, product_mark
 from report.studies.training_roofline.source import rows
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import TERA, Complexity
@@ -67,14 +67,25 @@ def _climb(run: Run, start: Step) -> tuple[Rung, ...]:
 
 
 def top(run: Run, network: str) -> Rung | None:
-    """The rung with the most images a second."""
-    timed = [r for r in ladder(run, network) if not isinstance(run.images(r.step), Missing)]
-    return max(timed, key=lambda rung: _images(run, rung.step), default=None)
+    """The rung with the most images a second of those clearly faster than the base, if any is."""
+    clear = {r: g.value for r in ladder(run, network) if (g := _clear(run, network, r))}
+    return max(clear, key=lambda rung: clear[rung], default=None)
 
 
-def _images(run: Run, step: Step) -> float:
-    found = run.images(step)
-    return 0.0 if isinstance(found, Missing) else found.value
+def _clear(run: Run, network: str, rung: Rung) -> Estimate | None:
+    """A gain over the base whose interval lies above 1."""
+    found = gain_over_base(run, network, rung)
+    return found if isinstance(found, Estimate) and found.low > 1 else None
+
+
+def helping(run: Run) -> tuple[tuple[str, Rung], ...]:
+    """The networks and rungs that are clearly faster than the rung below."""
+    return tuple(
+        (network, rung)
+        for network in NETWORKS
+        for rung in ladder(run, network)
+        if isinstance(found := gain(run, rung), Estimate) and found.low > 1
+    )
 
 
 def gain(run: Run, rung: Rung) -> Estimate | Missing | str:
@@ -115,7 +126,7 @@ def ladder_table(inputs: Inputs, run: Run) -> Table:
         f"tbl-ladder-{run.key}",
         f"The ladder of optimisations on {run.label}: images of {first.image} pixels, batch "
         f"{first.batch}. Every rung keeps what the rungs above it in the table changed; gains are "
-        "ratios of images a second with 95 % intervals, over the rung before and over the base.",
+        "ratios of images a second with their intervals, over the rung before and over the base.",
         (
             Column("Network"),
             Column("Rung"),
@@ -126,7 +137,7 @@ def ladder_table(inputs: Inputs, run: Run) -> Table:
             Column("Utilisation", "1", "%"),
         ),
         made,
-        notes=(_of_what(inputs, run),),
+        notes=(_of_what(inputs, run), *product_mark(run)),
         sources=(run.file,),
         wide=True,
     )

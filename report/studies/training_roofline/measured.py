@@ -183,10 +183,26 @@ class Run(any_study.Run):
         before, after = (self.ceiling_at("copy", moment) for moment in ("before", "after"))
         return _change(before, after)
 
-    def moved(self, precision: Precision = "float32") -> bool:
-        """Whether one of both ceilings changed by more than ``MOVED``, or cannot be compared."""
-        changes = (self.drift(precision), self.copy_drift())
-        return any(isinstance(c, Missing) or abs(c) > MOVED for c in changes)
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """The precisions of the run's steps, in the order of the record."""
+        return tuple(dict.fromkeys(step.precision for step in self.steps))
+
+    def product_moved(self) -> bool:
+        """Whether a matrix product, by which efficiencies are formed, moved too far."""
+        return any(_too_far(self.drift(precision)) for precision in self.precisions)
+
+    def copy_moved(self) -> bool:
+        """Whether the copy, by which slope and ridge of the roof are drawn, moved too far."""
+        return _too_far(self.copy_drift())
+
+    def slower_copy(self) -> Estimate | Missing:
+        """The worse of both copies, at the level of two intervals that hold together."""
+        found = [self.ceiling_at("copy", moment, EACH) for moment in ("before", "after")]
+        there = [copy for copy in found if isinstance(copy, Estimate)]
+        if there:
+            return min(there, key=lambda copy: copy.value)
+        return next(copy for copy in found if isinstance(copy, Missing))
 
     def efficiency(self, step: Step) -> Estimate | Missing:
         """Achieved rate over the measured matrix product in the step's precision.
@@ -206,6 +222,23 @@ def possible(share: Estimate) -> Estimate | Missing:
     if share.value > 1:
         return Missing("faster than the measured ceiling: an error in one of the measurements")
     return replace(share, high=min(share.high, 1.0))
+
+
+def product_mark(run: Run) -> tuple[str, ...]:
+    """A note for what rests on the matrix product, if that moved too far."""
+    if not run.product_moved():
+        return ()
+    return (f"The matrix product moved by more than {100 * MOVED:.0f} % while this was measured.",)
+
+
+def copy_mark(run: Run) -> tuple[str, ...]:
+    """A note for what rests on the copy, if that moved too far."""
+    if not run.copy_moved():
+        return ()
+    return (
+        f"The copy moved by more than {100 * MOVED:.0f} % while this was measured; the better of "
+        "both is the ceiling here.",
+    )
 
 
 def over_processes(found: Sequence[Sequence[Sample]], confidence: float = CONFIDENCE) -> Estimate:
@@ -229,6 +262,11 @@ def over_processes(found: Sequence[Sequence[Sample]], confidence: float = CONFID
 def per_time(work: float, time: Estimate) -> Estimate:
     """Work over an estimated duration: the ends change places."""
     return Estimate(work / time.value, work / time.high, work / time.low, time.n, time.confidence)
+
+
+def _too_far(change: float | Missing) -> bool:
+    """Whether a ceiling changed by more than ``MOVED``, or cannot be compared."""
+    return isinstance(change, Missing) or abs(change) > MOVED
 
 
 def _change(before: Estimate | Missing, after: Estimate | Missing) -> float | Missing:

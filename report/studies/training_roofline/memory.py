@@ -74,11 +74,11 @@ def resident_table(run: Run) -> Table:
     return Table(
         f"tbl-resident-{run.key}",
         f"Memory between two training steps on {run.label}, by category from shapes, beside what "
-        "the allocator holds, with the residual.",
+        "the allocator holds, with the residual. Images stand with their labels.",
         (
             *(Column("Network"), Column("Batch", "1"), Column("Parameters", "B", "MB")),
             *(Column("Gradients", "B", "MB"), Column("Momentum", "B", "MB")),
-            *(Column("Statistics", "B", "kB"), Column("Batch", "B", "MB")),
+            *(Column("Statistics", "B", "kB"), Column("Images", "B", "MB")),
             *(Column("Sum", "B"), Column("Measured", "B"), Column("Residual", "B")),
         ),
         tuple(
@@ -134,7 +134,7 @@ def peak_figure(run: Run) -> Figure | None:
     parts = {
         "Parameters": [m.theory.parameters for m in items],
         "Momentum": [m.theory.momentum for m in items],
-        "Batch, statistics": [m.theory.batch + m.theory.statistics for m in items],
+        "Images, statistics": [m.theory.batch + m.theory.statistics for m in items],
         "Kept for backward": [m.theory.kept for m in items],
         "Beyond theory": [0 if isinstance(m.beyond, Missing) else m.beyond for m in items],
     }
@@ -218,10 +218,11 @@ def theory_table(known: dict[str, Complexity]) -> Table:
         "tbl-kept",
         f"Memory of a training step by category, from shapes: a batch of {SOURCE_BATCH} images of "
         f"{IMAGE} pixels in float32 on a GPU. The last column is alive when the forward pass ends; "
-        "gradients are not among it.",
+        "gradients are not among it. Images stand with their "
+        "labels.",
         (
             *(Column("Network"), Column("Parameters", "B", "MB"), Column("Gradients", "B", "MB")),
-            *(Column("Momentum", "B", "MB"), Column("Batch", "B", "MB")),
+            *(Column("Momentum", "B", "MB"), Column("Images", "B", "MB")),
             *(Column("Kept an image", "B", "MB"), Column("Kept", "B", "GB")),
             Column("End of forward", "B", "GB"),
         ),

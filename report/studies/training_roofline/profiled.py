@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.layers import Layer
@@ -20,8 +21,8 @@ from report.roofline import (
     total,
     training_loads,
 )
-from report.statistics import Estimate, median_interval
-from report.studies.training_roofline.measured import Run
+from report.statistics import Estimate, median_interval, rate_over
+from report.studies.training_roofline.measured import EACH, Run, copy_mark
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.tables import Cell, Column, Table
 
@@ -42,11 +43,19 @@ ALL_OTHERS: Final = "all others"
 
 @dataclass(frozen=True)
 class LayerTime:
-    """One layer in a watched step: forward and backward time in s, work and least traffic."""
+    """One layer in the watched steps: work, least traffic, forward and backward time in s.
+
+    ``steps`` are the times in each of the steps, in order.
+    """
 
     layer: Layer
-    time: Estimate
+    steps: tuple[float, ...]
     load: Load
+
+    @cached_property
+    def time(self) -> Estimate:
+        """The median over the steps."""
+        return median_interval(self.steps)
 
     @property
     def kind(self) -> str:
@@ -78,12 +87,12 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """A step that was watched layer by layer on one device."""
+    """A step that was watched layer by layer on one device; ``whole`` are the steps' times in s."""
 
     run: Run
     step: Step
     layers: tuple[LayerTime, ...]
-    whole: Estimate
+    whole: tuple[float, ...]
 
     @property
     def roof(self) -> Roof | Missing:
@@ -91,35 +100,57 @@ class Profile:
         return self.run.roof(self.step.precision)
 
     @property
-    def seconds(self) -> float:
-        """The sum of all layers' times."""
-        return sum(item.time.value for item in self.layers)
-
-    @property
-    def inside(self) -> float:
-        """The share of the watched step that its layers account for."""
-        return self.seconds / self.whole.value
-
-    def side_share(self, side: Side) -> float | Missing:
-        """The share of the layers' time in layers near one ceiling, or near none."""
-        roof = self.roof
+    def slower_roof(self) -> Roof | Missing:
+        """The same with the worse of both copies."""
+        roof, copy = self.roof, self.run.slower_copy()
         if isinstance(roof, Missing):
             return roof
-        return sum(i.time.value for i in self.layers if i.side(roof) == side) / self.seconds
+        return copy if isinstance(copy, Missing) else replace(roof, bandwidth=copy)
 
-    def below_ridge(self) -> float | Missing:
+    def share(self, of: Callable[[LayerTime], bool]) -> Estimate:
+        """The share of the layers' time in some of them: the median over the watched steps."""
+        chosen = [item for item in self.layers if of(item)]
+        parts = zip(_step_sums(chosen, len(self.whole)), self._inside, strict=True)
+        return median_interval(part / whole for part, whole in parts)
+
+    @property
+    def inside(self) -> Estimate:
+        """The share of the watched step that its layers account for."""
+        parts = zip(self._inside, self.whole, strict=True)
+        return median_interval(part / whole for part, whole in parts)
+
+    @cached_property
+    def _inside(self) -> tuple[float, ...]:
+        return _step_sums(self.layers, len(self.whole))
+
+    def side_share(self, side: Side) -> Estimate | Missing:
+        """The share of the layers' time in layers near one ceiling, or near none."""
+        return self._side_share(side, self.roof)
+
+    def slower_share(self, side: Side) -> Estimate | Missing:
+        """The same under the roof with the worse of both copies."""
+        return self._side_share(side, self.slower_roof)
+
+    def _side_share(self, side: Side, roof: Roof | Missing) -> Estimate | Missing:
+        if isinstance(roof, Missing):
+            return roof
+        return self.share(lambda item: item.side(roof) == side)
+
+    def below_ridge(self) -> Estimate | Missing:
         """The share of the layers' time in layers that theory puts below the ridge point."""
         roof = self.roof
         if isinstance(roof, Missing):
             return roof
         ridge = roof.ridge.value
-        return sum(i.time.value for i in self.layers if i.load.intensity < ridge) / self.seconds
+        return self.share(lambda item: item.load.intensity < ridge)
 
-    def overhead(self) -> float | Missing:
-        """The watched step over the same step unwatched, less 1."""
+    def slowdown(self) -> Estimate | Missing:
+        """The watched step over the same step unwatched."""
         # A profile's step has the default execution and optimiser.
-        plain = self.run.time(self.step)
-        return plain if isinstance(plain, Missing) else self.whole.value / plain.value - 1
+        plain = self.run.time(self.step, EACH)
+        if isinstance(plain, Missing):
+            return plain
+        return rate_over(median_interval(self.whole, EACH), plain)
 
     def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
         """The layers by operator class, in the order of the classes."""
@@ -130,9 +161,20 @@ class Profile:
         """The share of the layers' time by the classes of the figures."""
         known = {kind: name for name, kinds in DRAWN for kind in kinds}
         found = dict.fromkeys((*(name for name, _ in DRAWN), ALL_OTHERS), 0.0)
+        whole = sum(item.time.value for item in self.layers)
         for item in self.layers:
-            found[known.get(item.kind, ALL_OTHERS)] += item.time.value / self.seconds
+            found[known.get(item.kind, ALL_OTHERS)] += item.time.value / whole
         return found
+
+    def convolutions(self) -> Estimate:
+        """The share of the layers' time in convolutions of every kind."""
+        return self.share(lambda item: item.kind.endswith("convolution"))
+
+
+def _step_sums(layers: Iterable[LayerTime], steps: int) -> tuple[float, ...]:
+    """The time of some layers in each step, in s."""
+    found = [item.steps for item in layers]
+    return tuple(sum(times[number] for times in found) for number in range(steps))
 
 
 def profiles(run: Run) -> tuple[Profile, ...]:
@@ -151,16 +193,16 @@ def main_profiles(run: Run) -> tuple[Profile, ...]:
 def _profile(run: Run, case: Case) -> Profile | None:
     step, count = step_of(case), len(case.layers)
     forward, backward = case.samples("layer_forward_time"), case.samples("layer_backward_time")
-    if not case.samples("time") or not forward or len(forward) % count:
+    if not forward or len(forward) != count * len(case.samples("time")):
         return None
     sums = [f + b for f, b in zip(forward, backward, strict=True)]
     loads = training_loads(in_type(case.layers, ELEMENTS[step.precision]))
     timed = tuple(
-        LayerTime(layer, median_interval(sums[number::count]), load)
+        LayerTime(layer, tuple(sums[number::count]), load)
         for number, (layer, load) in enumerate(zip(case.layers, loads, strict=True))
         if statistics.median(sums[number::count]) > 0
     )
-    return Profile(run, step, timed, median_interval(case.samples("time")))
+    return Profile(run, step, timed, tuple(case.samples("time")))
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -192,6 +234,7 @@ def class_times(found: Sequence[Profile]) -> Table:
         tuple(made),
         notes=(
             "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps.",
+            *copy_mark(run),
         ),
         sources=(run.file,),
         wide=True,
@@ -207,7 +250,7 @@ def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple
     if isinstance(roof, Roof) and load.flops:
         arithmetic = _share(load.flops / seconds / roof.peak.value)
     return (
-        *(profile.step.network, kind, len(items), seconds / profile.seconds),
+        *(profile.step.network, kind, len(items), profile.share(lambda item: item.kind == kind)),
         *(load.intensity if load.flops else "none", load.flops / seconds if load.flops else "none"),
         *(arithmetic, traffic),
     )
@@ -233,27 +276,28 @@ def side_table(found: Sequence[Profile]) -> Table:
     return Table(
         f"tbl-sides-{run.key}",
         f"Share of the layers' time on {run.label} in layers that come nearer than "
-        f"{100 * NEAR:.0f} % to the ceiling of arithmetic, or to that of copying, or to none; and "
-        "in layers whose intensity lies below the measured ridge point.",
+        f"{100 * NEAR:.0f} % to the ceiling of arithmetic, or to that of copying, or to neither; "
+        "and in layers whose intensity lies below the measured ridge point.",
         (
             Column("Network"),
             Column("Setting"),
             Column("Watched step", "s", "ms"),
             Column("In layers", "1", "%"),
             *(
-                Column(f"Near {side}" if side != "neither" else "Near none", "1", "%")
-                for side in SIDES
+                Column(name, "1", "%")
+                for name in ("Near arithmetic", "Near copying", "Near neither")
             ),
             Column("Below the ridge", "1", "%"),
         ),
         tuple(
             (
-                *(p.step.network, p.step.setting, p.whole, min(p.inside, 1.0)),
+                *(p.step.network, p.step.setting, median_interval(p.whole), p.inside),
                 *(p.side_share(side) for side in SIDES),
                 p.below_ridge(),
             )
             for p in found
         ),
+        notes=copy_mark(run),
         sources=(run.file,),
         wide=True,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from report.missing import Missing
-from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.measured import Run, product_mark
 from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
 from report.tables import Cell, Column, Table
 
@@ -43,6 +44,7 @@ def speedup_table(run: Run) -> Table:
             *(Column("Speed-up", "1"), Column("Efficiency", "1", "%")),
         ),
         made,
+        notes=product_mark(run),
         sources=(run.file,),
         wide=True,
     )
@@ -76,6 +78,7 @@ def image_table(run: Run) -> Table:
             Column("Efficiency", "1", "%"),
         ),
         made,
+        notes=product_mark(run),
         sources=(run.file,),
         wide=True,
     )
@@ -164,10 +167,11 @@ _SENSORS: Final = {
 
 
 def sensor_table(runs: tuple[Run, ...]) -> Table | None:
-    """What each device tells of temperature, clock, power and throttling during the steps."""
+    """What each device tells of temperature, clock, power and throttling; None if none does."""
     made = [
         (run.label, sensor.replace("_", " "), *_readings(run, sensor))
         for run in runs
+        if any(_told(run, sensor) for sensor in _SENSORS)
         for sensor in _SENSORS
     ]
     if not made:
@@ -182,14 +186,31 @@ def sensor_table(runs: tuple[Run, ...]) -> Table | None:
     )
 
 
-def _readings(run: Run, sensor: str) -> tuple[Cell, Cell]:
-    quantity, unit, factor = _SENSORS[sensor]
-    found = [
+def silent(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Why devices that were asked tell nothing of themselves, each reason once."""
+    found = (
+        _untold(run, sensor)
+        for run in runs
+        if not any(_told(run, other) for other in _SENSORS)
+        for sensor in _SENSORS
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _told(run: Run, sensor: str) -> list[float]:
+    """All readings of a sensor in a run."""
+    quantity = _SENSORS[sensor][0]
+    return [
         sample
         for case in run.stored.record.cases
         if case.status == "ok"
         for sample in case.samples(quantity)
     ]
+
+
+def _readings(run: Run, sensor: str) -> tuple[Cell, Cell]:
+    _, unit, factor = _SENSORS[sensor]
+    found = _told(run, sensor)
     if not found:
         why = Missing(_untold(run, sensor))
         return why, why

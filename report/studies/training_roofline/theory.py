@@ -22,7 +22,7 @@ from report.roofline import (
     training_loads,
 )
 from report.shapes import parameter_count
-from report.studies.training_roofline.measured import Run, network_layers
+from report.studies.training_roofline.measured import MOVED, Run, network_layers
 from report.studies.training_roofline.source import (
     CPU,
     RTX,
@@ -264,6 +264,12 @@ def ridge_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
             Column("Ridge", "FLOP/B"),
         ),
         tuple(made),
+        notes=tuple(
+            f"On {run.label} the copy moved by more than {100 * MOVED:.0f} % from before to after "
+            "all cases; the better of both stands here."
+            for run in all_runs
+            if run.copy_moved() and not isinstance(run.roof(), Missing)
+        ),
         sources=(inputs.reported_file, *(run.file for run in all_runs)),
     )
 

@@ -40,6 +40,13 @@ from report.values import Value
 from report.work import flops
 
 Finding: TypeAlias = Number | Estimate | Missing
+
+
+def as_printed(number: float | Missing) -> float | Missing:
+    """To three digits, which is what the source prints its throughputs with at best."""
+    return number if isinstance(number, Missing) else float(f"{number:.3g}")
+
+
 _NO_PEAK = Missing("no peak of this device is known")
 _WORDS = {"ResNet-18": "small", "ResNet-50": "heavy", "MobileNetV2": "light"}
 
@@ -219,8 +226,22 @@ def _audited(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
             "1",
             "count",
         ),
-        of("rate_lowest", "Lowest rate over what follows", min(ratios), "1", quotient, "percent"),
-        of("rate_highest", "Highest rate over what follows", max(ratios), "1", quotient, "percent"),
+        of(
+            "rate_lowest",
+            "Lowest rate over what follows",
+            as_printed(min(ratios)),
+            "1",
+            quotient,
+            "percent",
+        ),
+        of(
+            "rate_highest",
+            "Highest rate over what follows",
+            as_printed(max(ratios)),
+            "1",
+            quotient,
+            "percent",
+        ),
         of(
             "cpu_images",
             "Images a second of the source's processor",
@@ -251,7 +272,7 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
             of(
                 f"{word}_average",
                 f"Efficiency of the {name}",
-                averages[word],
+                as_printed(averages[word]),
                 "1",
                 formula,
                 "percent",
@@ -272,7 +293,7 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
             of(
                 f"t4_{word}",
                 f"Best corrected efficiency of {network} on the T4",
-                max(shares, default=_NO_PEAK),
+                as_printed(max(shares, default=_NO_PEAK)),
                 "1",
                 "rate / known peak",
                 "percent",
@@ -281,11 +302,17 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     rtx, t4 = averages["rtx"], averages["t4"]
     ratio: Finding = _NO_PEAK
     if not isinstance(rtx, Missing) and not isinstance(t4, Missing):
-        ratio = t4 / rtx
+        ratio = as_printed(t4 / rtx)
     printed = inputs.reported.value("paradox").number
     return [
         *made,
-        of("paradox", "Efficiency of the T4 over that of the RTX 4080", ratio, "1", "ratio"),
+        of(
+            "paradox",
+            "Efficiency of the T4 over that of the RTX 4080",
+            ratio,
+            "1",
+            "ratio",
+        ),
         of("paradox_printed", "The same as printed", printed, "1", "source"),
     ]
 
@@ -294,14 +321,14 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     of = maker((inputs.reported_file,))
     seen = source_collapse(inputs)
     none = Missing("the source prints no throughputs")
-    fastest = seen.fastest_over_predicted if seen else none
+    fastest = as_printed(seen.fastest_over_predicted) if seen else none
     need = source_need(found[HEAVY], SOURCE_BATCH)
     memory = float(environment(inputs.reported, RTX).number_of("memory").number) * GIGA
     return [
         of(
             "collapse_share",
             "Throughput at batch 128 over that of a smaller batch",
-            seen.against_smaller if seen else none,
+            as_printed(seen.against_smaller) if seen else none,
             "1",
             "images/s / images/s",
             "percent",
@@ -309,7 +336,7 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
         of(
             "collapse_scatter",
             "Deviation of an iteration at batch 128",
-            seen.spread.relative if seen else none,
+            as_printed(seen.spread.relative) if seen else none,
             "1",
             "deviation / mean",
             "percent",
@@ -348,7 +375,7 @@ def _saturation(inputs: Inputs) -> list[Value]:
         of(
             "t4_at_smallest",
             "Share of the limit at batch 32",
-            curve.share(32) if curve else none,
+            as_printed(curve.share(32)) if curve else none,
             "1",
             formula,
             "percent",
@@ -356,7 +383,7 @@ def _saturation(inputs: Inputs) -> list[Value]:
         of(
             "t4_at_largest",
             "Share of the limit at batch 128",
-            curve.share(128) if curve else none,
+            as_printed(curve.share(128)) if curve else none,
             "1",
             formula,
             "percent",

@@ -1,0 +1,94 @@
+"""One processor with fewer threads and with more: two ceilings, and what a step gains by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from report.missing import Missing
+from report.statistics import Estimate, rate_over
+from report.studies.training_roofline.batches import sweep
+from report.studies.training_roofline.measured import EACH, Run
+from report.studies.training_roofline.settings import image_steps
+from report.studies.training_roofline.subject import NETWORKS, Step
+from report.tables import Cell, Column, Table
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Two runs on one processor, and the plain steps that both timed."""
+
+    few: Run
+    many: Run
+    steps: tuple[Step, ...]
+
+    def gain(self, step: Step) -> Estimate | Missing:
+        """Images a second with more threads over those with fewer."""
+        slow, fast = self.few.images(step, EACH), self.many.images(step, EACH)
+        if isinstance(slow, Missing):
+            return slow
+        return fast if isinstance(fast, Missing) else rate_over(fast, slow)
+
+    @property
+    def gains(self) -> dict[Step, Estimate]:
+        """The gains of all steps that both timed."""
+        found = {step: self.gain(step) for step in self.steps}
+        return {step: gain for step, gain in found.items() if isinstance(gain, Estimate)}
+
+    def product(self) -> Estimate | Missing:
+        """The matrix product in float32 with more threads over that with fewer."""
+        slow, fast = (run.peak("float32", EACH) for run in (self.few, self.many))
+        if isinstance(slow, Missing):
+            return slow
+        return fast if isinstance(fast, Missing) else rate_over(fast, slow)
+
+
+def compared(all_runs: Sequence[Run], many: Run | None) -> Threads | None:
+    """``many`` beside the newest run on the same processor with fewer threads, if there is one."""
+    if many is None or many.on_gpu:
+        return None
+    own = many.stored.record.environment
+    fewer = (
+        run
+        for run in all_runs
+        if not run.on_gpu
+        and run.stored.record.environment.cpu.model == own.cpu.model
+        and run.stored.record.environment.threads < own.threads
+    )
+    few = next(fewer, None)
+    return None if few is None else _both(few, many)
+
+
+def _both(few: Run, many: Run) -> Threads | None:
+    wanted = [s for n in NETWORKS for s in (*sweep(many, n), *image_steps(many, n))]
+    timed = tuple(s for s in dict.fromkeys(wanted) if s in few.timed(few.steps))
+    steps = many.timed(timed)
+    return Threads(few, many, steps) if steps else None
+
+
+def threads_table(found: Threads) -> Table:
+    """Plain steps with fewer and with more threads, with absolute times."""
+    made: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            *(step.network, step.image, step.batch),
+            *(found.few.time(step), found.many.time(step), found.gain(step)),
+        )
+        for step in found.steps
+    )
+    few, many = (_threads(run) for run in (found.few, found.many))
+    return Table(
+        "tbl-threads",
+        f"The same plain training steps on {found.few.label} and on {found.many.label}: times of "
+        "a step, and images a second over those with fewer threads.",
+        (
+            *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
+            *(Column(few, "s", "ms"), Column(many, "s", "ms"), Column("Speed-up", "1")),
+        ),
+        made,
+        sources=(found.few.file, found.many.file),
+    )
+
+
+def _threads(run: Run) -> str:
+    number = run.stored.record.environment.threads
+    return f"{number} thread{'s' if number > 1 else ''}"
