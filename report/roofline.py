@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -105,8 +106,12 @@ def total(loads: Iterable[Load]) -> Load:
     return sum(loads, Load())
 
 
-def load(layer: Layer, passes: Sequence[Pass] = ("forward",)) -> Load:
-    """Work and compulsory traffic of a layer's passes."""
+@lru_cache(maxsize=16_384)
+def load(layer: Layer, passes: tuple[Pass, ...] = ("forward",)) -> Load:
+    """Work and compulsory traffic of a layer's passes.
+
+    Remembered, since every table of a study asks for it again.
+    """
     return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
 
 

@@ -20,8 +20,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from typing import Final, TypeAlias
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -154,7 +155,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     external: int | None = msgspec.field(default=None, name="External id")
 
 
-class _Event(msgspec.Struct, frozen=True, dict=True):
+class _Event(msgspec.Struct, frozen=True):
     """An event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
 
     ph: str
@@ -165,18 +166,6 @@ class _Event(msgspec.Struct, frozen=True, dict=True):
     dur: Decimal | None = None
     args: _Arguments = _Arguments()
 
-    @cached_property
-    def moment(self) -> int:
-        """The beginning in ns; only for events that were checked."""
-        assert self.ts is not None
-        return _nanoseconds(self.ts)
-
-    @cached_property
-    def end(self) -> int:
-        """The end in ns; only for complete events that were checked."""
-        assert self.dur is not None
-        return self.moment + _nanoseconds(self.dur)
-
 
 class _File(msgspec.Struct, frozen=True):
     events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
@@ -185,9 +174,11 @@ class _File(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_File)
 
 
+@lru_cache(maxsize=32)
 def read_trace(content: bytes, place: str) -> Trace:
     """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
 
+    Read once, since a study tells of it in many places.
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
     text = _unpacked(content, place)
@@ -233,50 +224,69 @@ def _nanoseconds(microseconds: Decimal) -> int:
     return int((microseconds * 1000).to_integral_value())
 
 
+class _Timed(NamedTuple):
+    """An event with its beginning and end in ns; an instant ends where it begins."""
+
+    start: int
+    end: int
+    event: _Event
+
+
+def _timed(event: _Event) -> _Timed:
+    """An event that was checked."""
+    assert event.ts is not None
+    start = _nanoseconds(event.ts)
+    return _Timed(start, start + (_nanoseconds(event.dur) if event.dur else 0), event)
+
+
 def _trace(events: Sequence[_Event]) -> Trace:
-    timed = [e for e in events if _is_operator(e) or _is_kernel(e) or e.name == _MEMORY]
-    begin = min(event.moment for event in timed)
-    operators = tuple(_nested([e for e in events if _is_operator(e)], begin))
-    memory = sorted((e for e in events if e.name == _MEMORY), key=lambda e: e.moment)
-    kernels = sorted((e for e in events if _is_kernel(e)), key=lambda e: e.moment)
+    operators = [_timed(event) for event in events if _is_operator(event)]
+    kernels = [_timed(event) for event in events if _is_kernel(event)]
+    memory = [_timed(event) for event in events if event.name == _MEMORY]
+    begin = min(event.start for event in (*operators, *kernels, *memory))
+    nested = tuple(_nested(operators, begin))
+    by_start = attrgetter("start")
     return Trace(
-        operators,
-        tuple(_memory_events(memory, begin, operators)),
-        tuple(Kernel(e.name, e.moment - begin, e.end - begin, e.args.external) for e in kernels),
+        nested,
+        tuple(_memory_events(sorted(memory, key=by_start), begin, nested)),
+        tuple(
+            Kernel(event.name, start - begin, end - begin, event.args.external)
+            for start, end, event in sorted(kernels, key=by_start)
+        ),
     )
 
 
-def _nested(events: Iterable[_Event], begin: int) -> Iterator[Operator]:
+def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:
     """The operators by their beginning, each with its parent: the last one that holds it whole."""
-    ordered = sorted(events, key=lambda event: (event.moment, -event.end))
+    ordered = sorted(events, key=lambda timed: (timed.start, -timed.end))
     open_: dict[Place, list[tuple[int, int]]] = {}
-    for place, event in enumerate(ordered):
+    for place, (start, end, event) in enumerate(ordered):
         stack = open_.setdefault(event.tid, [])
-        while stack and not (event.moment < stack[-1][1] and event.end <= stack[-1][1]):
+        while stack and not (start < stack[-1][1] and end <= stack[-1][1]):
             stack.pop()
         yield Operator(
             event.name,
             event.tid,
-            event.moment - begin,
-            event.end - begin,
+            start - begin,
+            end - begin,
             event.args.external,
             stack[-1][0] if stack else None,
             len(stack),
             event.cat == _MARK,
         )
-        stack.append((place, event.end))
+        stack.append((place, end))
 
 
 def _memory_events(
-    events: Iterable[_Event], begin: int, operators: Sequence[Operator]
+    events: Iterable[_Timed], begin: int, operators: Sequence[Operator]
 ) -> Iterator[MemoryEvent]:
     """Events in the order of time, each with the innermost operator that runs on its thread."""
     ahead: dict[Place, deque[int]] = defaultdict(deque)
     for place, operator in enumerate(operators):
         ahead[operator.thread].append(place)
     running: dict[Place, list[int]] = defaultdict(list)
-    for event in events:
-        moment, change = event.moment - begin, event.args.bytes
+    for start, _, event in events:
+        moment, change = start - begin, event.args.bytes
         assert change is not None
         waiting, around = ahead[event.tid], running[event.tid]
         while waiting and operators[waiting[0]].start <= moment:
