@@ -83,16 +83,36 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
 @lru_cache(maxsize=1024)
 def _rank(n: int, confidence: float) -> tuple[int, float]:
     """The lower rank, from 1, and the confidence to state for it."""
-    from scipy.special import bdtr, bdtrik
-
     _check_confidence(confidence)
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
+    return (_counted_rank if n <= _COUNTED else _inverted_rank)(n, tail), confidence
+
+
+#: Up to so many trials the outcomes are counted, sooner than scipy is imported.
+_COUNTED: Final = 4096
+
+
+def _counted_rank(n: int, tail: float) -> int:
+    """The largest l with ``P(B < l) <= tail``, exactly: of 2^n outcomes, those below l."""
+    limit = math.floor(Fraction(tail) * 2**n)
+    rank, below, outcomes = 0, 0, 1
+    while below + outcomes <= limit:
+        below += outcomes
+        outcomes = outcomes * (n - rank) // (rank + 1)
+        rank += 1
+    return rank
+
+
+def _inverted_rank(n: int, tail: float) -> int:
+    """The same from the inverse of the distribution."""
+    from scipy.special import bdtr, bdtrik
+
     below = math.floor(bdtrik(tail, n, 0.5))
     # bdtrik inverts by iteration; the neighbours decide which whole number it meant.
     largest = max(k for k in (below - 1, below, below + 1) if k <= 0 or bdtr(k, n, 0.5) <= tail)
-    return max(largest, 0) + 1, confidence
+    return max(largest, 0) + 1
 
 
 def ratio_of_medians(

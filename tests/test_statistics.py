@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from report.errors import StudyError
 from report.statistics import (
     Estimate,
+    _counted_rank,
+    _inverted_rank,
     bonferroni,
     growth_exponent,
     identical,
@@ -71,6 +73,21 @@ def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
         else:
             assert rank == 1
             assert found.confidence == 1 - 2 * 0.5**n < confidence
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99, bonferroni(0.95, 7)])
+def test_counted_ranks_are_those_of_the_inverse(confidence: float) -> None:
+    tail = (1 - confidence) / 2
+    for n in (*range(1, 300), 1000, 4096):
+        if 0.5**n <= tail:
+            assert _counted_rank(n, tail) == _inverted_rank(n, tail)
+
+
+def test_of_very_many_samples_the_rank_is_inverted() -> None:
+    """A normal distribution has the binomial's rank to within one here."""
+    found = median_interval(range(1, 100_001))
+    normal = 50_000.5 - statistics.NormalDist().inv_cdf(0.975) * math.sqrt(100_000) / 2
+    assert found.low == pytest.approx(normal, abs=1)
 
 
 def test_median_intervals_of_printed_tables() -> None:
