@@ -92,14 +92,14 @@ def verify(
 
     Each build is a process of its own in a fresh copy of ``project``; with at least two jobs both
     run at a time.  If they are the same, ``MANIFEST.sha256`` is written to ``request.out``.  Raises
-    ``RenderError`` if a build fails, and ``OutputError`` if the manifest cannot be written.
+    ``RenderError`` if a build fails, and ``OutputError`` if a copy or the manifest cannot be written.
     """
     announce("copying the project", 0.0)
     around = around or surroundings(request.jobs)
     scratch = Path(tempfile.mkdtemp(prefix="ridgepoint-verify-")).resolve()
     keep = False
     try:
-        environments = [_set_up(each, request, project, scratch) for each in around]
+        environments = _set_up_both(around, request, project, scratch)
         _build_both(around, environments, request, project, scratch, announce)
         outs = [scratch / each.out for each in around]
         files, others = (files_of(out) for out in outs)

@@ -305,3 +305,15 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file", "utf-8")
     with pytest.raises(OutputError, match="cannot be written"):
         _write("", tmp_path / "out" / MANIFEST)
+
+
+def test_no_room_for_the_copies_is_a_sentence(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        verify(requested(tmp_path, ROOT / "data"), ROOT, silent)
+    assert list(scratch.iterdir()) == []
