@@ -91,8 +91,10 @@ def verify(
     """Build what ``request`` asks for twice from nothing and compare the bytes.
 
     Each build is a process of its own in a fresh copy of ``project``; with at least two jobs both
-    run at a time.  If they are the same, ``MANIFEST.sha256`` is written to ``request.out``.  Raises
-    ``RenderError`` if a build fails, and ``OutputError`` if a copy or the manifest cannot be written.
+    run at a time.  If they are the same, ``MANIFEST.sha256`` is written to ``request.out``.
+
+    Raises ``RenderError`` if a build fails, and ``OutputError`` if the copies or the manifest cannot
+    be written.
     """
     announce("copying the project", 0.0)
     around = around or surroundings(request.jobs)
@@ -147,6 +149,19 @@ def _write(text: str, path: Path) -> None:
             scratch.unlink()
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); mend the folder and verify again."
+        ) from error
+
+
+def _set_up_both(
+    around: Sequence[Surroundings], request: Request, project: Path, scratch: Path
+) -> list[dict[str, str]]:
+    """The environment variables of both builds; raises ``OutputError`` if there is no room."""
+    try:
+        return [_set_up(each, request, project, scratch) for each in around]
+    except OSError as error:
+        raise OutputError(
+            f"{scratch}: the project cannot be copied there ({error.strerror}); "
+            "set TMPDIR to a folder with more room."
         ) from error
 
 
