@@ -65,6 +65,7 @@ def findings(inputs: Inputs) -> Findings:
             "tables": [table.id for table in tables],
             "figures": [figure.id for figure in drawn],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
+            "zero": [v.id for v in found if v.number == 0],
         },
         audits=_audit(inputs, known),
     )

@@ -371,14 +371,15 @@ def _shorter_types(run: Run) -> Claim:
     elif slower:
         verdict = "refuted"
     told = f"clearly faster in {len(faster)} of {len(gains)} steps"
-    told += f", up to {_extreme(faster, max)}" if faster else ""
+    told += f", most surely {_surest(faster, 1)}" if faster else ""
     told += f"; clearly slower in {len(slower)}"
-    told += f", down to {_extreme(slower, min)}" if slower else ""
+    told += f", most surely {_surest(slower, -1)}" if slower else ""
     return Claim(f"shorter-{run.key}", sentence, verdict, told)
 
 
-def _extreme(gains: dict[Step, Estimate], pick: Callable[..., Step]) -> str:
-    step = pick(gains, key=lambda step: gains[step].value)
+def _surest(gains: dict[Step, Estimate], sign: int) -> str:
+    """The gain whose interval lies furthest above 1, or below 1 for a negative ``sign``."""
+    step = max(gains, key=lambda s: gains[s].low if sign > 0 else -gains[s].high)
     return (
         f"{_with_interval(gains[step])} times ({step.network}, {step.image} pixels, {step.setting})"
     )

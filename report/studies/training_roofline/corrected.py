@@ -121,8 +121,8 @@ def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
     low, high = (laptop_peak(inputs, clock) / TERA for clock in ("low", "high"))
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            *(case.device, case.network, case.batch, case.images),
-            *(case.printed_rate, case.printed_efficiency),
+            *(case.device, case.network, case.batch, _as_printed(case.images)),
+            *(f"{case.printed_rate / TERA:g}", f"{100 * case.printed_efficiency:g}"),
             *(case.rate, case.of_printed, case.of_known),
         )
         for case in cases
@@ -151,6 +151,11 @@ def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
         sources=(inputs.reported_file,),
         wide=True,
     )
+
+
+def _as_printed(number: float) -> Cell:
+    """Without digits that the source does not print."""
+    return int(number) if number == int(number) else number
 
 
 DEVICES: Final = (RTX, T4)

@@ -178,12 +178,11 @@ def traces(inputs: Inputs, run: Run) -> dict[str, Trace]:
     """The traces beside a record by the network that they show."""
     found: dict[str, Trace] = {}
     attached = inputs.attachments.get(run.file, {})
-    for name, content in sorted(attached.items()):
-        for network in NETWORKS:
+    for network in NETWORKS:
+        for name, content in sorted(attached.items()):
             if name.startswith(f"trace.{network.lower()}-"):
-                found[network] = read_trace(
-                    content, f"data/{run.file.removesuffix('.json')}/{name}"
-                )
+                where = f"data/{run.file.removesuffix('.json')}/{name}"
+                found[network] = read_trace(content, where)
     return found
 
 

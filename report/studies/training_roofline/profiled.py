@@ -22,7 +22,7 @@ from report.roofline import (
     training_loads,
 )
 from report.statistics import Estimate, median_interval, rate_over
-from report.studies.training_roofline.measured import EACH, Run, copy_mark
+from report.studies.training_roofline.measured import EACH, Run, copy_mark, per_time, possible
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.tables import Cell, Column, Table
 
@@ -233,7 +233,8 @@ def class_times(found: Sequence[Profile]) -> Table:
         ),
         tuple(made),
         notes=(
-            "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps.",
+            "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps, "
+            "with their intervals; the ceilings' own are left out.",
             *copy_mark(run),
         ),
         sources=(run.file,),
@@ -242,32 +243,37 @@ def class_times(found: Sequence[Profile]) -> Table:
 
 
 def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
-    seconds = sum(item.time.value for item in items)
+    seconds = median_interval(_step_sums(items, len(profile.whole)))
     load = total(item.load for item in items)
-    roof = profile.roof
-    arithmetic: Cell = roof if isinstance(roof, Missing) else "none"
-    traffic: Cell = roof if isinstance(roof, Missing) else _capped(load, seconds, roof)
-    if isinstance(roof, Roof) and load.flops:
-        arithmetic = _share(load.flops / seconds / roof.peak.value)
     return (
         *(profile.step.network, kind, len(items), profile.share(lambda item: item.kind == kind)),
-        *(load.intensity if load.flops else "none", load.flops / seconds if load.flops else "none"),
-        *(arithmetic, traffic),
+        *(load.intensity if load.flops else "none", _rate(load.flops, seconds, 1.0)),
+        *_nearness(load, seconds, profile.roof),
     )
 
 
-def _share(share: float) -> Cell:
-    return share if share <= 1 else Missing("above the measured ceiling of arithmetic")
+def _nearness(load: Load, seconds: Estimate, roof: Roof | Missing) -> tuple[Cell, Cell]:
+    """The shares of both ceilings, with intervals of the time alone."""
+    if isinstance(roof, Missing):
+        return roof, roof
+    return (
+        _below(_rate(load.flops, seconds, roof.peak.value), "an error in one of the measurements"),
+        _below(
+            _rate(load.bytes, seconds, roof.bandwidth.value), "its tensors were still in a cache"
+        ),
+    )
 
 
-def _capped(load: Load, seconds: float, roof: Roof) -> Cell:
-    """The share of the bandwidth; above 1 the tensors did not come from memory."""
-    if not load.bytes:
-        return "none"
-    share = load.bytes / seconds / roof.bandwidth.value
-    if share <= 1:
+def _rate(amount: float, seconds: Estimate, unit: float) -> Estimate | str:
+    return per_time(amount / unit, seconds) if amount else "none"
+
+
+def _below(share: Estimate | str, why: str) -> Cell:
+    """A share of a ceiling, or why it is none; the end of its interval is cut at 1."""
+    if isinstance(share, str):
         return share
-    return Missing("faster than the copy: its tensors were still in a cache")
+    found = possible(share)
+    return Missing(f"faster than the ceiling: {why}") if isinstance(found, Missing) else found
 
 
 def side_table(found: Sequence[Profile]) -> Table:
