@@ -111,8 +111,8 @@ def _inverted_rank(n: int, tail: float) -> int:
 
     below = math.floor(bdtrik(tail, n, 0.5))
     # bdtrik inverts by iteration; the neighbours decide which whole number it meant.
-    largest = max(k for k in (below - 1, below, below + 1) if k <= 0 or bdtr(k, n, 0.5) <= tail)
-    return max(largest, 0) + 1
+    near = range(below - 1, below + 2)
+    return max((k for k in near if bdtr(k, n, 0.5) <= tail), default=0) + 1
 
 
 def ratio_of_medians(
