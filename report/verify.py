@@ -93,8 +93,8 @@ def verify(
     Each build is a process of its own in a fresh copy of ``project``; with at least two jobs both
     run at a time.  If they are the same, ``MANIFEST.sha256`` is written to ``request.out``.
 
-    Raises ``RenderError`` if a build fails, and ``OutputError`` if the copies or the manifest cannot
-    be written.
+    Raises ``RenderError`` if a build fails, and ``OutputError`` if copies or manifest cannot be
+    written.
     """
     announce("copying the project", 0.0)
     around = around or surroundings(request.jobs)
