@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,8 +113,8 @@ def test_a_published_value_that_fails_newly_is_found(folder: Path) -> None:
     path = folder / "data" / EXPECTED
     known = read_expected(folder / "data")[STUDY].audits
     assert known, "the source of this study has numbers that do not follow"
-    text = path.read_text("utf-8")
-    path.write_text(text.partition("  audits:")[0] + text[text.index("  claims:") :], "utf-8")
+    content = yaml.safe_load(path.read_text("utf-8"))
+    path.write_text(yaml.safe_dump({STUDY: {**content[STUDY], "audits": []}}), "utf-8")
     found = faults(request_for(folder))
     assert [fault for fault in found if "newly" in fault] == [
         f"{STUDY}: a reported value fails its audit newly: {audit}." for audit in known
