@@ -46,6 +46,7 @@ ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "templates" / "papers" / "inference_memory.qmd.j2"
 REPORTED = read_reported(ROOT / "data" / "reported" / "inference_memory.json")
 DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+MIB = 2**20
 SMALL = (("LeNet-5", (1, 8, 64)),)
 KEY = "example-2t"
 
@@ -125,7 +126,7 @@ def test_a_whole_record_gives_a_whole_paper() -> None:
     assert "not measured in this edition" not in text
     missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
     # The allocator's events are told in a test of their own.
-    assert missing == {"block_batch", "fault_calls", "fault_exact"}
+    assert missing == {"block_batch", "fault_calls", "fault_exact", "fault_near", "fault_off"}
 
 
 def test_every_figure_can_be_drawn() -> None:
@@ -230,12 +231,26 @@ def test_a_limit_that_theory_does_not_foretell_is_named() -> None:
     assert "not of ResNet-20 at batch 8" in result.claims[f"limit-theory-{KEY}"].because
 
 
+def test_bytes_of_a_reason_are_grouped() -> None:
+    failed = inf.out_of_memory(inf.call(batch=512))
+    reason = "Memory ran out when 8220835840 B more were asked for."
+    result = found(small(msgspec.structs.replace(failed, reason=reason)))
+    assert "8,220,835,840 B" in rows(result, "tbl-failures")[0]["Outcome"]
+
+
 def test_an_unlimited_call_that_ran_out_is_listed() -> None:
     result = found(small(inf.out_of_memory(inf.call(batch=512))))
     assert_whole(result)
     (row,) = rows(result, "tbl-failures")
     assert row["Batch"] == 512
-    assert "Memory ran out" in row["Outcome"]
+    assert row["Outcome"].startswith("Memory ran out")
+    assert row["Memory"] == 16 * 2**30
+    assert row["Predicted peak"] > 16 * MIB
+    (panel,) = result.figures["fig-limit"].drawing.panels
+    assert isinstance(panel, Scaling)
+    assert panel.absent[0].x == (512.0,)
+    assert panel.points[0].x == (1, 8, 64)
+    assert panel.bands[0].middle == pytest.approx(16 * 2**30 / 1e6)
     left, _ = result.figures["fig-memory"].drawing.panels
     assert isinstance(left, Scaling)
     assert left.absent[0].x == (512.0,)
@@ -393,8 +408,6 @@ def test_more_processor_time_than_there_is_is_no_share() -> None:
 
 # ---------------------------------------------------------------------------------- page faults
 
-MIB = 2**20
-
 
 def faulting(batch: int, seconds: float, blocks: list[int], faults: int) -> Case:
     events = [change for block in blocks for change in (block, -block)]
@@ -419,6 +432,12 @@ def test_page_faults_follow_from_large_blocks() -> None:
     assert first["Time of an image"].value == pytest.approx(3)
     assert result.values["block_batch"].number == 512
     assert result.values["fault_exact"].number == 1
+    assert result.values["fault_near"].number == 2
+    assert result.values["fault_off"].number == 10
+    because = result.claims[f"large-blocks-{KEY}"].because
+    assert "within 0.1 % in 2 of 2 calls, to the unit in 1" in because.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
     assert result.values["page_cost"].number == pytest.approx((30.72 - 10.24) / 32760)
     assert verdicts(result)["large-blocks"] == "supported"
 
@@ -469,8 +488,8 @@ def test_lost_accuracy_is_told() -> None:
 def test_both_settings_save_what_theory_says_and_more() -> None:
     result = whole()
     for row in rows(result, "tbl-amp"):
-        assert row["Needed, saved"] < 0.5
-        assert row["Saved, both"] > row["Saved, AMP"] > row["Saved, channels last"] > 0
+        assert row["Saved, theory"] < 0.5
+        assert row["Saved, both"] > row["Saved, AMP"] > row["Saved, layout"] > 0
         assert row["Time, both"].value == pytest.approx(0.48)
     assert verdicts(result)["amc-time"] == "refuted"
 

@@ -46,7 +46,7 @@ def findings(inputs: Inputs) -> Findings:
         network_table(inputs, all_runs),
         setup(inputs, all_runs),
         source.audit(inputs),
-        *(claims.verdict_table(run, judged) for run in all_runs),
+        *(table for run in all_runs for table in claims.verdict_tables(run, judged)),
         *(_primary_tables(inputs, primary, traced) if primary else ()),
         *(table for run in all_runs for table in _tables_of(inputs, run, primary)),
     ]
@@ -135,7 +135,9 @@ def _facts(
         "primary_key": primary.key if primary else "",
         "others": [(markdown(r.label), r.key, r.on_gpu) for r in all_runs if r is not primary],
         "devices": [markdown(run.label) for run in all_runs],
-        "claim_tables": [f"tbl-claims-{run.key}" for run in all_runs],
+        "claim_tables": [
+            f"tbl-{kind}-{run.key}" for run in all_runs for kind in ("claims", "verdicts")
+        ],
         "one_image": primary is not None and _starts_at_one(primary),
         "one_knee": primary is not None and len(set(run_values.knees(primary))) == 1,
         "shallow": names[0] if names else "",
@@ -149,6 +151,11 @@ def _facts(
         "best_tiles": setting_values.best_tiles(primary) if primary else "",
         "tiles_cost": _is_verdict(judged, primary, "tile-pays", "refuted"),
         "coarse_clock": primary is not None and clock_step(primary) > 0,
+        "too_large": primary is not None and limits.too_large(primary),
+        "faults_exact": primary is not None and faults.exact(primary) > 0,
+        "faults_near": primary is not None and bool(faults.near(primary)),
+        "half_grows": primary is not None and setting_values.half_grows(primary),
+        "small_misses": memory.missed(primary) if primary else "",
         "no_one_wins": _is_verdict(judged, primary, "no-one-wins", "supported"),
         "exact": primary is not None and _all_exact(primary),
         "reported_device": markdown(inputs.reported.device),

@@ -212,11 +212,12 @@ def memory_figure(run: Run) -> Figure:
         _panel(run, run.peak, _MEGA, "Peak memory (MB)"),
         _panel(run, run.utilisation, _PERCENT, "Share of the ceiling (%)", linear=True),
     )
+    failed = any(panel.absent for panel in panels)
+    crosses = "; crosses at the upper edge stand for calls that ran out of memory" * failed
     return Figure(
         "fig-memory",
         f"Peak memory of a call (left) and utilisation, the achieved rate over the measured "
-        f"ceiling (right), over the batch size on {run.label}, float32, contiguous; crosses at "
-        "the upper edge stand for calls that ran out of memory.",
+        f"ceiling (right), over the batch size on {run.label}, float32, contiguous{crosses}.",
         "Two panels over batch size. "
         + _ends(run, run.peak, _MEGA, "MB")
         + _ends(run, run.utilisation, _PERCENT, "per cent of the ceiling"),

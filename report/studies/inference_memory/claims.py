@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -11,8 +11,8 @@ from report.missing import Missing, present
 from report.paper import Claim, Inputs
 from report.statistics import Estimate
 from report.studies.inference_memory import settings_claims as settings
-from report.studies.inference_memory.batches import knee, rates, resnets, sweep
-from report.studies.inference_memory.faults import exact, first_large, told
+from report.studies.inference_memory.batches import ENOUGH, knee, rates, resnets, sweep
+from report.studies.inference_memory.faults import NEAR, exact, first_large, near, told
 from report.studies.inference_memory.limits import foretold, margin
 from report.studies.inference_memory.measured import Run, scaled
 from report.studies.inference_memory.memory import (
@@ -37,6 +37,10 @@ from report.studies.inference_memory.verdicts import (
 )
 from report.tables import Column, Table
 
+_Judge: TypeAlias = Callable[[Inputs, Run], Judged]
+#: The id of a claim, its sentence, and what judges it.
+_Judging: TypeAlias = tuple[str, str, _Judge]
+
 
 def all_claims(inputs: Inputs, all_runs: Sequence[Run]) -> tuple[Claim, ...]:
     """Every claim, judged on every run; one that says so where there is none."""
@@ -59,18 +63,27 @@ def _nothing() -> Claim:
     )
 
 
-def verdict_table(run: Run, claims: Sequence[Claim]) -> Table:
-    """What the numbers of one run say of every claim."""
-    ending, wanted = f"; {run.label}.", {f"{id_}-{run.key}" for id_, *_ in _CLAIMS}
+def verdict_tables(run: Run, claims: Sequence[Claim]) -> tuple[Table, Table]:
+    """What the numbers of one run say of the claims; all in one table would fill a page."""
+    return (
+        _verdict_table(f"tbl-claims-{run.key}", "batch size and memory", _OF_BATCHES, run, claims),
+        _verdict_table(f"tbl-verdicts-{run.key}", "settings", _OF_SETTINGS, run, claims),
+    )
+
+
+def _verdict_table(
+    id_: str, of: str, judges: Sequence[_Judging], run: Run, claims: Sequence[Claim]
+) -> Table:
+    ending, wanted = f"; {run.label}.", {f"{claim}-{run.key}" for claim, *_ in judges}
     rows = [
         (claim.sentence.removesuffix(ending), claim.verdict, claim.because)
         for claim in claims
         if claim.id in wanted
     ]
     return Table(
-        f"tbl-claims-{run.key}",
-        f"Claims, of the source where it says so, and what the numbers of {run.label} say of them; "
-        "intervals in brackets.",
+        id_,
+        f"Claims on {of}, of the source where it says so, and what the numbers of {run.label} say "
+        "of them; intervals in brackets.",
         (Column("Claim"), Column("Verdict"), Column("Because")),
         tuple(rows),
         sources=(run.file,),
@@ -137,13 +150,21 @@ def _utilisation_by_batch(inputs: Inputs, run: Run) -> Judged:
 
 
 def _plateau(inputs: Inputs, run: Run) -> Judged:
-    reached = {n: (knee(r), max(r)) for n in resnets(run) if (r := rates(run, n))}
-    early = [n for n, (first, last) in reached.items() if first < last]
-    knees = ", ".join(f"{n} {first:,}" for n, (first, _) in reached.items())
-    judged_ = counted(len(early), len(reached), "the rate is within a tenth of its best before")
+    reached = {n: r for n in resnets(run) if (r := rates(run, n))}
+    level = [n for n, found in reached.items() if _stays(found)]
+    knees = ", ".join(f"{n} {knee(found):,}" for n, found in reached.items())
+    what = "the rate stays within a tenth of its best from the knee to the largest batch"
+    judged_ = counted(len(level), len(reached), what)
     return Judged(
         judged_.verdict, f"{judged_.because}; knees: {knees}" if knees else judged_.because
     )
+
+
+def _stays(found: Mapping[int, Estimate]) -> bool:
+    """Whether no rate behind the knee is clearly below a knee's share of the best one."""
+    first, enough = knee(found), ENOUGH * max(rate.value for rate in found.values())
+    behind = [rate for batch, rate in found.items() if batch > first]
+    return bool(behind) and all(rate.high >= enough for rate in behind)
 
 
 def _utilisation_by_depth(inputs: Inputs, run: Run) -> Judged:
@@ -235,8 +256,8 @@ def _large_blocks_cost(inputs: Inputs, run: Run) -> Judged:
         return Judged("not measured", "no call asks for blocks of that size")
     return Judged(
         judged_.verdict,
-        f"{judged_.because}; page faults are those of the blocks in {exact(run)} of "
-        f"{len(told(run))} calls, to the unit",
+        f"{judged_.because}; page faults are those of the blocks within {percent(NEAR)} in "
+        f"{len(near(run))} of {len(told(run))} calls, to the unit in {exact(run)}",
     )
 
 
@@ -245,9 +266,7 @@ def _reported(inputs: Inputs, id_: str) -> int:
     return int(inputs.reported.value(id_).number)
 
 
-_Judge: TypeAlias = Callable[[Inputs, Run], Judged]
-
-_CLAIMS: Final[tuple[tuple[str, str, _Judge], ...]] = (
+_OF_BATCHES: Final[tuple[_Judging, ...]] = (
     ("peak-theory", "Peak memory follows from layer shapes within the rule", _theory_agrees),
     ("large-blocks", "Blocks of 32 MiB and more make a call slow", _large_blocks_cost),
     ("limit-theory", "The prediction tells which batch fits into memory", _theory_foretells),
@@ -259,6 +278,9 @@ _CLAIMS: Final[tuple[tuple[str, str, _Judge], ...]] = (
     ("use-plateau", "Utilisation reaches a plateau (source)", _plateau),
     ("use-depth", "Deeper networks use the device better (source)", _utilisation_by_depth),
     ("waits", "Larger batches bring more waiting on the system (source)", _more_waiting),
+)
+
+_OF_SETTINGS: Final[tuple[_Judging, ...]] = (
     ("half-time", "Half precision is slower at small batches (source)", settings.half_is_slower),
     ("half-memory", "It saves memory, most at large batches (source)", settings.half_saves),
     ("accuracy", "It does not lower the accuracy (source)", settings.accuracy_kept),
@@ -292,3 +314,5 @@ _CLAIMS: Final[tuple[tuple[str, str, _Judge], ...]] = (
     ),
     ("no-one-wins", "No one setting is best for all networks (source)", settings.no_one_wins),
 )
+
+_CLAIMS: Final = (*_OF_BATCHES, *_OF_SETTINGS)

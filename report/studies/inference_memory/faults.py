@@ -24,6 +24,8 @@ from report.tables import Cell, Column, Table
 #: Blocks from this size on are always given back to the system when they are freed (B).
 THRESHOLD: Final = 32 * 2**20
 PAGE: Final = 4096
+#: Counted and predicted faults agree within this share.
+NEAR: Final = 0.001
 
 
 @remembered
@@ -58,10 +60,29 @@ def told(run: Run) -> tuple[Call, ...]:
     return tuple(call for call in calls if not isinstance(large_blocks(run, call), Missing))
 
 
+def off(run: Run, call: Call) -> int | Missing:
+    """Counted page faults, in the median call, less those that the sizes of the blocks give."""
+    expected, seen = predicted_faults(run, call), run.count("page_faults", call)
+    if isinstance(expected, Missing):
+        return expected
+    return seen if isinstance(seen, Missing) else round(seen.value) - expected
+
+
 def exact(run: Run) -> int:
     """How many of these calls have exactly the faults that the sizes of their blocks give."""
-    found = ((predicted_faults(run, call), run.count("page_faults", call)) for call in told(run))
-    return sum(isinstance(seen, Estimate) and seen.value == expected for expected, seen in found)
+    return sum(off(run, call) == 0 for call in told(run))
+
+
+def near(run: Run) -> tuple[int, ...]:
+    """How far the faults of those calls are off that agree within ``NEAR``."""
+    found = ((off(run, call), predicted_faults(run, call)) for call in told(run))
+    return tuple(
+        pages_off
+        for pages_off, expected in found
+        if isinstance(pages_off, int)
+        and isinstance(expected, int)
+        and abs(pages_off) <= NEAR * expected
+    )
 
 
 def fault_table(run: Run) -> Table | None:

@@ -17,6 +17,8 @@ from report.tables import Cell, Column, Table
 #: What is set against contiguous float32, by its name in tables.
 AMP, COALESCED, BOTH = "AMP", "channels last", "both"
 ALTERNATIVES: Final = (AMP, COALESCED, BOTH)
+#: What they are called in the narrow columns of a table.
+_SHORT: Final = {AMP: "AMP", COALESCED: "layout", BOTH: "both"}
 _PERCENT: Final = 100
 
 
@@ -64,16 +66,17 @@ def amp_table(run: Run, id_: str = "tbl-amp") -> Table:
         Column("Network"),
         Column("Batch", "1"),
         Column("Base time", "s", "ms"),
-        *(Column(f"Time, {name}", "1") for name in ALTERNATIVES),
+        *(Column(f"Time, {_SHORT[name]}", "1") for name in ALTERNATIVES),
         Column("Base peak", "B", "MB"),
-        *(Column(f"Saved, {name}", "1", "%") for name in ALTERNATIVES),
-        Column("Needed, saved", "1", "%"),
+        *(Column(f"Saved, {_SHORT[name]}", "1", "%") for name in ALTERNATIVES),
+        Column("Saved, theory", "1", "%"),
     ]
     return Table(
         id_,
-        f"Autocast to {amp_precision(run)} (AMP), channels last, and both, against contiguous "
-        f"float32 on {run.label}: base time and peak, ratios of times (below 1 is faster), shares "
-        "of the peak that are saved, and the share that theory saves of what must be in memory.",
+        f"Autocast to {amp_precision(run)} (AMP), channels last (layout), and both, against "
+        f"contiguous float32 on {run.label}: base time and peak, ratios of times (below 1 is "
+        "faster), shares of the peak that are saved, and the share that AMP saves by theory of "
+        "what must be in memory.",
         tuple(columns),
         tuple(_row(run, base) for base in base_calls(run)),
         sources=(run.file,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from report.events import blocked_channels
 from report.layers import Layer
 from report.liveness import Held, held, peaks
 from report.missing import Missing
-from report.records import Factor
+from report.records import Case, Factor
 from report.runs import labels, remembered
 from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval, rate, rate_over
 from report.store import Stored
@@ -31,6 +32,11 @@ _Place: TypeAlias = tuple[str, int, int]
 @dataclass(frozen=True)
 class Run(any_study.Run):
     """One record of this study."""
+
+    def case(self, factors: any_study.Factors) -> Case | Missing:
+        """As in any study; the bytes that a reason tells are grouped by thousands."""
+        found = super().case(factors)
+        return Missing(_grouped(found.reason)) if isinstance(found, Missing) else found
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -141,6 +147,12 @@ class Run(any_study.Run):
 
     # --------------------------------------------------------------------------------- memory
 
+    @property
+    def machine_memory(self) -> int:
+        """The memory of the machine, or of the GPU where calls ran on one (B)."""
+        environment = self.stored.record.environment
+        return (environment.gpu or environment).memory_bytes
+
     @remembered
     def peak(self, call: Call) -> int | Missing:
         """Most bytes allocated during a call, with parameters and input."""
@@ -206,6 +218,11 @@ class Run(any_study.Run):
     def count(self, quantity: str, call: Call) -> Estimate | Missing:
         """The median of a count of the same call, such as page faults."""
         return self.median(quantity, call.factors)
+
+
+def _grouped(text: str) -> str:
+    """``text`` with long whole numbers as they are printed elsewhere."""
+    return re.sub(r"\b\d{5,}\b", lambda number: f"{int(number[0]):,}", text)
 
 
 def _place(call: Call) -> _Place:

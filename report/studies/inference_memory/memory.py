@@ -24,6 +24,7 @@ from report.runs import remembered
 from report.studies.inference_memory.batches import sweep, ticks
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
+from report.studies.inference_memory.verdicts import listed
 from report.tables import Cell, Column, Table
 from report.workspaces import WORKSPACES, Layout
 
@@ -81,6 +82,16 @@ def residuals(run: Run, calls: Sequence[Call]) -> dict[Call, tuple[int, float]]:
         if not isinstance(residual, Missing) and not isinstance(share, Missing):
             found[call] = (residual, share)
     return found
+
+
+def missed(run: Run) -> str:
+    """The calls below the batch of the rule whose peak is not predicted to the byte, in words."""
+    batches: dict[str, list[int]] = {}
+    for call, (residual, _) in residuals(run, compared(run)).items():
+        if residual and call.batch < FROM_BATCH:
+            name = f"{call.network}, {LAYOUT_NAMES[call.layout]}"
+            batches.setdefault(name, []).append(call.batch)
+    return "; ".join(f"{name}, at batch {listed(found, 'and')}" for name, found in batches.items())
 
 
 # -------------------------------------------------------------------------------------- tables

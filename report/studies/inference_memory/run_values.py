@@ -15,12 +15,14 @@ from report.studies.inference_memory.faults import (
     exact,
     fault_cost,
     first_large,
+    near,
     told,
 )
 from report.studies.inference_memory.layouts import (
     amp_precision,
 )
 from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.memory import compared as compared_calls
 from report.studies.inference_memory.memory import judged
 from report.studies.inference_memory.memory import residuals as peak_residuals
 from report.studies.inference_memory.subject import Call
@@ -111,6 +113,14 @@ def fault_exact(inputs: Inputs, run: Run) -> Finding:
     return exact(run) if told(run) else NO_CASE
 
 
+def fault_near(inputs: Inputs, run: Run) -> Finding:
+    return len(near(run)) if told(run) else NO_CASE
+
+
+def fault_off(inputs: Inputs, run: Run) -> Finding:
+    return max(map(abs, near(run)), default=NO_CASE)
+
+
 def page_cost(inputs: Inputs, run: Run) -> Finding:
     return fault_cost(run, resnets(run)[-1]) if ends(run) else NO_CASE
 
@@ -153,6 +163,15 @@ def exact_peaks(inputs: Inputs, run: Run) -> Finding:
     return sum(residual == 0 for residual, _ in found) if found else NO_CASE
 
 
+def compared_all(inputs: Inputs, run: Run) -> Finding:
+    return len(peak_residuals(run, compared_calls(run))) or NO_CASE
+
+
+def exact_all(inputs: Inputs, run: Run) -> Finding:
+    found = peak_residuals(run, compared_calls(run)).values()
+    return sum(residual == 0 for residual, _ in found) if found else NO_CASE
+
+
 def residual_peak(inputs: Inputs, run: Run) -> Finding:
     found = [residual for residual, _ in peak_residuals(run, judged(run)).values()]
     return max(found, key=abs, default=NO_CASE)
@@ -178,7 +197,7 @@ def _over_needed(run: Run, layout: Layout) -> Finding:
     peak, needed = run.peak(calls[-1]), run.needed(calls[-1])
     if isinstance(peak, Missing):
         return peak
-    return needed if isinstance(needed, Missing) else peak / needed
+    return needed if isinstance(needed, Missing) else peak / needed - 1
 
 
 def largest_of(found: Iterable[Estimate | Missing]) -> Finding:

@@ -10,6 +10,7 @@ from report.runs import known
 from report.statistics import CONFIDENCE, Estimate
 from report.studies.inference_memory.choices import (
     GOALS,
+    Decision,
     best_speedup,
     decision,
     fused_bases,
@@ -67,6 +68,19 @@ def half_last(inputs: Inputs, run: Run) -> Finding:
 def half_saved_first(inputs: Inputs, run: Run) -> Finding:
     found = _reduced_pairs(run)
     return run.saved(*found[0]) if found else NO_CASE
+
+
+def half_grown_first(inputs: Inputs, run: Run) -> Finding:
+    saved = half_saved_first(inputs, run)
+    return -saved if isinstance(saved, float) else saved
+
+
+def half_grows(run: Run) -> bool:
+    """Whether reduced precision takes more memory at the smallest batch and less at the largest."""
+    found = _reduced_pairs(run)
+    saved = [run.saved(*pair) for pair in (found[:1] + found[-1:])]
+    ends = [share for share in saved if not isinstance(share, Missing)]
+    return len(ends) == 2 and ends[0] < 0 < ends[1]
 
 
 def half_saved_last(inputs: Inputs, run: Run) -> Finding:
@@ -223,6 +237,17 @@ def compiled_best(inputs: Inputs, run: Run) -> Finding:
     return largest_of(_fused(run, "compiled"))
 
 
+def compiled_worst(inputs: Inputs, run: Run) -> Finding:
+    return smallest_of(_fused(run, "compiled"))
+
+
+def compiled_first(inputs: Inputs, run: Run) -> Finding:
+    calls = (call for call in run.chosen(execution="compiled") if plain(call) in fused_bases(run))
+    found = (run.samples("first_call_time", call.factors) for call in calls)
+    firsts = [samples[0] for samples in found if not isinstance(samples, Missing)]
+    return max(firsts, default=NO_CASE)
+
+
 def _fused(run: Run, execution: str) -> list[Estimate | Missing]:
     """Speed-ups over the plain call in float32 and the contiguous layout."""
     found = run.chosen(execution=execution, layout="contiguous", precision="float32")
@@ -252,10 +277,28 @@ def clear(inputs: Inputs, run: Run) -> Finding:
     return sum(is_clear(gain(run, made)) for made in _decisions(run))
 
 
+def clear_least(inputs: Inputs, run: Run) -> Finding:
+    return min(_clear_gains(run), default=NO_CASE)
+
+
+def clear_most(inputs: Inputs, run: Run) -> Finding:
+    return max(_clear_gains(run), default=NO_CASE)
+
+
+def _clear_gains(run: Run) -> list[float]:
+    """The gains that are more than scatter, without their intervals."""
+    found = [gain(run, made) for made in _decisions(run)]
+    return [
+        one.value if isinstance(one, Estimate) else one
+        for one in found
+        if is_clear(one) and not isinstance(one, Missing)
+    ]
+
+
 def decisions(inputs: Inputs, run: Run) -> Finding:
     return len(_decisions(run)) or NO_CASE
 
 
-def _decisions(run: Run) -> list:  # type: ignore[type-arg]
+def _decisions(run: Run) -> list[Decision]:
     found = [decision(run, network, goal) for network in run.networks() for goal in GOALS]
     return [made for made in found if not isinstance(made, Missing)]

@@ -12,7 +12,7 @@ from report.statistics import CONFIDENCE, Estimate
 from report.studies.inference_memory import run_values, setting_values
 from report.studies.inference_memory.batches import ENOUGH
 from report.studies.inference_memory.choices import reported_speedups
-from report.studies.inference_memory.faults import THRESHOLD
+from report.studies.inference_memory.faults import NEAR, THRESHOLD
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE
 from report.studies.inference_memory.processor import COARSE
@@ -68,6 +68,7 @@ def _chosen() -> tuple[Value, ...]:
             (),
             "exact",
         ),
+        Value("near", "Rule of agreement of page faults", NEAR, "1", "chosen", (), "percent"),
         Value("coarse", "Largest step of a clock that tells", COARSE, "1", "chosen", (), "percent"),
         Value("from_batch", "First batch of that rule", FROM_BATCH, "1", "chosen", (), "exact"),
     )
@@ -144,6 +145,10 @@ _RUN: Final[Sequence[tuple[str, str, str, str, Style, _Find]]] = (
     ("fault_calls", "Calls with large blocks", "1", "count", "exact", run_values.fault_calls),
     ("fault_exact", "Those whose page faults follow from the blocks to the unit", "1", "count",
      "exact", run_values.fault_exact),
+    ("fault_near", "Those whose page faults follow from the blocks within that share", "1", "count",
+     "exact", run_values.fault_near),
+    ("fault_off", "Page faults by which these are off, at most", "1", "|counted − predicted|",
+     "exact", run_values.fault_off),
     ("page_cost", "Time of a page fault", "s", "(time − images · time of an image at the best "
      "batch) / faults", "measured", run_values.page_cost),
     ("untiled_faults", "Page faults without tiles", "1", _MEDIAN, "measured",
@@ -163,19 +168,24 @@ _RUN: Final[Sequence[tuple[str, str, str, str, Style, _Find]]] = (
     ("compared", "Peaks that were predicted and measured", "1", "count", "exact",
      run_values.compared),
     ("exact_peaks", "Those predicted to the byte", "1", "count", "exact", run_values.exact_peaks),
+    ("compared_all", "Peaks of all batches that were predicted and measured", "1", "count",
+     "exact", run_values.compared_all),
+    ("exact_all", "Those predicted to the byte", "1", "count", "exact", run_values.exact_all),
     ("residual_peak", "Residual furthest from zero", "B", "measured − predicted", "exact",
      run_values.residual_peak),
     ("residual_share", "The same over the measured peak", "1", "|measured − predicted| / measured",
      "percent", run_values.residual_share),
-    ("deep_contiguous", "Peak of the deepest network, contiguous, over what is needed", "1",
-     "peak / needed, largest batch", "measured", run_values.deep_contiguous),
-    ("deep_channels_last", "The same, channels last", "1", "peak / needed, largest batch",
-     "measured", run_values.deep_channels_last),
+    ("deep_contiguous", "Peak of the deepest network, contiguous, beyond what is needed", "1",
+     "peak / needed − 1, largest batch", "percent", run_values.deep_contiguous),
+    ("deep_channels_last", "The same, channels last", "1", "peak / needed − 1, largest batch",
+     "percent", run_values.deep_channels_last),
     ("half_first", "Time in reduced precision over float32, smallest batch", "1", _RATIO,
      "measured", setting_values.half_first),
     ("half_last", "The same, largest batch", "1", _RATIO, "measured", setting_values.half_last),
     ("half_saved_first", "Peak saved in reduced precision, smallest batch", "1",
      "1 − peak / peak in float32", "percent", setting_values.half_saved_first),
+    ("half_grown_first", "Growth of the peak in reduced precision, smallest batch", "1",
+     "peak / peak in float32 − 1", "percent", setting_values.half_grown_first),
     ("half_saved_last", "The same, largest batch", "1", "1 − peak / peak in float32", "percent",
      setting_values.half_saved_last),
     ("test_images", "Test images", "1", "count", "exact", setting_values.test_images),
@@ -220,10 +230,18 @@ _RUN: Final[Sequence[tuple[str, str, str, str, Style, _Find]]] = (
      setting_values.folded_best),
     ("compiled_best", "Best speed-up by compiling", "1", _RATIO, "measured",
      setting_values.compiled_best),
+    ("compiled_worst", "Worst speed-up by compiling", "1", _RATIO, "measured",
+     setting_values.compiled_worst),
+    ("compiled_first", "Longest first call of a compiled network", "s", "one sample", "measured",
+     setting_values.compiled_first),
     ("best_lenet", "Speed-up of the best setting, LeNet-5", "1", _RATIO, "measured",
      setting_values.best_lenet),
     ("best_mean", "Geometric mean of the speed-ups of the published networks", "1",
      "geometric mean of ratios", "measured", setting_values.best_mean),
     ("clear", "Choices that gain clearly", "1", "count", "exact", setting_values.clear),
+    ("clear_least", "Smallest of these gains", "1", "ratio of medians, or of bytes", "measured",
+     setting_values.clear_least),
+    ("clear_most", "Largest of these gains", "1", "ratio of medians, or of bytes", "measured",
+     setting_values.clear_most),
     ("decisions", "Choices", "1", "networks · goals", "exact", setting_values.decisions),
 )  # fmt: skip

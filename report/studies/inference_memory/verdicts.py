@@ -82,9 +82,10 @@ def span(found: Iterable[float]) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int], word: str = "or") -> str:
     """One number or another."""
-    return " or ".join(f"{n:,}" for n in numbers)
+    *first, last = (f"{n:,}" for n in numbers)
+    return f" {word} ".join(filter(None, (", ".join(first), last)))
 
 
 def inverse(found: Estimate | Missing) -> Estimate | Missing:
