@@ -211,7 +211,7 @@ def makespan(tasks: Sequence[Task], jobs: int) -> tuple[float, list[float]]:
 
 def _warm(_: int) -> None:
     """Makes a worker start and know the classes of drawings, without matplotlib."""
-    import figures.canvas  # noqa: F401
+    import figures.drawing.render  # noqa: F401
 
     time.sleep(_WARMING_S)
 

@@ -458,7 +458,7 @@ def test_the_paper_that_is_edited_has_such_a_word() -> None:
 
 def test_the_drawing_that_is_edited_draws_otherwise_in_every_turn(tmp_path: Path) -> None:
     target = tmp_path / project.EDITED_DRAWING
-    target.parent.mkdir()
+    target.parent.mkdir(parents=True)
     target.write_text((project.ROOT / project.EDITED_DRAWING).read_text("utf-8"), "utf-8")
     texts = []
     for turn in range(6):
