@@ -18,12 +18,13 @@ from report.layers import Activation, Layer, Linear, Softmax
 from report.manuscript import write_manuscript
 from report.missing import Missing
 from report.paper import Findings, Inputs
-from report.records import Case, Record
+from report.records import Case, Record, Series
 from report.reported import read_reported
 from report.statistics import Estimate
 from report.studies import STUDIES, find_study
 from report.studies.backend_speedup import findings
 from report.studies.backend_speedup.decomposed import (
+    Crossing,
     decompose,
     found_crossing,
     iteration_bound,
@@ -91,7 +92,7 @@ def times(setting: Setting, variant: Variant, speed: float) -> dict[str, Sequenc
     series: dict[str, Sequence[float]] = {
         name: factory.scattered(centre, 0.02, 15) for name, centre in found.items()
     }
-    return series | {"first_call_time": [10 * base]}
+    return series | {"first_call_time": [(10 if variant.eager else 100) * base]}
 
 
 def memory(setting: Setting, variant: Variant) -> dict[str, Sequence[int]]:
@@ -104,6 +105,7 @@ def memory(setting: Setting, variant: Variant) -> dict[str, Sequence[int]]:
         "allocated_peak": size.parameters + size.input + size.activations + 123_456,
         "resident_start": 10_000_000,
         "resident_first_use": 10_000_000 + held,
+        "resident_before": 10_000_000 + held + 5_000_000,
         "resident_peak": 10_000_000 + held + size.input + 1000,
     }
     return {name: [amount] for name, amount in found.items()}
@@ -404,12 +406,19 @@ def test_a_crossing_lies_between_the_levels_where_it_shows() -> None:
         ((0.5, 0.6), "always slower"),
         ((1.5, 1.6), "always faster"),
         ((1.5, 0.6), "not told"),
-        ((1.0, 1.5), "not told"),
+        ((1.0, 1.5), "faster where told"),
+        ((0.5, 1.0), "slower where told"),
         ((1.0, 1.0), "not told"),
     ],
 )
 def test_what_intervals_do_not_tell_is_not_told(ratios: tuple[float, ...], course: str) -> None:
     assert found_crossing((1, 2), tuple(map(ratio, ratios))).course == course
+
+
+def test_a_prediction_is_met_by_the_side_that_is_faster_where_told() -> None:
+    assert Crossing("always slower").faster is Crossing("slower where told").faster is False
+    assert Crossing("always faster").faster is Crossing("faster where told").faster is True
+    assert Crossing("not told").faster is Crossing("crosses", 1, 2, 1.5).faster is None
 
 
 def test_two_lines_cross_where_arithmetic_says() -> None:
@@ -512,6 +521,58 @@ def test_two_runs_give_a_table_of_threads() -> None:
     assert_whole(result)
     ratios = [row[5] for row in result.tables["tbl-threads"].rows]
     assert ratios and all(isinstance(r, Estimate) and r.value == pytest.approx(1.5) for r in ratios)
+
+
+def slowed(one: Record, factor: float, process: int) -> Record:
+    """The record with the last process of NumPy's smallest case slowed down."""
+
+    def changed(case: Case) -> Case:
+        hit = {"subject": "scaling", "backend": "numpy", "hidden": 10, "process": process}
+        if not hit.items() <= case.factors.items():
+            return case
+        series = [
+            replace_samples(s, tuple(factor * float(x) for x in s.samples))
+            if s.quantity == "time"
+            else s
+            for s in case.series
+        ]
+        return msgspec.structs.replace(case, series=tuple(series))
+
+    return msgspec.structs.replace(one, cases=tuple(map(changed, one.cases)))
+
+
+def replace_samples(series: Series, samples: tuple[float, ...]) -> Series:
+    return msgspec.structs.replace(series, samples=samples)
+
+
+def test_processes_that_disagree_are_told(found: Findings) -> None:
+    assert found.facts["unsteady"] == ""
+    assert isinstance(found.values["process_spread"].number, Missing)
+    result = findings(inputs(slowed(record(), 5.0, 2)))
+    assert result.facts["unsteady"] == "NumPy"
+    assert result.values["process_spread"].number == pytest.approx(5.0, rel=0.1)
+    assert "medians of two processes differ" in assert_whole(result)
+
+
+def test_a_dear_first_call_is_earned_back(found: Findings) -> None:
+    """90 times NumPy's iteration more for the first call, two thirds of one less for each other."""
+    assert found.values["earned_back"].number in (130, 140)
+    alike = findings(inputs(record({NUMPY: lambda s: 1.0, TORCH: lambda s: 0.5})))
+    assert isinstance(alike.values["earned_back"].number, Missing)
+
+
+def test_shares_in_the_text_are_those_of_the_table(found: Findings) -> None:
+    rows = found.tables["tbl-operations"].rows
+    shares = {row[0]: row[3] for row in rows if row[1] == "NumPy"}
+    assert found.values["matrix_product_share"].number == shares["Matrix products"]
+
+
+def test_what_a_compiled_program_hides_is_missing_with_its_reason(found: Findings) -> None:
+    rows = {row[0]: row for row in found.tables["tbl-memory"].rows}
+    hidden = rows["Activations"][-1]
+    assert isinstance(hidden, Missing) and "compiled" in hidden.reason
+    grown = rows["Grown until the iteration"][2]
+    assert grown == 5_000_000
 
 
 def test_a_partial_run_still_gives_a_paper() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from report.escape import markdown
 from report.images import DataSet, data_set, sample
@@ -19,8 +19,11 @@ from report.studies.backend_speedup import (
     figures,
     learning,
     memory_tables,
+    memory_values,
+    prices,
     run_values,
     source,
+    steady,
     tables,
     theory_tables,
     values,
@@ -34,7 +37,8 @@ from report.studies.backend_speedup.measured import (
     runs,
     thread_pair,
 )
-from report.studies.backend_speedup.subject import check_subject
+from report.studies.backend_speedup.subject import HIDDEN, Setting, check_subject
+from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.tables import Table
 
 
@@ -63,7 +67,7 @@ def findings(inputs: Inputs) -> Findings:
         figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(all_runs),
-        facts=_facts(inputs, all_runs, primary, images),
+        facts=_facts(inputs, all_runs, primary, images, compared, judged),
         audits=source.audit(inputs.reported),
     )
 
@@ -106,11 +110,12 @@ def _tables(
 
 def _run_tables(run: Run) -> tuple[Table | None, ...]:
     wide = max((s.hidden for s in run.sizes_of_all_widths()), default=0)
-    settings = (*run.sizes(), *(run.sizes(hidden=wide) if wide else ()))
     return (
         tables.performance(run, "perceptron", "tbl-performance"),
+        tables.passes(run, "perceptron", "tbl-passes"),
         tables.performance(run, "convnet", "tbl-performance-convnet"),
-        tables.precision(run),
+        tables.passes(run, "convnet", "tbl-passes-convnet"),
+        prices.precision(run),
         tables.transfers(run),
         tables.operations(run, "perceptron", "tbl-operations"),
         tables.operations(run, "convnet", "tbl-operations-convnet"),
@@ -119,8 +124,15 @@ def _run_tables(run: Run) -> tuple[Table | None, ...]:
         memory_tables.resident_table(run),
         memory_tables.peak_table(run),
         tables.scaling(run, run.widths(), "tbl-widths", "the width of the hidden layer"),
-        tables.scaling(run, tuple(dict.fromkeys(settings)), "tbl-sizes", "the number of images"),
+        tables.scaling(run, run.sizes(), "tbl-sizes", _images_at(HIDDEN)),
+        tables.scaling(run, run.sizes(hidden=wide), "tbl-sizes-wide", _images_at(wide))
+        if wide not in (0, HIDDEN)
+        else None,
     )
+
+
+def _images_at(width: int) -> str:
+    return f"the number of images, at a width of {width}"
 
 
 def _figures(inputs: Inputs, primary: Run | None) -> tuple[Figure, ...]:
@@ -152,7 +164,12 @@ def _reconciliations(all_runs: Sequence[Run]) -> dict[str, Reconciliation]:
 
 
 def _facts(
-    inputs: Inputs, all_runs: Sequence[Run], primary: Run | None, images: DataSet | None
+    inputs: Inputs,
+    all_runs: Sequence[Run],
+    primary: Run | None,
+    images: DataSet | None,
+    compared: Sequence[crossovers.Comparison],
+    judged: Sequence[Claim],
 ) -> dict[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     setting = primary.training() if primary else None
@@ -171,9 +188,21 @@ def _facts(
         "any_faster": run_values.fastest(primary, setting) != NUMPY,
         "convnet_faster": run_values.fastest(primary, second) != NUMPY,
         "convnet": primary is not None and bool(primary.variants(second)),
-        "faster": _named(primary, faster=True),
-        "slower": _named(primary, faster=False),
+        "faster": _named(primary, setting, tables.FASTER),
+        "slower": _named(primary, setting, tables.SLOWER),
+        "untold": _named(primary, setting, tables.UNTOLD),
+        "convnet_slower": _named(primary, second, tables.SLOWER),
+        "convnet_untold": _named(primary, second, tables.UNTOLD),
         "decomposed": eager.name if eager else "",
+        "same_memory": {c.id: c.verdict for c in judged}["same-memory"] == "supported",
+        "held": any(c.id.startswith("grows-") and c.verdict == "supported" for c in judged),
+        "overcharged": _overcharged(primary),
+        "whole_gain": _gains_as_a_whole(primary),
+        "earned_back": _is_found(prices.earned_back(primary, run_values.fastest(primary, setting))),
+        "judged": crossovers.agreeing(compared)[1] > 0,
+        "unsteady": _unsteady(primary),
+        "least_explained": _name(memory_values.least_explained(primary)),
+        "constant_offset": memory_values.constant_offset(primary),
         "width_best": run_values.best_name(primary, primary.widths() if primary else ()),
         "size_best": run_values.best_name(primary, primary.sizes() if primary else ()),
         "widths": primary is not None and len(primary.widths()) > 1,
@@ -193,21 +222,51 @@ def _facts(
     }
 
 
-def _named(run: Run | None, *, faster: bool) -> list[dict[str, str]]:
-    """Key and name of every library that is faster (or slower) than NumPy in the training."""
-    setting = run.training() if run else None
+def _named(run: Run | None, setting: Setting | None, word: str) -> list[dict[str, str]]:
+    """Key and name of every library of which a training's speed-up over NumPy says ``word``."""
     if run is None or setting is None:
         return []
-
-    def judged(variant: Variant) -> bool:
-        ratio = run.speedup("time", setting, variant)
-        return isinstance(ratio, Estimate) and (ratio.low > 1 if faster else ratio.high < 1)
-
     return [
         {"key": variant.key, "name": variant.name}
         for variant in run.variants(setting)
-        if variant != NUMPY and judged(variant)
+        if variant != NUMPY and tables.word(run.speedup("time", setting, variant)) == word
     ]
+
+
+def _name(variant: Variant | None) -> str:
+    return variant.name if variant else ""
+
+
+def _is_found(found: object) -> bool:
+    return not isinstance(found, Missing)
+
+
+#: From this share of an iteration on, finishing operations one by one is dear.
+_DEAR: Final = 1.2
+
+
+def _overcharged(run: Run | None) -> bool:
+    """Whether the library that is put together from its parts pays dearly for finishing each."""
+    setting = run.training() if run else None
+    variant = run_values.eager_best(run, setting) if run and setting else None
+    found = run_values.synchronising(run, setting, variant) if variant else NO_RECORD
+    return not isinstance(found, Missing) and found > _DEAR
+
+
+def _gains_as_a_whole(run: Run | None) -> bool:
+    """Whether the fastest library is one program, whose products one by one are no faster."""
+    setting = run.training() if run else None
+    best = run_values.fastest(run, setting)
+    if run is None or setting is None or best.eager:
+        return False
+    ratio = run.speedup("matrix_product_time", setting, Variant(best.backend))
+    return isinstance(ratio, Estimate) and ratio.low <= 1
+
+
+def _unsteady(run: Run | None) -> str:
+    """The library of the case whose processes differ most, "" where all agree."""
+    found = steady.worst(run)
+    return found.variant.name if found else ""
 
 
 def _accuracy_spread(run: Run | None) -> float | None:

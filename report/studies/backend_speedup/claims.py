@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from report.audit import Printed
-from report.format import NO_BREAK, interval_text, plain, quantity_text, scale_for
+from report.format import NO_BREAK, interval_text, quantity_text, scale_for
 from report.missing import Missing
 from report.paper import Claim, Inputs, Verdict
 from report.statistics import Estimate
@@ -24,7 +24,7 @@ from report.studies.backend_speedup.source import (
     cell,
     gradient_beyond_backward,
 )
-from report.studies.backend_speedup.subject import KIND_NAMES, Setting, parameter_count
+from report.studies.backend_speedup.subject import KIND_NAMES, Kind, Setting, parameter_count
 
 CUPY: Final = Variant("cupy")
 _UNMEASURED: Final = "no run of this experiment is in the data directory"
@@ -69,7 +69,7 @@ def _hypothesis(run: Run | None) -> Iterator[Claim]:
             v for v in run.variants(settings[-1]) if v != NUMPY
         ]  # fmt: skip
         if run is None or not others:
-            sentence = f"The gap to NumPy grows with the {what} (hypothesis)."
+            sentence = f"The lead over NumPy grows with the {what} (hypothesis)."
             yield Claim(f"grows-{key}", sentence, "not measured", _UNMEASURED)
         else:
             yield from (_grows(run, v, settings, key, what) for v in others)
@@ -85,7 +85,7 @@ def growth(run: Run, variant: Variant, settings: Sequence[Setting]) -> Estimate 
 
 
 def _grows(run: Run, v: Variant, settings: Sequence[Setting], key: str, what: str) -> Claim:
-    sentence = f"The gap between {v.name} and NumPy grows with the {what} (hypothesis)."
+    sentence = f"The lead of {v.name} over NumPy grows with the {what} (hypothesis)."
     ratio, end = growth(run, v, settings), run.speedup("time", settings[-1], v)
     if isinstance(ratio, Missing) or isinstance(end, Missing):
         why = ratio.reason if isinstance(ratio, Missing) else "no speed-up was measured"
@@ -168,22 +168,38 @@ def _products_gain_most(run: Run | None) -> Claim:
     found = [part for part in parts if isinstance(part, Decomposition)]
     if not found:
         return Claim(id, sentence, "not measured", "operations were not timed one by one")
-    gaining = [part for part in found if part.predicted > 1]
+    gaining = [_first(run, setting, part) for part in found if part.predicted > 1]
     verdict: Verdict = "undecided"
-    if gaining:
-        first = all(part.most == "matrix_product" for part in gaining)
-        verdict = "supported" if first else "refuted"
-    words = "; ".join(f"{part.variant.name}: {_gains(part)}" for part in found)
+    if gaining and None not in gaining:
+        verdict = "supported" if all(gaining) else "refuted"
+    words = "; ".join(f"{part.variant.name}: {_gains(run, setting, part)}" for part in found)
     return Claim(id, sentence, verdict, f"with {setting.samples:,} images, {words}")
 
 
-def _gains(part: Decomposition) -> str:
+def _first(run: Run, setting: Setting, part: Decomposition) -> bool | None:
+    """Whether products gain most, None where intervals overlap those of what does."""
+    if part.most == "matrix_product":
+        return True
+    products, most = (
+        run.speedup(f"{kind}_time", setting, part.variant) for kind in ("matrix_product", part.most)
+    )
+    if isinstance(products, Missing) or isinstance(most, Missing):
+        return None
+    return False if most.low > products.high else None
+
+
+def _gains(run: Run, setting: Setting, part: Decomposition) -> str:
     """How much products gain, and what gains more."""
-    products = plain(part.parts["matrix_product"][1])
+    products = _gain(run, setting, part.variant, "matrix_product")
     if part.most == "matrix_product":
         return f"products {products} times, more than all others"
     name = "ReLU" if part.most == "relu" else KIND_NAMES[part.most].lower()
-    return f"products {products} times, {name} {plain(part.parts[part.most][1])} times"
+    return f"products {products} times, {name} {_gain(run, setting, part.variant, part.most)} times"
+
+
+def _gain(run: Run, setting: Setting, variant: Variant, kind: Kind) -> str:
+    ratio = run.speedup(f"{kind}_time", setting, variant)
+    return told(ratio) if isinstance(ratio, Estimate) else ratio.reason
 
 
 # --------------------------------------------------------------------------------- everything else
@@ -203,11 +219,13 @@ def _converge(run: Run | None) -> Claim:
         id,
         sentence,
         "supported" if max(losses) < ALIKE else "refuted",
-        f"at no iteration does a loss differ from NumPy's by more than {max(losses):.0e} of it, "
-        f"nor accuracies by more than {quantity_text(spread, '1', 'percent')}"
-        if spread
-        else f"at no iteration does a loss differ from NumPy's by more than {max(losses):.0e} of "
-        "it, and accuracies never differ",
+        f"at no iteration does a loss differ from NumPy's by more than "
+        f"{quantity_text(1e6 * max(losses), 'ppm')}, "
+        + (
+            f"nor accuracies by more than {quantity_text(spread, '1', 'percent')}"
+            if spread
+            else "and accuracies never differ"
+        ),
     )
 
 

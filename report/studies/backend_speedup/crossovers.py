@@ -126,6 +126,8 @@ def sentence(crossing: Crossing | Missing) -> Cell:
             return "faster at every size"
         case "always slower":
             return "slower at every size"
+        case "faster where told" | "slower where told":
+            return crossing.course
         case _:
             return "not told"
 
@@ -166,8 +168,8 @@ def crossover_table(found: Sequence[Comparison]) -> Table | None:
         ),
         rows,
         notes=(
-            "Predicted: from the smallest case and the rates of the device. Found: sizes count "
-            "where the interval of the ratio excludes 1.",
+            "Predicted: from the smallest case and the rates of the device. Found: a size tells "
+            "where the interval of the ratio excludes 1; where told: not every size does.",
         ),
         sources=tuple(files),
         wide=True,
@@ -177,7 +179,8 @@ def crossover_table(found: Sequence[Comparison]) -> Table | None:
 def agreeing(found: Sequence[Comparison]) -> tuple[int, int]:
     """How many predictions meet what was found, of how many that could be judged.
 
-    A predicted crossing meets a found one if it lies within a factor of 2 of it.
+    A predicted crossing meets a found one if it lies within a factor of 2 of it.  Without a
+    crossing the same side must be the faster one wherever that is told.
     """
     judged = [
         (p, f)
@@ -192,4 +195,4 @@ def agreeing(found: Sequence[Comparison]) -> tuple[int, int]:
 def _meets(predicted: Crossing, found: Crossing) -> bool:
     if predicted.at is not None and found.at is not None:
         return 0.5 <= predicted.at / found.at <= 2
-    return predicted.course == found.course
+    return predicted.faster is not None and predicted.faster == found.faster

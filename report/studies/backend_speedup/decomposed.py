@@ -121,7 +121,14 @@ def known_missing(found: object) -> Missing:
 
 # ---------------------------------------------------------------------------------- crossover
 
-Course = Literal["crosses", "always faster", "always slower", "not told"]
+Course = Literal[
+    "crosses",
+    "always faster",
+    "always slower",
+    "faster where told",
+    "slower where told",
+    "not told",
+]
 
 
 @dataclass(frozen=True)
@@ -129,13 +136,20 @@ class Crossing:
     """Where a library overtakes another: between the levels ``low`` and ``high``, about at ``at``.
 
     ``course`` says what is known: that it overtakes, that it is faster or slower at every level
-    that was measured, or that the intervals do not tell.
+    that was measured or at every one where the intervals tell, or that they do not tell.
     """
 
     course: Course
     low: int | None = None
     high: int | None = None
     at: float | None = None
+
+    @property
+    def faster(self) -> bool | None:
+        """Whether it is the faster one wherever that is told, None if that is not one answer."""
+        if self.course in ("always faster", "faster where told"):
+            return True
+        return False if self.course in ("always slower", "slower where told") else None
 
 
 def found_crossing(levels: Sequence[int], ratios: Sequence[Estimate]) -> Crossing:
@@ -150,8 +164,10 @@ def found_crossing(levels: Sequence[int], ratios: Sequence[Estimate]) -> Crossin
         if before.high < 1 < after.low:
             return Crossing("crosses", low, high, _between(low, high, before.value, after.value))
     faster = {ratio.low > 1 for _, ratio in told}
-    if len(told) < len(levels) or len(faster) > 1:
+    if len(faster) > 1:
         return Crossing("not told")
+    if len(told) < len(levels):
+        return Crossing("faster where told" if faster == {True} else "slower where told")
     return Crossing("always faster" if faster == {True} else "always slower")
 
 

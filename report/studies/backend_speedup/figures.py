@@ -194,7 +194,7 @@ def _scaling_figure(
         "line of the first panel is the least time at the rates of the processor, that of the "
         "others is as fast as NumPy.",
         _scaling_told(times, [points for panel in ratios for points in panel.points]),
-        Drawing((first, *ratios), wide=True, height=2.7),
+        Drawing((first, *ratios), wide=True, height=2.9),
         (run.file,),
     )
 

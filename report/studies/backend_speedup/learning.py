@@ -24,6 +24,7 @@ _APART: Final = 25
 ALIKE: Final = 1e-3
 
 
+_DEVICES: Final = {"cpu": "CPU"}
 _DATA_SETS: Final = {"digits": "Digits, this study", "mnist": "MNIST, this study"}
 
 
@@ -64,7 +65,13 @@ def backend_table(inputs: Inputs, run: Run | None) -> Table | None:
             Column("Threads", "1"),
         ),
         tuple(
-            (Variant(b.name).name, b.version, b.matrix_products, b.device, b.threads)
+            (
+                Variant(b.name).name,
+                b.version,
+                b.matrix_products,
+                _DEVICES.get(b.device, b.device),
+                b.threads,
+            )
             for b in found.values()
         ),
         sources=(run.file,),

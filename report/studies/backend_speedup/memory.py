@@ -24,10 +24,13 @@ COMPONENTS: Final = {
 ELIDED_FROM: Final = 256 * 1024
 
 _SHAPES: Final = "shapes in the record"
+_JAX: Final = Variant("jax")
 
 
 def component(run: Run, setting: Setting, variant: Variant, name: str) -> int | Missing:
     """The measured bytes of a component."""
+    if not variant.eager and name in ("activations", "gradients"):
+        return Missing("inside a compiled program no array stands by itself")
     return run.bytes_of(f"allocated_{name}", setting, variant)
 
 
@@ -41,6 +44,24 @@ def framework(run: Run, setting: Setting, variant: Variant) -> int | Missing:
     return difference(
         run.bytes_of("resident_first_use", setting, variant),
         run.bytes_of("resident_start", setting, variant),
+    )
+
+
+def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+    """The most bytes that the arrays of an iteration take at once."""
+    found = run.bytes_of("allocated_peak", setting, variant)
+    if isinstance(found, Missing) and variant == _JAX:
+        return Missing("JAX lists its live arrays and tells nothing of those that came and went")
+    return found
+
+
+def grown(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+    """Resident bytes that a process took after the first operation, before the iteration began."""
+    if variant.on_gpu:
+        return Missing("what lies on a GPU is not in the resident memory of the process")
+    return difference(
+        run.bytes_of("resident_before", setting, variant),
+        run.bytes_of("resident_first_use", setting, variant),
     )
 
 
@@ -98,9 +119,9 @@ def peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missi
     The most is alive when ReLU's gradient is taken: of the gradients only those of the second layer
     are there, beside the error of the output and three arrays of the hidden layer's size.
     """
-    highest = run.bytes_of("allocated_peak", setting, variant)
-    if isinstance(highest, Missing):
-        return highest
+    measured = highest(run, setting, variant)
+    if isinstance(measured, Missing):
+        return measured
     if setting.network != "perceptron" or not variant.eager:
         return Missing("which arrays are alive at the peak is known for the perceptron alone")
     parameters, given, activations, _ = _component_terms(setting)
@@ -111,7 +132,7 @@ def peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missi
         "B",
         parameters,
         (given, activations, *_temporaries(setting, variant), _workspace_term(workspace)),
-        Term("Peak", highest, "highest during an iteration", "the library's allocations"),
+        Term("Peak", measured, "highest during an iteration", "the library's allocations"),
     )
 
 

@@ -8,9 +8,11 @@ from report.format import Style
 from report.missing import Missing
 from report.reconciliation import Reconciliation
 from report.residuals import residual
-from report.studies.backend_speedup.measured import NUMPY, Run
-from report.studies.backend_speedup.memory import framework
+from report.runs import difference
+from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.memory import framework, grown, theory
 from report.studies.backend_speedup.memory_tables import peaks, wholes
+from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.values import Finding, Value, exact
 
@@ -26,6 +28,46 @@ def own(
 ) -> Value:
     style: Style = "percent" if percent else "measured"
     return Value(id_, name, found, unit, formula, origin, style)
+
+
+def least_explained(run: Run | None) -> Variant | None:
+    """The library of whose resident memory the largest share stays unexplained."""
+    shares = {
+        v: abs(share)
+        for v, told in (wholes(run) if run else {}).items()
+        if not isinstance(share := told.residual_share, Missing)
+    }
+    return max(shares, key=lambda v: shares[v], default=None)
+
+
+def _least_explained(run: Run | None, setting: Setting | None) -> tuple[Value, ...]:
+    """Its residual, and how much of it was there before the iteration began."""
+    variant = least_explained(run)
+    rest: int | Missing = NO_RECORD
+    before: int | Missing = NO_RECORD
+    if run is not None and setting is not None and variant is not None:
+        rest = wholes(run)[variant].residual
+        before = difference(
+            grown(run, setting, variant), theory(setting, "input") + theory(setting, "parameters")
+        )
+    origin = (run.file,) if run else ()
+    return (
+        Value("residual_most", "Residual of the library that is explained least", rest, "B",
+              "measured − theory", origin),
+        Value("residual_before", "What of it was there before the iteration", before, "B",
+              "before − first use − input − parameters", origin),
+    )  # fmt: skip
+
+
+def constant_offset(run: Run | None) -> bool:
+    """Whether NumPy alone leaves a residual at the peaks, and the same one at every size."""
+    told = peaks(run) if run else {}
+    rests = {variant: set[int | None]() for _, variant in told}
+    for (_, variant), one in told.items():
+        rests[variant].add(None if isinstance(one.residual, Missing) else one.residual)
+    others = set().union(*(found for v, found in rests.items() if v != NUMPY))
+    own_rests = rests.get(NUMPY, set())
+    return others <= {0} and len(own_rests) == 1 and not own_rests & {0, None}
 
 
 def memory_values(run: Run | None) -> tuple[Value, ...]:
@@ -52,6 +94,7 @@ def memory_values(run: Run | None) -> tuple[Value, ...]:
         residual("resident", "of the resident memory", told, "B", origin),
         own("resident_share", "Largest share of the resident memory that stays unexplained",
                max(shares) if shares else NO_RECORD, "1", "|residual| / measured", origin, True),
+        *_least_explained(run, setting),
         residual("peak", "of the peaks", peak, "B", origin),
         exact("peaks_exact", "Peaks that are explained to the byte",
               sum(r.explained for r in peak) if peak else NO_RECORD, "1", "count", origin),

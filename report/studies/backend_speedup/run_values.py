@@ -28,7 +28,10 @@ from report.studies.backend_speedup.measured import (
     compared_runs,
 )
 from report.studies.backend_speedup.memory_values import memory_values, own
-from report.studies.backend_speedup.subject import Kind, Setting
+from report.studies.backend_speedup.prices import price_values
+from report.studies.backend_speedup.steady import steady_values
+from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
+from report.studies.backend_speedup.tables import share_of
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.values import Finding, Value, exact
 
@@ -58,6 +61,8 @@ def run_values(
         *_learning(run),
         *_scaling(run, compared),
         *_threads(pair),
+        *price_values(run, fastest(run, run.training() if run else None)),
+        *steady_values(run),
         *memory_values(run),
     )
 
@@ -181,18 +186,18 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     part = _decomposition(run, setting)
     found = [
         own(f"{kind}_share", f"Share of {name} in NumPy's operations",
-               part if isinstance(part, Missing) else part.parts[kind][0], "1",
+               _share(run, setting, kind), "1",
                "time / sum of all operations", origin, True)
         for kind, name in _told_kinds()
     ]  # fmt: skip
     missing = part if isinstance(part, Missing) else None
-    second = _decomposition(run, run.training("convnet") if run else None)
-    sync = _synchronising(run, setting)
+    second = run.training("convnet") if run else None
+    eager = eager_best(run, setting) if run and setting else None
     return (
         *found,
         own("convnet_product_share",
                "Share of products in NumPy's operations, convolution network",
-               second if isinstance(second, Missing) else second.parts["matrix_product"][0], "1",
+               _share(run, second, "matrix_product"), "1",
                "time / sum of all operations", origin, True),
         own("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
@@ -201,9 +206,17 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
         own("own_limit", "Total speed-up if products took no time",
                missing or 1 / (1 - _known(part).parts["matrix_product"][0]), "1",
                "1 / (1 − share of products)", origin),
-        own("synchronising", "Sum of all operations over an iteration, NumPy", sync, "1",
+        own("synchronising", "Sum of all operations over an iteration, NumPy",
+               synchronising(run, setting, NUMPY), "1",
+               "sum of operations timed apart / median of an iteration", origin),
+        own("own_synchronising", "The same with the library that is put together",
+               synchronising(run, setting, eager or NUMPY), "1",
                "sum of operations timed apart / median of an iteration", origin),
     )  # fmt: skip
+
+
+def _share(run: Run | None, setting: Setting | None, kind: Kind) -> Finding:
+    return NO_RECORD if run is None or setting is None else share_of(run, setting, kind, NUMPY)
 
 
 def _told_kinds() -> tuple[tuple[Kind, str], ...]:
@@ -234,11 +247,12 @@ def _known(part: Decomposition | Missing) -> Decomposition:
     return part
 
 
-def _synchronising(run: Run | None, setting: Setting | None) -> Finding:
-    time = _time(run, setting, NUMPY)
+def synchronising(run: Run | None, setting: Setting | None, variant: Variant) -> float | Missing:
+    """What all operations timed one by one add up to, over the time of an iteration."""
+    time = _time(run, setting, variant)
     if isinstance(time, Missing) or run is None or setting is None:
         return time if isinstance(time, Missing) else NO_RECORD
-    whole = run.operations_sum(setting, NUMPY)
+    whole = run.operations_sum(setting, variant)
     return whole if isinstance(whole, Missing) else whole.value / time.value
 
 
@@ -281,15 +295,18 @@ def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ..
     origin = (run.file,) if run else ()
     widths, sizes = (run.widths(), run.sizes()) if run else ((), ())
     met, judged = agreeing(compared)
+    others = [s.hidden for s in run.sizes_of_all_widths() if s.hidden != HIDDEN] if run else []
+    wide = max(others) if others else Missing("one width alone was measured")
     none = Missing("no comparison could be judged")
     return (
+        exact("sampled_width", "Larger width at which the number of images was varied", wide, "1",
+              "cases of the record", origin),
         exact("widest", "Largest width", widths[-1].hidden if widths else NO_RECORD, "1",
               "cases of the record", origin),
         *_growths(run, widths, "width", "over the widths"),
         *_growths(run, sizes, "images", "over the numbers of images"),
-        own("width_bound_share", "Least time over NumPy's time at the largest width",
-               _bound_share(run, widths[-1] if widths else None, NUMPY), "1",
-               "sum of bounds / median", origin, True),
+        *_reached(run, widths, "width", "at the largest width"),
+        *_reached(run, sizes, "images", "at the largest number of images"),
         exact("crossings_met", "Predictions that meet what was found",
               met if judged else none, "1", "count", origin),
         exact("crossings_judged", "Predictions that could be judged", judged or none, "1", "count",
@@ -314,6 +331,19 @@ def _growths(
                "1", _OVER, origin),
         own(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
                ratio, "1", "speed-up / speed-up", origin),
+    )  # fmt: skip
+
+
+def _reached(
+    run: Run | None, settings: Sequence[Setting], key: str, where: str
+) -> tuple[Value, ...]:
+    """How near NumPy and the library that is fastest come to the least time."""
+    origin, last = (run.file,) if run else (), settings[-1] if settings else None
+    sides = (("", "NumPy's time", NUMPY), ("_best", "the fastest one's", _best_there(run, last)))
+    return tuple(
+        own(f"{key}{end}_bound_share", f"Least time over {name} {where}",
+            _bound_share(run, last, variant), "1", "sum of bounds / median", origin, True)
+        for end, name, variant in sides
     )  # fmt: skip
 
 

@@ -70,8 +70,6 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
             Column("Library"),
             Column("First call", "s", "ms"),
             Column("Iteration", "s", "ms"),
-            Column("Forward", "s", "ms"),
-            Column("Backward", "s", "ms"),
             Column("Training", "s"),
             Column("Speed-up", "1"),
             Column("So it is"),
@@ -93,49 +91,55 @@ def _tried(run: Run, setting: Setting, variant: Variant) -> bool:
 
 def _performance_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
     ratio = run.speedup("time", setting, variant)
-    quantities = ("first_call_time", "time", "forward_time", "backward_time")
     return (
         variant.name,
-        *(run.estimate(quantity, setting, variant) for quantity in quantities),
+        run.estimate("first_call_time", setting, variant),
+        run.estimate("time", setting, variant),
         run.totals(setting, variant),
         1 if variant == NUMPY and not isinstance(ratio, Missing) else ratio,
         "base" if variant == NUMPY else word(ratio),
     )
 
 
-def precision(run: Run) -> Table | None:
-    """float64 against float32 for every library."""
-    single = run.widths("float32")
-    double = {(s.hidden, s.samples): s for s in run.widths("float64")}
-    pairs = [(s, double[s.hidden, s.samples]) for s in single if (s.hidden, s.samples) in double]
-    if not pairs:
+def passes(run: Run, network: Network, id: str) -> Table | None:
+    """Times of the forward and the backward pass with every library, and their speed-ups."""
+    setting = run.training(network)
+    shown = run.variants(setting, "forward_time")
+    if setting is None or not shown:
         return None
-    rows = tuple(
-        (short.hidden, v.name, run.estimate("time", short, v), run.estimate("time", long, v), ratio)
-        for short, long in (pairs[0], pairs[-1])
-        for v in run.variants(long)
-        if not isinstance(ratio := _precision_ratio(run, short, long, v), Missing)
-    )
     return Table(
-        "tbl-precision",
-        f"Time of an iteration in float32 and in float64 on {run.label}, at the smallest and the "
-        "largest width.",
+        id,
+        f"The two passes of an iteration of the {NETWORK_NAMES[network]} on {run.label}, each "
+        "timed apart. Speed-ups are over NumPy.",
         (
-            Column("Width", "1"),
             Column("Library"),
-            Column("float32", "s", "ms"),
-            Column("float64", "s", "ms"),
-            Column("float64 ÷ float32", "1"),
+            Column("Forward", "s", "ms"),
+            Column("Speed-up", "1"),
+            Column("So it is"),
+            Column("Backward", "s", "ms"),
+            Column("Speed-up", "1"),
+            Column("So it is"),
         ),
-        rows,
+        tuple(
+            (
+                variant.name,
+                *_pass_cells(run, setting, "forward_time", variant),
+                *_pass_cells(run, setting, "backward_time", variant),
+            )
+            for variant in shown
+        ),
+        notes=("A compiled iteration is one program without separate passes.",),
         sources=(run.file,),
+        wide=True,
     )
 
 
-def _precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Estimate | Missing:
-    from report.studies.backend_speedup.measured import over
-
-    return over(run.estimate("time", long, v), run.estimate("time", short, v))
+def _pass_cells(run: Run, setting: Setting, quantity: str, variant: Variant) -> tuple[Cell, ...]:
+    time = run.estimate(quantity, setting, variant)
+    if variant == NUMPY:
+        return time, 1, "base"
+    ratio = run.speedup(quantity, setting, variant)
+    return time, ratio, word(ratio)
 
 
 def threads(few: Run, many: Run) -> Table:
@@ -230,19 +234,21 @@ def operations(run: Run, network: Network, id: str) -> Table | None:
     )
 
 
-def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> tuple[Cell, ...]:
+def share_of(run: Run, setting: Setting, kind: Kind, variant: Variant) -> float | Missing:
+    """The share of a kind of operation in the sum of all operations of a library."""
     time, whole = run.operation(kind, setting, variant), run.operations_sum(setting, variant)
+    if isinstance(time, Missing) or isinstance(whole, Missing):
+        return Missing("a part was not measured")
+    return time.value / whole.value
+
+
+def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> tuple[Cell, ...]:
     ratio = run.speedup(f"{kind}_time", setting, variant)
-    share = (
-        time.value / whole.value
-        if isinstance(time, Estimate) and isinstance(whole, Estimate)
-        else Missing("a part was not measured")
-    )
     return (
         KIND_NAMES[kind],
         variant.name,
-        time,
-        share,
+        run.operation(kind, setting, variant),
+        share_of(run, setting, kind, variant),
         kind_bound(run, setting, kind, variant),
         1 if variant == NUMPY else ratio,
         "base" if variant == NUMPY else word(ratio),

@@ -1,0 +1,120 @@
+"""What a first call and numbers of twice the length cost."""
+
+from __future__ import annotations
+
+import math
+
+from report.missing import Missing
+from report.statistics import Estimate
+from report.studies.backend_speedup.crossovers import round_to_two
+from report.studies.backend_speedup.measured import NUMPY, Run, Variant, over
+from report.studies.backend_speedup.memory_values import own
+from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.tables import Column, Table
+from report.values import Finding, Value, exact
+
+
+def price_values(run: Run | None, best: Variant) -> tuple[Value, ...]:
+    """First calls, when that of ``best`` is earned back, and what float64 costs."""
+    return (*_first_calls(run, best), *_doubles(run))
+
+
+def _first_calls(run: Run | None, best: Variant) -> tuple[Value, ...]:
+    origin = (run.file,) if run else ()
+    return (
+        own("first_numpy", "First iteration with NumPy", _first(run, NUMPY), "s", "median", origin),
+        own("first_best", "First iteration with the fastest library", _first(run, best), "s",
+            "median", origin),
+        exact("earned_back", "Iterations after which its first call is earned back",
+              earned_back(run, best), "1",
+              "difference of first calls / difference of iterations, two digits", origin),
+    )  # fmt: skip
+
+
+def _first(run: Run | None, variant: Variant) -> Estimate | Missing:
+    setting = run.training() if run else None
+    if run is None or setting is None:
+        return NO_RECORD
+    return run.estimate("first_call_time", setting, variant)
+
+
+def earned_back(run: Run | None, variant: Variant) -> int | Missing:
+    """Iterations until a library that is faster but dear to start has overtaken NumPy.
+
+    From medians, to two digits: (first call − NumPy's) / (NumPy's iteration − its own).
+    """
+    setting = run.training() if run else None
+    if run is None or setting is None:
+        return NO_RECORD
+    times = [run.estimate("time", setting, v) for v in (NUMPY, variant)]
+    firsts = [_first(run, v) for v in (NUMPY, variant)]
+    medians = [one.value for one in (*firsts, *times) if isinstance(one, Estimate)]
+    if len(medians) < len(firsts) + len(times):
+        return Missing("a first call was not recorded")
+    first_base, first, base, own_time = medians
+    if first <= first_base or own_time >= base:
+        return Missing("nothing has to be earned back")
+    return round_to_two(math.ceil((first - first_base) / (base - own_time)))
+
+
+def precisions(run: Run) -> tuple[tuple[Setting, Setting], ...]:
+    """The smallest and the largest width that ran in float32 and in float64, in both types."""
+    double = {(s.hidden, s.samples): s for s in run.widths("float64")}
+    pairs = [
+        (s, double[s.hidden, s.samples])
+        for s in run.widths("float32")
+        if (s.hidden, s.samples) in double
+    ]
+    return tuple(dict.fromkeys((pairs[0], pairs[-1]))) if pairs else ()
+
+
+def precision(run: Run) -> Table | None:
+    """float64 against float32 for every library."""
+    pairs = precisions(run)
+    if not pairs:
+        return None
+    rows = tuple(
+        (short.hidden, v.name, run.estimate("time", short, v), run.estimate("time", long, v), ratio)
+        for short, long in pairs
+        for v in run.variants(long)
+        if not isinstance(ratio := precision_ratio(run, short, long, v), Missing)
+    )
+    return Table(
+        "tbl-precision",
+        f"Time of an iteration in float32 and in float64 on {run.label}, at the smallest and the "
+        "largest width that ran in both.",
+        (
+            Column("Width", "1"),
+            Column("Library"),
+            Column("float32", "s", "ms"),
+            Column("float64", "s", "ms"),
+            Column("float64 ÷ float32", "1"),
+        ),
+        rows,
+        sources=(run.file,),
+    )
+
+
+def precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Estimate | Missing:
+    """How many times as long an iteration takes in float64 as in float32."""
+    return over(run.estimate("time", long, v), run.estimate("time", short, v))
+
+
+def _doubles(run: Run | None) -> tuple[Value, ...]:
+    origin = (run.file,) if run else ()
+    pairs = precisions(run) if run else ()
+    found: list[Value] = []
+    for key, name, index in (("narrow", "smallest", 0), ("wide", "largest", -1)):
+        ratio: Finding = NO_RECORD
+        width: int | Missing = NO_RECORD
+        if run and pairs:
+            short, long = pairs[index]
+            ratio, width = precision_ratio(run, short, long, NUMPY), short.hidden
+        found += [
+            own(f"double_{key}", f"Time of NumPy in float64 over float32, {name} width", ratio,
+                "1", "median / median", origin),
+            exact(f"double_{key}_width", f"The {name} width in both types", width, "1",
+                  "cases of the record", origin),
+        ]  # fmt: skip
+    return tuple(found)

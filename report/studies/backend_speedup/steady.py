@@ -1,0 +1,90 @@
+"""Whether the processes of a case agree: another program may slow one and not the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from report.missing import Missing
+from report.studies.backend_speedup.measured import Run, Variant
+from report.studies.backend_speedup.memory_values import own
+from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.values import Finding, Value, exact
+
+#: Medians of one case further apart than this factor are called unsteady.
+APART: Final = 2.0
+_SWITCHES: Final = "involuntary_switches"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The slowest over the fastest process of one case, by the medians of their iterations."""
+
+    setting: Setting
+    variant: Variant
+    ratio: float
+
+
+def spreads(run: Run) -> tuple[Spread, ...]:
+    """Of every case of the perceptron's sweeps in float32 that several processes measured."""
+    settings = dict.fromkeys((*run.widths(), *run.sizes(), *run.sizes_of_all_widths()))
+    return tuple(_spreads(run, tuple(settings)))
+
+
+def _spreads(run: Run, settings: tuple[Setting, ...]) -> Iterator[Spread]:
+    for setting in settings:
+        for variant in run.variants(setting):
+            medians = _medians(run, "time", setting, variant)
+            if len(medians) > 1 and min(medians) > 0:
+                yield Spread(setting, variant, max(medians) / min(medians))
+
+
+def _medians(run: Run, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
+    """The median of every process, in their order."""
+    groups = run.groups(quantity, setting, variant)
+    return () if isinstance(groups, Missing) else tuple(float(median(group)) for group in groups)
+
+
+def worst(run: Run | None) -> Spread | None:
+    """The case whose processes differ most, if they differ by more than ``APART``."""
+    found = max(spreads(run), key=lambda one: one.ratio, default=None) if run else None
+    return found if found and found.ratio > APART else None
+
+
+def steady_values(run: Run | None) -> tuple[Value, ...]:
+    """How many cases have processes that disagree, and the worst of them."""
+    origin = (run.file,) if run else ()
+    found, most = spreads(run) if run else (), worst(run)
+    none: Finding = NO_RECORD if run is None else Missing("the processes of every case agree")
+    slow, fast = _switches(run, most) if run and most else (none, none)
+    return (
+        exact("apart", "Factor beyond which medians of one case are unsteady", int(APART), "1",
+              "chosen"),
+        exact("cases_timed", "Cases of the perceptron's sweeps", len(found) or NO_RECORD, "1",
+              "count", origin),
+        exact("cases_unsteady", "Cases whose processes differ by more",
+              sum(one.ratio > APART for one in found) if found else NO_RECORD, "1", "count",
+              origin),
+        own("process_spread", "Slowest over fastest process of the worst case",
+            most.ratio if most else none, "1", "median / median", origin),
+        exact("unsteady_width", "Width of the worst case", most.setting.hidden if most else none,
+              "1", "cases of the record", origin),
+        exact("unsteady_images", "Images of the worst case",
+              most.setting.samples if most else none, "1", "cases of the record", origin),
+        own("switches_slow", "Times the system took the processor away in an iteration, slowest "
+            "process", slow, "1", "median of an iteration", origin),
+        own("switches_fast", "The same in the fastest process", fast, "1",
+            "median of an iteration", origin),
+    )  # fmt: skip
+
+
+def _switches(run: Run, most: Spread) -> tuple[Finding, Finding]:
+    times = _medians(run, "time", most.setting, most.variant)
+    switches = _medians(run, _SWITCHES, most.setting, most.variant)
+    if len(switches) != len(times):
+        absent = Missing("how often the processor was taken away was not recorded")
+        return absent, absent
+    return switches[times.index(max(times))], switches[times.index(min(times))]
