@@ -357,6 +357,16 @@ def test_verdicts_on_the_batch_size_follow_the_times(
     assert (judged["time-falls"], judged["use-batch"]) == expected
 
 
+def test_a_rate_that_falls_behind_the_knee_is_no_plateau() -> None:
+    def cases(last: float) -> list[Case]:
+        return [faulting(b, s, [], 0) for b, s in ((1, 0.1), (64, 0.64), (512, last))]
+
+    level, fallen = (found(inf.record(cases(last))) for last in (5.12, 10.0))
+    assert verdicts(level)["use-plateau"] == "supported"
+    assert verdicts(fallen)["use-plateau"] == "refuted"
+    assert "knees: ResNet-20 64" in fallen.claims[f"use-plateau-{KEY}"].because
+
+
 def test_a_peak_that_falls_is_told_with_its_step() -> None:
     cases = [
         inf.case(inf.call(batch=b), layers=layers, allocated_peak=[size] * 3)
@@ -438,7 +448,10 @@ def test_page_faults_follow_from_large_blocks() -> None:
     assert "within 0.1 % in 2 of 2 calls, to the unit in 1" in because.replace(
         "\N{NO-BREAK SPACE}", " "
     )
-    assert result.values["page_cost"].number == pytest.approx((30.72 - 10.24) / 32760)
+    cost = result.values["page_cost"].number
+    assert isinstance(cost, Estimate)
+    assert cost.value == pytest.approx((30.72 - 10.24) / 32760)
+    assert cost.low < cost.value < cost.high
     assert verdicts(result)["large-blocks"] == "supported"
 
 

@@ -149,6 +149,8 @@ def _facts(
         "falls": primary is not None and run_values.falls(primary),
         "tiles_gain": _is_verdict(judged, primary, "tile-pays", "supported"),
         "best_tiles": setting_values.best_tiles(primary) if primary else "",
+        "untiled_scatters": primary is not None
+        and setting_values.untiled_scatters(inputs, primary),
         "tiles_cost": _is_verdict(judged, primary, "tile-pays", "refuted"),
         "coarse_clock": primary is not None and clock_step(primary) > 0,
         "too_large": primary is not None and limits.too_large(primary),

@@ -15,7 +15,7 @@ from typing import Final
 
 from report.missing import Missing
 from report.runs import remembered
-from report.statistics import Estimate
+from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval
 from report.studies.inference_memory.batches import rates, resnets, sweep
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
@@ -147,19 +147,42 @@ def first_large(run: Run, network: str) -> tuple[Call, Call] | None:
     return None
 
 
-def fault_cost(run: Run, network: str) -> float | Missing:
-    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs."""
+def fault_cost(run: Run, network: str) -> Estimate | Missing:
+    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs.
+
+    All three medians hold together with the usual confidence.
+    """
     calls = run.timed(sweep(run, network))
     if not calls:
         return Missing("no call was timed")
-    last, best = run.image_time(calls[-1]), run.image_time(best_call(run, network))
-    seen = run.count("page_faults", calls[-1])
-    for part in (last, best, seen):
-        if isinstance(part, Missing):
-            return part
-    assert isinstance(last, Estimate)
-    assert isinstance(best, Estimate)
-    assert isinstance(seen, Estimate)
+    largest, fastest = calls[-1], best_call(run, network)
+    asked = (("time", largest), ("time", fastest), ("page_faults", largest))
+    found: list[Estimate] = []
+    for quantity, call in asked:
+        samples = run.samples(quantity, call.factors)
+        if isinstance(samples, Missing):
+            return samples
+        found.append(median_interval(samples, bonferroni(CONFIDENCE, len(asked))))
+    last, best, seen = found
+    return _cost(last, best, seen, largest.batch / fastest.batch)
+
+
+def _cost(last: Estimate, best: Estimate, seen: Estimate, times: float) -> Estimate | Missing:
+    """What ``last`` takes beyond ``times`` the ``best``, for each fault that was ``seen``."""
     if not seen.value:
         return Missing("the largest call maps no page anew")
-    return (last.value - best.value) * calls[-1].batch / seen.value
+    if not seen.low:
+        return Missing("some of the largest calls map no page anew")
+    ends = [
+        (long - times * short) / faults
+        for long, short in ((last.low, best.high), (last.high, best.low))
+        for faults in (seen.low, seen.high)
+    ]
+    left = 1 - sum(1 - part.confidence for part in (last, best, seen))
+    return Estimate(
+        (last.value - times * best.value) / seen.value,
+        min(ends),
+        max(ends),
+        min(part.n for part in (last, best, seen)),
+        min(left, CONFIDENCE),
+    )

@@ -166,6 +166,12 @@ def untiled_time(inputs: Inputs, run: Run) -> Finding:
     return run.time(untiled(calls[0])) if calls else NO_CASE
 
 
+def untiled_scatters(inputs: Inputs, run: Run) -> bool:
+    """Whether the interval of the time without tiles is wider than half of that time."""
+    found = untiled_time(inputs, run)
+    return isinstance(found, Estimate) and found.high - found.low > found.value / 2
+
+
 def tile_worst(inputs: Inputs, run: Run) -> Finding:
     return largest_of(_tile_ratios(run))
 
