@@ -33,6 +33,13 @@ REPEATS: Final[Mapping[Scenario, int]] = {
     Scenario.TOUCH: 3,
     Scenario.STYLE: 3,
 }
+#: The peers take long, and no goal rests on most of their times.
+PEER_REPEATS: Final[Mapping[Scenario, int]] = {
+    **dict.fromkeys(Scenario, 1),
+    Scenario.COLD: 2,
+    Scenario.NOOP: 5,
+    Scenario.RECORD: 2,
+}
 
 
 @dataclass
@@ -69,12 +76,17 @@ def subjects(scratch: Path, cache: Path = CACHE) -> tuple[Subject, ...]:
 def plan(participants: Sequence[Subject], repeats: Mapping[Scenario, int]) -> tuple[Step, ...]:
     """Every measurement in its order: within each turn of a scenario all take part one by one."""
     return tuple(
-        Step(subject, scenario, turn, turn == repeats[scenario] - 1)
+        Step(subject, scenario, turn, turn == most - 1)
         for scenario in Scenario
         for turn in range(repeats[scenario])
         for subject in participants
-        if scenario in subject.scenarios
+        if scenario in subject.scenarios and turn < (most := _most(subject, scenario, repeats))
     )
+
+
+def _most(subject: Subject, scenario: Scenario, repeats: Mapping[Scenario, int]) -> int:
+    peer = isinstance(subject, PeerSubject)
+    return min(repeats[scenario], PEER_REPEATS[scenario]) if peer else repeats[scenario]
 
 
 def measure(

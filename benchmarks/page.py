@@ -117,7 +117,7 @@ def _time_cell(timed: Timed | None) -> str:
     if timed is None:
         return _NONE
     mark = "✗" if timed.faults else "✓"
-    return f"{median_wall(timed.samples):.3f} s {mark}"
+    return f"{median_wall(timed.samples):.3f} s ({len(timed.samples)}) {mark}"
 
 
 def faults_list(builds: Builds) -> str:

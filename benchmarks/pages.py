@@ -48,8 +48,20 @@ def _json_page(content: Any, path: Path) -> Page:
     """mystmd gives nodes random keys, so that only what is shown is compared."""
     shown = list(_shown(content.get("mdast", content)))
     public = path.parent.parent / "public"
-    figures = tuple(_digest(text.lstrip("/"), public) for text in shown if text.endswith(".svg"))
-    return Page(" ".join(" ".join(t for t in shown if not t.endswith(".svg")).split()), figures)
+    figures = tuple(_json_figure(text, public) for text in shown if _is_figure(text))
+    words = (word for text in shown if not _is_figure(text) for word in text.split())
+    return Page(" ".join(words), figures)
+
+
+def _is_figure(text: str) -> bool:
+    """mystmd writes large figures to files and keeps small ones in the page."""
+    return text.endswith(".svg") or text.startswith("<svg")
+
+
+def _json_figure(text: str, public: Path) -> str:
+    if text.startswith("<svg"):
+        return hashlib.sha256(text.encode()).hexdigest()
+    return _digest(text.lstrip("/"), public)
 
 
 def _shown(node: Any) -> Iterator[str]:

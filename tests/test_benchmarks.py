@@ -14,7 +14,7 @@ import pytest
 from benchmarks import builds, engines, page, project, scale, synthetic
 from benchmarks.goals import PAIRS, Goal, goals
 from benchmarks.pages import Page, read_page
-from benchmarks.peers import PEERS
+from benchmarks.peers import PEERS, commands
 from benchmarks.peers.install import pins
 from benchmarks.peers.peer import Peer, project_files, write_project
 from benchmarks.peers.shared import results_of
@@ -179,8 +179,8 @@ def test_the_page_is_written_from_the_results() -> None:
     text = page.render(Results(builds=built(), scale=grown()))
     assert "| 2.50 | at most 3 | met |" in text
     assert "| 1.80 | at most 1.3 | **missed**:" in text
-    assert "9.000 s ✓" in text
-    assert "1.500 s ✗" in text
+    assert "9.000 s (3) ✓" in text
+    assert "1.500 s (1) ✗" in text
     assert "- Sphinx_Myst_Nb (HTML), one value of data changed: paper-1 still shows" in text
     assert "not here: no Node.js" in text
     assert "| 100,000 | 0.100 | 100 | 50.0 | 100.0 | 1 |" in text
@@ -309,7 +309,7 @@ def test_a_cold_build_has_all_pages_figures_and_numbers() -> None:
 
 @pytest.mark.parametrize("scenario", [Scenario.RECORD, Scenario.DRAWING])
 def test_the_bars_must_change_where_their_input_did(scenario: Scenario) -> None:
-    places = expected(scenario, {}).figures
+    places = expected(scenario, dict.fromkeys(DOCUMENTS, ())).figures
     assert {shown_figures()[index] for _, index in places} == {"bars"}
     assert len(places) == (1 if scenario is Scenario.RECORD else len(DOCUMENTS))
 
@@ -335,6 +335,19 @@ def test_a_page_of_mystmd_is_compared_without_its_random_keys(tmp_path: Path) ->
         (folder / f"{key}.json").write_text(json.dumps(content))
         pages.append(read_page(folder / f"{key}.json"))
     assert pages[0] == pages[1] == Page("words", ())
+
+
+def test_a_small_figure_of_mystmd_stands_in_the_page(tmp_path: Path) -> None:
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "x.svg").write_text("<svg>large</svg>")
+    (tmp_path / "content").mkdir()
+    path = tmp_path / "content" / "page.json"
+    shown = [{"path": "/x.svg"}, {"content": "<svg>small</svg>"}]
+    path.write_text(json.dumps({"mdast": {"children": shown}}))
+    found = read_page(path)
+    assert found is not None
+    assert len(set(found.figures)) == 2
+    assert found.words == ""
 
 
 # The projects of the peers
@@ -378,7 +391,8 @@ def test_peers_have_names_of_their_own() -> None:
 
 
 def test_steps_of_commands_name_every_figure_as_an_output() -> None:
-    by_name = {peer.name: project_files(peer) for peer in PEERS}
+    both = (commands.snakemake(pdf=True), commands.doit(pdf=True))
+    by_name = {peer.name: project_files(peer) for peer in (*PEERS, *both)}
     for name, file in (("snakemake_pdf", "Snakefile"), ("doit_pdf", "dodo.py")):
         for figure in FIGURES:
             assert by_name[name][file].count(f"/{figure}.svg'") == 2, "made once, needed once"
@@ -389,7 +403,7 @@ def test_steps_of_commands_name_every_figure_as_an_output() -> None:
 
 def test_the_dodo_file_has_a_task_for_each_step_of_each_document(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
-    exec(project_files(next(p for p in PEERS if p.name == "doit_pdf"))["dodo.py"], names)
+    exec(commands.dodo(pdf=True), names)
     tasks = list(names["task_paper"]())
     assert len(tasks) == 5 * len(DOCUMENTS)
     targets = [target for task in tasks for target in task["targets"]]

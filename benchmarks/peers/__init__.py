@@ -15,7 +15,5 @@ PEERS: Final[tuple[Peer, ...]] = (
     commands.doit(pdf=False),
     commands.script(pdf=False),
     rmarkdown.PEER,
-    commands.snakemake(pdf=True),
-    commands.doit(pdf=True),
     commands.script(pdf=True),
 )

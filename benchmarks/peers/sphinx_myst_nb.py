@@ -13,7 +13,16 @@ extensions = ["myst_nb"]
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+nb_execution_cache_path = "build/.jupyter_cache"
 exclude_patterns = ["build"]
+"""
+
+#: Parallel readers would all create the cache's database at once, and all but one of them fail.
+_BUILD: Final = """\
+set -eu
+cache=build/.jupyter_cache
+[ -e $cache/global.db ] || python -c "from jupyter_cache import get_cache; get_cache('$cache').db"
+sphinx-build -q -b html -j auto . build/html
 """
 
 _OPENING: Final = """\
@@ -59,6 +68,7 @@ def files() -> dict[str, str]:
     """The configuration, an index and the five notebooks in Markdown."""
     listed = "\n".join(DOCUMENTS)
     return {
+        "build.sh": _BUILD,
         "conf.py": _CONF,
         "index.md": f"# Five papers\n\n```{{toctree}}\n{listed}\n```\n",
         **{f"{document}.md": text(document, SYNTAX) for document in DOCUMENTS},
@@ -75,6 +85,6 @@ PEER: Final = Peer(
     modules=("results_of.py", "drawing.py"),
     source="{document}.md",
     page="build/html/{document}.html",
-    command=("sphinx-build", "-q", "-b", "html", "-j", "auto", ".", "build/html"),
+    command=("sh", "build.sh"),
     built=("build", "jupyter_execute"),
 )

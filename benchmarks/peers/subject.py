@@ -106,15 +106,20 @@ class PeerSubject:
 
 
 def expected(scenario: Scenario, shown: dict[str, tuple[str, ...]]) -> Expected:
-    """What each change has to lead to in the five documents."""
+    """What each change has to lead to in the five documents.
+
+    What an earlier change left stale is not held against a later one.
+    """
     place = shown_figures().index(EDITED_FIGURE)
     if scenario is Scenario.RECORD:
-        return Expected(frozenset({EDITED_DATA}), frozenset({(EDITED_DATA, place)}), shown)
+        new = {EDITED_DATA: shown[EDITED_DATA]}
+        return Expected(frozenset({EDITED_DATA}), frozenset({(EDITED_DATA, place)}), new)
     if scenario is Scenario.PROSE:
-        return Expected(words=frozenset({EDITED_PROSE}), shown=shown)
+        new = {EDITED_PROSE: shown[EDITED_PROSE]}
+        return Expected(words=frozenset({EDITED_PROSE}), shown=new)
     if scenario is Scenario.DRAWING:
-        return Expected(figures=frozenset((d, place) for d in DOCUMENTS), shown=shown)
-    return Expected(shown=shown)
+        return Expected(figures=frozenset((d, place) for d in DOCUMENTS))
+    return Expected()
 
 
 def read_data(folder: Path, document: str) -> dict[str, Any]:
