@@ -211,7 +211,7 @@ def show(options: argparse.Namespace) -> int:
     """Serve the pages on this machine until Ctrl-C."""
     from report.serve import serve
 
-    serve(request_of(options).out, options.serve, print)
+    serve(request_of(options).out, options.serve, _say)
     return 0
 
 
@@ -220,11 +220,21 @@ def watch(options: argparse.Namespace) -> int:
     from report.watch import build_anew, changes, states, watch_and_serve
 
     request = request_of(options)
-    rebuild = build_anew(_again(options), ROOT, announcer())
     changed = changes(lambda: states(ROOT, request.data))
     port = _PORT if options.serve is None else options.serve
-    watch_and_serve(request.out, port, rebuild, changed, print)
+
+    def rebuild() -> str | None:
+        # A new announcer each time: it counts the time from when it was made.
+        return build_anew(_again(options), ROOT, announcer())()
+
+    watch_and_serve(request.out, port, rebuild, changed, _say)
     return 0
+
+
+def _say(text: str) -> None:
+    """Print a line at once, also into a pipe."""
+    _clear_line()
+    print(text, flush=True)
 
 
 def _again(options: argparse.Namespace) -> list[str]:
@@ -268,6 +278,8 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says of a command that was interrupted
 
 
 if __name__ == "__main__":

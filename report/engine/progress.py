@@ -33,6 +33,7 @@ class Progress:
         self.seconds = dict(seconds)
         self._planned: dict[str, float] = {}
         self._finished: set[str] = set()
+        self._share = 0.0
 
     def plan(self, steps: Iterable[Step], studies: Iterable[str]) -> None:
         """Expect ``steps``, and figures for the ``studies`` whose figures are not known yet."""
@@ -64,4 +65,6 @@ class Progress:
         finished = sum(self._planned.get(id, 0.0) for id in self._finished)
         name = dict(step.parameters).get("name", "") if step.action == "figure" else ""
         words = " ".join(word for word in (_WORDS[step.action], name, end) if word)
-        self._announce(f"{step.study or 'all studies'}: {words}", finished / total if total else 0)
+        # New steps may turn up, and a share that falls would look like work undone.
+        self._share = max(self._share, finished / total if total else 0.0)
+        self._announce(f"{step.study or 'all studies'}: {words}", self._share)
