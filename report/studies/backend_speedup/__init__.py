@@ -128,6 +128,12 @@ def _run_tables(run: Run) -> tuple[Table | None, ...]:
         tables.scaling(run, run.sizes(hidden=wide), "tbl-sizes-wide", _images_at(wide))
         if wide not in (0, HIDDEN)
         else None,
+        tables.scaling(
+            run,
+            run.sizes("convnet"),
+            "tbl-sizes-convnet",
+            "the number of images, with the convolution network",
+        ),
     )
 
 

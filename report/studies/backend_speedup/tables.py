@@ -324,11 +324,12 @@ def scaling(run: Run, settings: Sequence[Setting], id: str, what: str) -> Table 
     rows = tuple(_scaling_rows(run, settings))
     if not rows:
         return None
+    wide = settings[0].network == "perceptron"
     return Table(
         id,
         f"Time of an iteration on {run.label} over {what}. Speed-ups are over NumPy.",
         (
-            Column("Width", "1"),
+            *((Column("Width", "1"),) if wide else ()),
             Column("Images", "1"),
             Column("Library"),
             Column("Iteration", "s", "ms"),
@@ -347,7 +348,7 @@ def _scaling_rows(run: Run, settings: Sequence[Setting]) -> Iterator[tuple[Cell,
         for variant in run.variants(setting):
             ratio = run.speedup("time", setting, variant)
             yield (
-                setting.hidden,
+                *((setting.hidden,) if setting.network == "perceptron" else ()),
                 setting.samples,
                 variant.name,
                 run.estimate("time", setting, variant),
