@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from report.records import Record
 from report.reported import Reported, read_reported
 from report.statistics import Estimate
 from report.studies import STUDIES, find_study
-from report.studies.training_roofline import findings
-from report.studies.training_roofline.batches import fit, own_batches, sweep
+from report.studies.training_roofline import advice, findings
+from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
 from report.studies.training_roofline.ladder import ladder
+from report.studies.training_roofline.ladder import top as ladder_top
 from report.studies.training_roofline.measured import over_processes, primary_run, runs
 from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.profiled import main_profiles
@@ -601,3 +603,83 @@ def test_sweeps_are_plain_and_at_one_image_size() -> None:
         steps = sweep(run, network)
         assert [s.batch for s in steps] == [2, 8, 32, 128]
         assert {s.image for s in steps} == {64}
+
+
+# -------------------------------------------------------------------------------- what is clear
+
+
+def scaled(slower: float, of: Callable[[Step], bool]) -> training.Seconds:
+    """Times of the factory, those ``of`` some steps longer by a factor."""
+    return lambda step, layers: training.seconds(step, layers) * (slower if of(step) else 1.0)
+
+
+def test_more_threads_are_compared_with_fewer_on_the_same_processor() -> None:
+    few = record(
+        cases(time=scaled(2.0, lambda step: True)),
+        factory.environment(key="example-1t", threads=1),
+        peaks=factory.ceilings(PEAK / 2, COPY),
+    )
+    found = findings(inputs(record(), few))
+    gains = column(found, "tbl-threads", "Speed-up")
+    assert len(gains) == 3 * 6
+    assert all(gain.low < 2 < gain.high for gain in gains)
+    assert found.claims["threads"].verdict == "supported"
+    assert number(found, "thread_clear") == number(found, "thread_steps")
+    assert "@tbl-threads" in written(found)
+
+
+def test_one_run_alone_has_no_fewer_threads(full: Findings) -> None:
+    assert "tbl-threads" not in full.tables
+    assert "threads" not in full.claims
+
+
+def test_a_rung_whose_gain_is_not_clear_is_no_top() -> None:
+    flat = scaled(1.0, lambda step: False)
+    (run,) = runs((factory.stored(record(cases((SMALL,), flat))),))
+    assert ladder_top(run, SMALL) is not None
+    even = cases((SMALL,), lambda step, layers: 0.01 * step.batch)
+    (run,) = runs((factory.stored(record(even)),))
+    assert ladder_top(run, SMALL) is None
+    assert "no rung is clearly faster" in written(findings(inputs(record(even))))
+
+
+def test_a_step_that_shorter_numbers_slow_down_refutes_that_they_always_help() -> None:
+    slow = scaled(3.0, lambda s: s.precision == "bfloat16" and s.layout == "contiguous")
+    found = findings(inputs(record(cases((SMALL,), slow))))
+    claim = found.claims["shorter-example-2t"]
+    assert claim.verdict == "refuted"
+    assert "clearly slower in 1" in claim.because
+
+
+def test_advice_takes_the_best_clear_setting_also_off_the_ladder() -> None:
+    light = scaled(0.3, lambda s: s.layout == "channels_last" and s.precision == "float32")
+    (run,) = runs((factory.stored(record(cases((SMALL,), light))),))
+    found = advice.fastest(run, SMALL)
+    assert found is not None
+    assert (found[0].precision, found[0].layout) == ("float32", "channels_last")
+
+
+def test_a_device_without_sensors_says_why_and_has_no_table(full: Findings) -> None:
+    assert "tbl-sensors" not in full.tables
+    assert "The system shows no clock" in full.facts["silent"]
+    assert "the system shows no clock" in written(full)
+
+
+def test_other_runs_stand_among_the_anomalies_only_where_a_batch_falls() -> None:
+    calm = record(machine=factory.environment(key="example-1t", threads=1))
+    falling = record(
+        cases(time=line(-0.01, 0.01)), factory.environment(key="example-1t", threads=1)
+    )
+    devices = [
+        set(column(findings(inputs(record(), other)), "tbl-anomalies", "Device"))
+        for other in (calm, falling)
+    ]
+    assert [len(found) for found in devices] == [2, 3]
+
+
+def test_a_smallest_batch_that_takes_longer_than_the_next_is_told() -> None:
+    odd = scaled(50.0, lambda step: step.batch == 2)
+    (run,) = runs((factory.stored(record(cases((SMALL,), odd))),))
+    assert slow_singles(run) == (SMALL,)
+    (run,) = runs((factory.stored(record()),))
+    assert slow_singles(run) == ()

@@ -159,6 +159,7 @@ def _facts(
         "fewer_threads": markdown(pair.few.label)
         if (pair := threads.compared(all_runs, primary))
         else "",
+        "mostly": advice.mostly(primary) if primary else {},
         **_ladder_facts(primary),
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from report.format import NO_BREAK
 from report.missing import Missing
 from report.statistics import Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
 from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.profiled import SIDES, main_profiles
+from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.tables import Cell, Column, Table
 
@@ -32,15 +35,15 @@ def advice_table(run: Run) -> Table:
     return Table(
         f"tbl-advice-{run.key}",
         f"What the measurements advise on {run.label}: the smallest measured batch that reaches "
-        f"{100 * ENOUGH:.0f} % of the best measured rate, the batch at which the fitted curve does "
-        "so of its limit, batches that are slower than a smaller one, and the fastest rung of the "
-        "ladder among those that are clearly faster than its base.",
+        f"{100 * ENOUGH:.0f}{NO_BREAK}% of the best measured rate, the batch at which the fitted "
+        "curve does so of its limit, batches that are slower than a smaller one, and the fastest "
+        "of the settings that are clearly faster than the base of the ladder, with its gain.",
         (
             Column("Network"),
             Column("Enough, measured", "1"),
             Column("Enough, curve", "1"),
             Column("Slower"),
-            Column("Fastest rung"),
+            Column("Fastest setting"),
             Column("Images / s", "1"),
             Column("Gain", "1"),
         ),
@@ -50,19 +53,45 @@ def advice_table(run: Run) -> Table:
     )
 
 
+def fastest(run: Run, network: str) -> tuple[Step, Estimate] | None:
+    """The setting that gains most over the ladder's base, of those that are clearly faster."""
+    base = ladder.base(run, network)
+    if base is None:
+        return None
+    tried = [rung.step for rung in ladder.ladder(run, network)]
+    tried += [new for plain, new in pairs(run) if plain == base]
+    gains = {s: g for s in tried if s != base and (g := _clear(run, base, s)) is not None}
+    best = max(gains, key=lambda step: gains[step].value, default=None)
+    return None if best is None else (best, gains[best])
+
+
+def _clear(run: Run, base: Step, step: Step) -> Estimate | None:
+    found = run.speedup(base, step)
+    return found if isinstance(found, Estimate) and found.low > 1 else None
+
+
+def mostly(run: Run) -> dict[str, tuple[str, ...]]:
+    """The networks by the ceiling, or neither, near which clearly most of their time passes."""
+    found: dict[str, list[str]] = {}
+    for profile in main_profiles(run):
+        for side in SIDES:
+            share = profile.side_share(side)
+            if isinstance(share, Estimate) and share.low > 0.5:
+                found.setdefault(side, []).append(profile.step.network)
+    return {side: tuple(networks) for side, networks in found.items()}
+
+
 def _row(run: Run, network: str) -> tuple[Cell, ...]:
     step, curve = smallest_enough(run, network), fit(run, network)
     reach = curve if isinstance(curve, Missing) else curve.batch_for(ENOUGH)
-    top = ladder.top(run, network)
-    climbed = ladder.ladder(run, network)
-    why = "no rung is clearly faster than the base" if climbed else "no ladder was climbed"
-    best: tuple[Cell, ...] = (Missing(why),) * 3
-    if top is not None:
-        best = (top.name, run.images(top.step), ladder.gain_over_base(run, network, top))
+    best = fastest(run, network)
+    setting: tuple[Cell, ...] = (Missing("none that was tried is clearly faster"),) * 3
+    if best is not None:
+        setting = (best[0].setting, run.images(best[0]), best[1])
     return (
         network,
         step if isinstance(step, Missing) else step.batch,
         reach if isinstance(reach, Missing) else max(1, round(reach)),
         avoided(run, network),
-        *best,
+        *setting,
     )

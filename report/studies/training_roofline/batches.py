@@ -9,6 +9,7 @@ from typing import Final
 
 from report.anomaly import Spread, spread
 from report.errors import StudyError
+from report.format import NO_BREAK
 from report.missing import Missing
 from report.paper import Inputs
 from report.saturation import Saturation, saturation_fit
@@ -150,7 +151,7 @@ def saturation_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
             Column("Points", "1"),
             Column("Limit (images / s)", "1"),
             Column("Half", "1"),
-            Column(f"Batch for {100 * ENOUGH:.0f} %", "1"),
+            Column(f"Batch for {100 * ENOUGH:.0f}{NO_BREAK}%", "1"),
             Column("Scatter", "1", "%"),
         ),
         tuple(made),

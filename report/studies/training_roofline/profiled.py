@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
+from report.format import NO_BREAK
 from report.layers import Layer
 from report.missing import Missing
 from report.records import Case
@@ -282,8 +283,8 @@ def side_table(found: Sequence[Profile]) -> Table:
     return Table(
         f"tbl-sides-{run.key}",
         f"Share of the layers' time on {run.label} in layers that come nearer than "
-        f"{100 * NEAR:.0f} % to the ceiling of arithmetic, or to that of copying, or to neither; "
-        "and in layers whose intensity lies below the measured ridge point.",
+        f"{100 * NEAR:.0f}{NO_BREAK}% to the ceiling of arithmetic, or to that of copying, or to "
+        "neither; and in layers whose intensity lies below the measured ridge point.",
         (
             Column("Network"),
             Column("Setting"),
