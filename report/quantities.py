@@ -29,11 +29,13 @@ class Quantity:
         """Whether all ``samples`` are finite numbers within the range of this quantity."""
         if not samples:
             return True
+        # One number that is no integer makes the sum none, and one that is not finite the same.
+        total = sum(samples)
         if self.whole:
-            sound = set(map(type, samples)) <= {int}
+            sound = type(total) is int
         else:
-            # One that is not finite makes the sum so; the sum may be too large where none is.
-            sound = math.isfinite(sum(samples)) or all(map(math.isfinite, samples))
+            # The sum may be too large where no number is.
+            sound = math.isfinite(total) or all(map(math.isfinite, samples))
         return sound and (self.signed or min(samples) >= 0)
 
     @property
