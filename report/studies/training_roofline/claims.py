@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.format import NO_BREAK, interval_text, quantity_text, scale_for
 from report.missing import Missing
 from report.paper import Claim, Inputs, Verdict
 from report.roofline import at_batch
@@ -23,6 +22,14 @@ from report.studies.training_roofline.batches import (
 from report.studies.training_roofline.corrected import average, corrected
 from report.studies.training_roofline.measured import Run, primary_run
 from report.studies.training_roofline.memory import source_need
+from report.studies.training_roofline.phrases import (
+    against,
+    percent,
+    plain,
+    share,
+    value,
+    with_interval,
+)
 from report.studies.training_roofline.profiled import Profile, Side, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.source import RTX, T4, environment, rows
@@ -33,7 +40,7 @@ from report.studies.training_roofline.theory import (
     below,
     known_roof,
 )
-from report.studies.training_roofline.threads import compared
+from report.studies.training_roofline.threads import compared, threads_claim
 from report.tables import Column, Table
 
 #: From here on one device uses its peak much better than another.
@@ -56,7 +63,7 @@ def all_claims(judging: Judging) -> tuple[Claim, ...]:
     return (
         _hardware(judging),
         *(_devices(judging)),
-        *(_threads(judging)),
+        *threads_claim(compared(judging.runs, primary_run(judging.runs))),
         _counted_once(judging),
         _memory_bound_in_theory(judging),
         *(_memory_bound(run) for run in judging.runs),
@@ -84,9 +91,9 @@ def _hardware(judging: Judging) -> Claim:
         "H1: the device with the higher peak is the faster one (source).",
         "refuted" if slower else "supported",
         f"the {RTX} is slower than the {T4} in {slower} of {len(seen)} printed cases; in the "
-        f"others it is {_plain(min(s for s in seen if s > 1))} to {_plain(max(seen))} times as "
+        f"others it is {plain(min(s for s in seen if s > 1))} to {plain(max(seen))} times as "
         "fast, where the printed peaks differ by "
-        f"{_plain(_peak(judging, RTX) / _peak(judging, T4))} times",
+        f"{plain(_peak(judging, RTX) / _peak(judging, T4))} times",
     )
 
 
@@ -102,9 +109,9 @@ def _devices(judging: Judging) -> list[Claim]:
     for gpu in gpus[:1]:
         for cpu in cpus[:1]:
             both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
-            ratios = [_value(gpu.images(s)) / _value(cpu.images(s)) for s in both]
+            ratios = [value(gpu.images(s)) / value(cpu.images(s)) for s in both]
             told = (
-                f"{_plain(min(ratios))} to {_plain(max(ratios))} times as many images a second in "
+                f"{plain(min(ratios))} to {plain(max(ratios))} times as many images a second in "
                 f"{len(ratios)} steps that both trained"
                 if ratios
                 else "no step was trained on both"
@@ -118,29 +125,6 @@ def _devices(judging: Judging) -> list[Claim]:
                 )
             )
     return found
-
-
-def _threads(judging: Judging) -> list[Claim]:
-    """Our processor with more threads over itself with fewer."""
-    found = compared(judging.runs, primary_run(judging.runs))
-    product = found.product() if found else Missing("no run has fewer threads")
-    if found is None or isinstance(product, Missing) or not found.gains:
-        return []
-    clear = {step: gain for step, gain in found.gains.items() if gain.low > 1}
-    slower = sum(gain.high < 1 for gain in found.gains.values())
-    verdict: Verdict = "supported" if len(clear) == len(found.gains) else "undecided"
-    told = (
-        f"its matrix product is {_with_interval(product)} times as fast; clearly faster in "
-        f"{len(clear)} of {len(found.gains)} steps, clearly slower in {slower}"
-    )
-    return [
-        Claim(
-            "threads",
-            f"H1: {found.many.label}, trains faster than {found.few.label}.",
-            "refuted" if slower else verdict,
-            told,
-        )
-    ]
 
 
 # --------------------------------------------------------------------------------------- work
@@ -164,7 +148,7 @@ def _counted_once(judging: Judging) -> Claim:
         "counted-once",
         sentence,
         "refuted" if near else "undecided",
-        f"the shapes give {_plain(min(ratios))} to {_plain(max(ratios))} times as many operations: "
+        f"the shapes give {plain(min(ratios))} to {plain(max(ratios))} times as many operations: "
         "what is printed are multiply-adds, of two operations each",
     )
 
@@ -184,8 +168,8 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
         "compute-bound",
         sentence,
         "refuted" if light < ridge else "undecided",
-        f"layer by layer {LIGHT} has {_plain(light)} FLOP/B, below the {T4}'s ridge point of "
-        f"{_plain(ridge)}; {_percent(shares[LIGHT])} of its traffic and {_percent(shares[HEAVY])} "
+        f"layer by layer {LIGHT} has {plain(light)} FLOP/B, below the {T4}'s ridge point of "
+        f"{plain(ridge)}; {percent(shares[LIGHT])} of its traffic and {percent(shares[HEAVY])} "
         f"of that of {HEAVY} belong to layers below it",
     )
 
@@ -207,12 +191,12 @@ def _memory_bound(run: Run) -> Claim:
 def _near_told(profile: Profile) -> str:
     arithmetic, traffic = (profile.side_share(side) for side in _CEILINGS)
     told = (
-        f"{profile.step.network}: {_share(arithmetic)} of the layers' time near the ceiling of "
-        f"arithmetic, {_share(traffic)} near that of copying"
+        f"{profile.step.network}: {share(arithmetic)} of the layers' time near the ceiling of "
+        f"arithmetic, {share(traffic)} near that of copying"
     )
     slower = profile.slower_share("traffic")
     return told + (
-        f" ({_share(slower)} by the slower of both copies)" if profile.run.copy_moved() else ""
+        f" ({share(slower)} by the slower of both copies)" if profile.run.copy_moved() else ""
     )
 
 
@@ -227,9 +211,9 @@ def _bound_verdict(heavy: tuple[float, float], light: tuple[float, float]) -> Ve
 
 
 def _sides(
-    profile: Profile, share: Callable[[Profile, Side], Estimate | Missing]
+    profile: Profile, near: Callable[[Profile, Side], Estimate | Missing]
 ) -> tuple[float, float]:
-    arithmetic, traffic = (share(profile, side) for side in _CEILINGS)
+    arithmetic, traffic = (near(profile, side) for side in _CEILINGS)
     if isinstance(arithmetic, Missing) or isinstance(traffic, Missing):
         return (0.0, 0.0)
     return arithmetic.value, traffic.value
@@ -268,10 +252,10 @@ def _saturating(id_: str, sentence: str, found: Saturation | Missing, batch: int
     reach = found.batch_for(ENOUGH)
     told = (
         f"the fitted curve has half of its limit at batch {_half(found)}, "
-        f"{_percent(found.share(batch))} of it at batch {batch}"
+        f"{percent(found.share(batch))} of it at batch {batch}"
     )
     if not isinstance(reach, Missing):
-        told += f", and {_percent(ENOUGH)} at batch {max(1, round(reach))}"
+        told += f", and {percent(ENOUGH)} at batch {max(1, round(reach))}"
     return Claim(id_, sentence, "supported" if _rises(found) else "undecided", told)
 
 
@@ -280,14 +264,14 @@ def _rises(found: Saturation) -> bool:
 
 
 def _half(found: Saturation) -> str:
-    return "unknown" if isinstance(found.half, Missing) else _with_interval(found.half)
+    return "unknown" if isinstance(found.half, Missing) else with_interval(found.half)
 
 
 # --------------------------------------------------------------------------------- efficiency
 
 
 def _paradox(judging: Judging) -> Claim:
-    times = _plain(judging.inputs.reported.value("paradox").number)
+    times = plain(judging.inputs.reported.value("paradox").number)
     sentence = f"The {T4} uses its peak {times} times as well as the {RTX} (source)."
     cases = corrected(judging.inputs, judging.complexities)
     t4, rtx = (average(cases, name, working=True) for name in (T4, RTX))
@@ -298,8 +282,8 @@ def _paradox(judging: Judging) -> Claim:
         "paradox",
         sentence,
         "supported" if ratio > MUCH else "refuted",
-        f"over the known peaks and without the collapsed case it is {_percent(t4)} against "
-        f"{_percent(rtx)}, {_plain(ratio)} times as much",
+        f"over the known peaks and without the collapsed case it is {percent(t4)} against "
+        f"{percent(rtx)}, {plain(ratio)} times as much",
     )
 
 
@@ -312,8 +296,8 @@ def _collapse(judging: Judging) -> Claim:
         "collapse",
         sentence,
         "supported" if found.anomalous else "refuted",
-        f"images a second fall to {_against(found.against_smaller)} of those at a smaller batch, "
-        f"and an iteration scatters by {_percent(found.spread.relative)} of the mean",
+        f"images a second fall to {against(found.against_smaller)} of those at a smaller batch, "
+        f"and an iteration scatters by {percent(found.spread.relative)} of the mean",
     )
 
 
@@ -327,9 +311,9 @@ def _throttling(judging: Judging) -> Claim:
     need = source_need(judging.complexities[HEAVY], SOURCE_BATCH) / 1e9
     memory = environment(judging.inputs.reported, RTX).number_of("memory").number
     told = (
-        f"even the fastest iteration takes {_plain(over)} times as long as the line through the "
+        f"even the fastest iteration takes {plain(over)} times as long as the line through the "
         "smaller batches gives, so that none ran at full speed; tensors alone "
-        f"need {_plain(need)} GB of the {memory} GB, before any workspace, so that a lack of "
+        f"need {plain(need)} GB of the {memory} GB, before any workspace, so that a lack of "
         "memory is the likelier cause"
     )
     return Claim("throttling", sentence, "undecided" if over > 1 else "supported", told)
@@ -381,7 +365,7 @@ def _surest(gains: dict[Step, Estimate], sign: int) -> str:
     """The gain whose interval lies furthest above 1, or below 1 for a negative ``sign``."""
     step = max(gains, key=lambda s: gains[s].low if sign > 0 else -gains[s].high)
     return (
-        f"{_with_interval(gains[step])} times ({step.network}, {step.image} pixels, {step.setting})"
+        f"{with_interval(gains[step])} times ({step.network}, {step.image} pixels, {step.setting})"
     )
 
 
@@ -403,31 +387,3 @@ def verdict_table(claims: Sequence[Claim]) -> Table:
         tuple((claim.sentence, claim.verdict, claim.because) for claim in claims),
         wide=True,
     )
-
-
-# --------------------------------------------------------------------------------------- texts
-
-
-def _plain(number: float) -> str:
-    return quantity_text(float(f"{number:.3g}"), "1")
-
-
-def _percent(share: float) -> str:
-    return quantity_text(float(f"{share:.3g}"), "1", "percent")
-
-
-def _share(found: Estimate | Missing) -> str:
-    return "unknown" if isinstance(found, Missing) else quantity_text(found, "1", "percent")
-
-
-def _against(found: float | Missing) -> str:
-    return "unknown" if isinstance(found, Missing) else _percent(found)
-
-
-def _value(found: Estimate | Missing) -> float:
-    return float("nan") if isinstance(found, Missing) else found.value
-
-
-def _with_interval(estimate: Estimate) -> str:
-    text = f"{quantity_text(estimate, '1')} {interval_text(estimate, scale_for(estimate, '1'))}"
-    return text.replace(" [", f"{NO_BREAK}[")

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from report.missing import Missing
+from report.paper import Claim, Verdict
 from report.statistics import Estimate, rate_over
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import EACH, Run
+from report.studies.training_roofline.phrases import with_interval
 from report.studies.training_roofline.settings import image_steps
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.tables import Cell, Column, Table
@@ -92,3 +94,22 @@ def threads_table(found: Threads) -> Table:
 def _threads(run: Run) -> str:
     number = run.stored.record.environment.threads
     return f"{number} thread{'s' if number > 1 else ''}"
+
+
+def threads_claim(found: Threads | None) -> tuple[Claim, ...]:
+    """Whether the processor with more threads, a device with a higher peak, trains faster."""
+    product = found.product() if found else Missing("no run has fewer threads")
+    if found is None or isinstance(product, Missing) or not found.gains:
+        return ()
+    clear = sum(gain.low > 1 for gain in found.gains.values())
+    slower = sum(gain.high < 1 for gain in found.gains.values())
+    verdict: Verdict = "supported" if clear == len(found.gains) else "undecided"
+    return (
+        Claim(
+            "threads",
+            f"H1: {found.many.label}, trains faster than {found.few.label}.",
+            "refuted" if slower else verdict,
+            f"its matrix product is {with_interval(product)} times as fast; clearly faster in "
+            f"{clear} of {len(found.gains)} steps, clearly slower in {slower}",
+        ),
+    )
