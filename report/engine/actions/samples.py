@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
+from report.counters.logs import gzipped
 from report.engine.graph import CHOSEN, SAMPLES
 from report.engine.task import Done, Task
 from report.frames import sample_frame
@@ -18,6 +18,5 @@ def perform(task: Task) -> Done:
     if not records:
         return Done(())
     table = sample_frame(records).to_csv(index=False, lineterminator="\n")
-    # A compressed file names no time, so that the same samples are the same bytes.
-    (task.kept / SAMPLES).write_bytes(gzip.compress(table.encode(), mtime=0))
+    (task.kept / SAMPLES).write_bytes(gzipped(table.encode()))
     return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{SAMPLES}",))
