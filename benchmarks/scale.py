@@ -7,6 +7,7 @@ that of a process that imports the same and reads nothing.  Builds are timed fro
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import sys
 import tempfile
@@ -82,13 +83,10 @@ def _read_points(
 ) -> list[Point]:
     """The axes in ``how`` take turns."""
     samples: dict[str, list[Sample]] = {axis: [] for axis in how}
-    idle = {axis: _reading(way, data.with_name("nothing"))[0].peak_bytes
-            for axis, way in how.items()}  # fmt: skip
+    idle = {axis: _reading(way, data / "nothing").peak_bytes for axis, way in how.items()}
     for _ in range(repeats):
         for axis, way in how.items():
-            outer, seconds = _reading(way, data)
-            sample = Sample(wall_s=seconds, cpu_s=outer.cpu_s, peak_bytes=outer.peak_bytes)
-            samples[axis].append(sample)
+            samples[axis].append(_reading(way, data))
     return [
         Point(axis=axis, size=size, samples=tuple(samples[axis]), input_bytes=written,
               idle_peak_bytes=idle[axis])
@@ -96,11 +94,12 @@ def _read_points(
     ]  # fmt: skip
 
 
-def _reading(way: str, data: Path) -> tuple[Sample, float]:
-    """One process that reads; the sample of the process, and the seconds of reading alone."""
+def _reading(way: str, data: Path) -> Sample:
+    """One process that reads, which tells the seconds of reading alone and its own peak."""
     command = (sys.executable, "-m", "benchmarks.scale", way, str(data))
-    sample, output = run(Command(command, ROOT, plain_environment()))
-    return sample, float(output.strip().split("\n")[-1])
+    outer, output = run(Command(command, ROOT, plain_environment()))
+    seconds, peak = output.strip().split("\n")[-1].split()
+    return Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
 
 
 def _records(scratch: Path, size: int) -> list[Point]:
@@ -187,12 +186,25 @@ WAYS: Final[Mapping[str, Callable[[Path], int]]] = {
 
 
 def main(way: str, data: Path) -> None:
-    """Read ``data`` in one of the ``WAYS`` and print the seconds; imports do not count."""
+    """Read ``data`` in one of the ``WAYS``; print the seconds without imports, and peak bytes."""
     read = WAYS[way]
     read(ROOT / "nothing")  # imports what it needs
     start = time.perf_counter()
     read(data)
-    print(time.perf_counter() - start)
+    print(time.perf_counter() - start, peak_bytes())
+
+
+def peak_bytes() -> int:
+    """The largest resident memory of this process since it was started.
+
+    From the kernel's own line, because ``getrusage`` gives at least what the process had that
+    started this one.
+    """
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    line = next(line for line in status.read_text("utf-8").split("\n") if "VmHWM" in line)
+    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":
