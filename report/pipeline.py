@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.engine.code import Code
 from report.engine.contents import Contents
-from report.engine.graph import Step, Wanted
+from report.engine.graph import SCRATCH, Step, Wanted
 from report.engine.manifest import Manifest, read_index, read_manifest, write_index
 from report.engine.packages import installed
 from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
@@ -119,6 +119,10 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
     found = situation.survey()
     if not found.stale:
         _remember(situation, request, {})
+        if _was_killed(situation):
+            from report.engine.place import tidy
+
+            tidy(request.out)
         return Summary((), found.notices, found.engine.note)
     from report.engine.place import only_build
 

@@ -27,7 +27,7 @@ from report.engine.manifest import (
     write_manifest,
 )
 from report.engine.packages import installed, versions
-from report.engine.place import lay_out, only_build, put, stage_in
+from report.engine.place import lay_out, only_build, put, stage_in, tidy
 from report.engine.plan import Places, World, altered, inputs_of, reasons
 from report.engine.task import Task, do
 from report.errors import OutputError
@@ -356,6 +356,15 @@ def test_the_stage_is_gone_in_any_event(tmp_path: Path) -> None:
         assert stage.parent == tmp_path, "on the same file system"
         raise RuntimeError("broken")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_tidies_up_behind_a_build_that_goes_on(tmp_path: Path) -> None:
+    with only_build(tmp_path, lambda: None), stage_in(tmp_path) as stage:
+        tidy(tmp_path)
+        assert stage.exists()
+    stage.mkdir()
+    tidy(tmp_path)
+    assert not stage.exists()
 
 
 def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:

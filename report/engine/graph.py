@@ -30,6 +30,8 @@ Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
 #: Where a step leaves what only later steps read.
 KEPT: Final = ".steps"
+#: How the folders in ``out/`` begin in which a build works.
+SCRATCH: Final = ".scratch-"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
 CHOSEN: Final = "chosen.json"
 FINDINGS: Final = "findings.pickle"

@@ -6,16 +6,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.graph import KEPT
+from report.engine.graph import KEPT, SCRATCH
 from report.engine.task import unwritable
 from report.outputs import install
 
 _LOCK: Final = ".lock"
-_SCRATCH: Final = ".scratch-"
 #: What each study has of its own, and what all share: these are replaced as a whole.
 _OF_A_STUDY: Final = (KEPT, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
@@ -35,9 +34,24 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
         raise unwritable(error) from error
     with lock:
         _take(lock.fileno(), waiting)
-        for left in out.glob(f"{_SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        _tidy(out)
         yield
+
+
+def tidy(out: Path) -> None:
+    """Remove what a killed build has left, unless another build is at work or nothing may be."""
+    with suppress(OSError), (out / _LOCK).open("a") as lock:
+        _take(lock.fileno(), _leave)
+        _tidy(out)
+
+
+def _leave() -> None:
+    raise OSError("another build is at work")
+
+
+def _tidy(out: Path) -> None:
+    for left in out.glob(f"{SCRATCH}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _take(lock: int, waiting: Callable[[], None]) -> None:
@@ -59,7 +73,7 @@ def _take(lock: int, waiting: Callable[[], None]) -> None:
 def stage_in(out: Path) -> Iterator[Path]:
     """An empty folder on the file system of ``out``; raises ``OutputError``."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=out))
+        folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
     except OSError as error:
         raise unwritable(error) from error
     try:
