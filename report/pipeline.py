@@ -131,6 +131,11 @@ def build(request: Request, announce: Announce, explain: Explain | None = None) 
         return _run(_situation(request), request, announce, explain or _silent)
 
 
+def _was_killed(situation: _Situation) -> bool:
+    """Whether a build has left the folder in which it worked, after everything was in place."""
+    return any(name.startswith(SCRATCH) for name in os.listdir(situation.world.places.out))
+
+
 def _run(situation: _Situation, request: Request, announce: Announce, explain: Explain) -> Summary:
     from contextlib import ExitStack
 
