@@ -5,7 +5,7 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: papers test lint format schema clean
+.PHONY: papers test lint format schema bench clean
 
 papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
 	$(RUN) build.py --pdf --html
@@ -25,6 +25,9 @@ format: $(VENV)/test.stamp  ## Bring the code into shape
 
 schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a change of the record
 	$(RUN) -m report.schema
+
+bench: $(VENV)/test.stamp  ## Compare with other tools and write benchmarks/README.md (a quarter of an hour)
+	$(RUN) -m benchmarks
 
 clean:  ## Remove the environment and everything that was built
 	rm -rf $(VENV) out
