@@ -23,11 +23,13 @@ class Start:
 
     moment: str
     load: float
+    commit: str | None
+    tree_clean: bool | None
 
 
 def begin() -> Start:
-    """Note the moment and the load of the machine."""
-    return Start(_now(), os.getloadavg()[0])
+    """Note the moment, the load of the machine, and the code that is about to be copied."""
+    return Start(_now(), os.getloadavg()[0], _git("rev-parse", "HEAD"), _tree_clean())
 
 
 def finish(start: Start, versions: Mapping[str, str]) -> Surroundings:
@@ -36,8 +38,8 @@ def finish(start: Start, versions: Mapping[str, str]) -> Surroundings:
     return Surroundings(
         started=start.moment,
         finished=_now(),
-        commit=_git("rev-parse", "HEAD"),
-        tree_clean=_tree_clean(),
+        commit=start.commit,
+        tree_clean=start.tree_clean,
         processor=_processor(),
         cores=cores(),
         memory_bytes=pages * size,
