@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks import synthetic
 from benchmarks.peers.install import cores
@@ -38,7 +38,8 @@ REPEATS: Final = 3
 #: What each axis grows, in words for the tables.
 AXES: Final[Mapping[str, str]] = {
     "cases_read": "cases read and checked (`report.store.read_study`)",
-    "cases_pandas": "the same files by `pandas.json_normalize`",
+    "cases_pandas": "the same files by `pandas.json_normalize`, a row a case with all it holds",
+    "cases_series": "the same files by `pandas.json_normalize`, a row a series with few fields",
     "records_newest": "records of a study, read for a paper (`report.store.read_newest`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
@@ -73,9 +74,9 @@ def _steps() -> list[tuple[str, int, Callable[[Path, int], Sequence[Point]]]]:
 def _cases(scratch: Path, size: int) -> list[Point]:
     """Reading with all checks, and beside it pandas up to the size that is compared."""
     written = synthetic.write_records(scratch, size // MANY_CASES, MANY_CASES)
-    how = {"cases_read": "strict"} | ({"cases_pandas": "pandas"} if size <= COMPARED else {})
-    repeats = REPEATS if size <= COMPARED else 1
-    return _read_points(scratch, size, how, repeats, written)
+    pandas = {"cases_pandas": "pandas", "cases_series": "pandas_series"}
+    how = {"cases_read": "strict", **(pandas if size <= COMPARED else {})}
+    return _read_points(scratch, size, how, REPEATS, written)
 
 
 def _read_points(
@@ -165,13 +166,24 @@ def read_newest(data: Path) -> int:
 
 
 def read_by_pandas(data: Path) -> int:
-    """A row for each series with the factors of its case, unchecked; returns their number."""
+    """A row for each case with all that it holds, unchecked; returns their number."""
     import pandas as pd
 
-    return sum(len(pd.json_normalize(
-        json.loads(path.read_bytes()), ["cases", "series"],
-        ["study", "started", ["cases", "status"], ["cases", "factors"]],
-    )) for path in _files(data))  # fmt: skip
+    frames = [pd.json_normalize(_content(path), "cases") for path in _files(data)]
+    return sum(map(len, frames))
+
+
+def read_series_by_pandas(data: Path) -> int:
+    """A row for each series with the factors of its case and little else; returns their number."""
+    import pandas as pd
+
+    kept: list[str | list[str]] = ["study", "started", ["cases", "status"], ["cases", "factors"]]
+    frames = [pd.json_normalize(_content(path), ["cases", "series"], kept) for path in _files(data)]
+    return sum(map(len, frames))
+
+
+def _content(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 def _files(data: Path) -> Iterator[Path]:
@@ -182,6 +194,7 @@ WAYS: Final[Mapping[str, Callable[[Path], int]]] = {
     "strict": read_strictly,
     "newest": read_newest,
     "pandas": read_by_pandas,
+    "pandas_series": read_series_by_pandas,
 }
 
 

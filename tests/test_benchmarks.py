@@ -545,7 +545,8 @@ def test_made_up_records_can_be_read_and_are_of_the_size(tmp_path: Path) -> None
     assert sum(file.stat().st_size for file in files) == written
     assert scale.read_strictly(tmp_path) == 21
     assert scale.read_newest(tmp_path) == 7, "the newest record of the one device"
-    assert scale.read_by_pandas(tmp_path) == 21, "a row for each of the series"
+    assert scale.read_by_pandas(tmp_path) == 21
+    assert scale.read_series_by_pandas(tmp_path) == 21, "a case has one series"
 
 
 def test_every_axis_has_its_words() -> None:
