@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,12 +166,12 @@ def test_a_shifted_clock_shifts_dates_but_no_waiting(tmp_path: Path) -> None:
         "subprocess.run([sys.executable, '-c', ''], timeout=60, capture_output=True)\n"
         "print(time.monotonic() - before)\n"
     )
-    python = ["python", "-c", program]
+    python = [sys.executable, "-c", program]
     finished = subprocess.run(
         python, env=environment, capture_output=True, text=True, check=True, timeout=300
     )
     plain = subprocess.run(
-        ["python", "-c", "import time; print(time.time())"],
+        [sys.executable, "-c", "import time; print(time.time())"],
         capture_output=True,
         text=True,
         check=True,
@@ -253,7 +254,7 @@ def test_two_builds_from_nothing_give_the_same_bytes(
     assert 0 <= min(told) <= max(told) <= 1
     assert list(scratch.iterdir()) == [], "nothing is left behind"
     subprocess.run(
-        ["python", project / "build.py", STUDY, "--html", "--engine=typst",
+        [sys.executable, project / "build.py", STUDY, "--html", "--engine=typst",
          f"--data={records}", f"--out={request.out}"],
         cwd=project, env={**os.environ, "PYTHONPATH": str(project)},
         check=True, capture_output=True, timeout=300,

@@ -7,8 +7,9 @@ is what the option is for; ``./name`` means the directory.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
-import tarfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -83,7 +84,7 @@ def _unpacked(against: str, commit: str, repository: _Repository, scratch: Path)
             f"--diff {against}: the commit {commit[:_SHORT]} has no {path}; name a later one, or a "
             "directory of data."
         )
-    archive, target = scratch / "old.tar", scratch / commit[:_SHORT]
+    archive, target = scratch / "old.zip", scratch / commit[:_SHORT]
     made = _git(repository.top, "archive", f"--output={archive}", commit, "--", path)
     if isinstance(made, Missing):
         raise RecordError(f"--diff {against}: git cannot unpack {path} ({made.reason}); mend that.")
@@ -92,16 +93,14 @@ def _unpacked(against: str, commit: str, repository: _Repository, scratch: Path)
 
 
 def _extract(archive: Path, target: Path, against: str) -> None:
-    if not hasattr(tarfile, "data_filter"):
-        raise RecordError(
-            f"--diff {against}: this Python unpacks archives without checking them; use Python "
-            "3.11.4 or later, or name a directory of data."
-        )
+    """Unpack what git has packed; ``zipfile`` lets nothing land outside the folder."""
     try:
-        with tarfile.open(archive) as stream:
-            # Nothing lands outside the folder, whatever the repository holds.
-            stream.extractall(target, filter="data")
-    except (tarfile.TarError, OSError) as error:
+        with zipfile.ZipFile(archive) as packed:
+            for item in packed.infolist():
+                if stat.S_ISLNK(item.external_attr >> 16):
+                    raise zipfile.BadZipFile(f"{item.filename} is a link")
+            packed.extractall(target)
+    except (zipfile.BadZipFile, OSError) as error:
         raise RecordError(
             f"--diff {against}: the data of that revision cannot be unpacked ({error}); check it "
             "out elsewhere and name its directory."
