@@ -107,11 +107,25 @@ def run_case(
         case = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
         return case, files
     except Exception as error:
+        _heed_interrupt(error)
         on_error(error)
         status, reason = outcome_of(error)
     # After the handler, since the exception's frames hold the case's tensors until it ends.
     release(session.device)
     return Case(factors=factors, status=status, reason=reason, layers=layers, series=()), ()
+
+
+def _heed_interrupt(error: BaseException) -> None:
+    """Raise the interrupt during which ``error`` came about, if it did.
+
+    A library that is interrupted while it changes its state may fail on its way out, and its error
+    then stands in front of the person's wish to stop.
+    """
+    behind = error.__context__
+    while behind is not None:
+        if isinstance(behind, KeyboardInterrupt):
+            raise behind
+        behind = behind.__context__
 
 
 def _deadly(study: Study, factors: Factors) -> Case:
