@@ -60,9 +60,9 @@ class Step(NamedTuple):
     id: str
     study: str
     action: str
-    files: tuple[str, ...]
-    code: tuple[str, ...]
     packages: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
     reads: tuple[Reads, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
 
@@ -100,7 +100,6 @@ def first_steps(study: str, files: Files) -> tuple[Step, ...]:
             study=study,
             action="read",
             files=(*files.records[study], "data/pins.yaml"),
-            code=(),
             packages=packages.READING,
         ),
         Step(
@@ -149,8 +148,6 @@ def _figure(study: str, name: str) -> Step:
         id=f"{study}/figure/{name}",
         study=study,
         action="figure",
-        files=(),
-        code=(),
         packages=packages.DRAWING,
         reads=(Reads(f"{study}/study", (f"/{name}{_DRAWING}",)),),
         parameters=(("name", name),),
@@ -162,8 +159,6 @@ def _samples(study: str) -> Step:
         id=f"{study}/samples",
         study=study,
         action="samples",
-        files=(),
-        code=(),
         packages=packages.TABULATING,
         reads=(Reads(f"{study}/read", (CHOSEN,)),),
     )
@@ -187,8 +182,6 @@ def _listed(study: str) -> Step:
         id=f"{study}/listed",
         study=study,
         action="listed",
-        files=(),
-        code=(),
         packages=packages.PANDOC,
         reads=(Reads(f"{study}/manuscript", (LISTED,)),),
     )
@@ -202,7 +195,6 @@ def _page(
         study=study,
         action="html",
         files=files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html"),
-        code=(),
         packages=packages.PANDOC,
         reads=(
             written,
@@ -226,7 +218,6 @@ def _print_steps(
         study=study,
         action="tex",
         files=files.under(*_FILTER, "templates/latex/"),
-        code=(),
         packages=packages.PANDOC,
         reads=(written, *figures),
     )
@@ -235,8 +226,6 @@ def _print_steps(
             id=f"{study}/pdf",
             study=study,
             action="latex",
-            files=(),
-            code=(),
             packages=("tex",),
             reads=(Reads(source.id),),
         )
@@ -246,7 +235,6 @@ def _print_steps(
             study=study,
             action="typst",
             files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/"),
-            code=(),
             packages=packages.TYPST,
             reads=(written, *figures),
         )
@@ -268,7 +256,6 @@ def shared_steps(
         study="",
         action="quarto",
         files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
-        code=(),
         packages=(*packages.LISTING, *(("quarto",) if wanted.engine == "quarto" else ())),
         reads=(*manuscripts, *figures, *(Reads(f"{study}/listed") for study in written)),
         parameters=(
@@ -281,7 +268,6 @@ def shared_steps(
         study="",
         action="index",
         files=files.under("templates/html/"),
-        code=(),
         packages=packages.LISTING,
         reads=tuple(Reads(f"{study}/listed") for study in pages),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),

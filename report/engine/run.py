@@ -91,8 +91,8 @@ class Runner:
         known = -1
         while work.failed is None and known != len(work.entries):
             known = len(work.entries)
+            seen = work.entries if work.study else {**self.manifest.steps, **work.entries}
             for step in self._steps(work):
-                seen = {**self.manifest.steps, **work.entries} if not work.study else work.entries
                 if step.id in work.entries or step.id in work.running or step.id in found:
                     continue
                 if not all(read.id in seen for read in step.reads):
