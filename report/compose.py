@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from report.gather import gather, origin_of
+from report.gather import choose, load
 from report.paper import Findings, Inputs
 from report.source_folder import write_source
 from report.studies import find_study
@@ -16,9 +16,10 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     Raises ``RidgepointError`` for unusable data, a study that cannot be computed, or a template
     that asks for what does not exist.
     """
-    inputs = gather(study, data)
+    origin = choose(study, data).origin
+    inputs = load(study, data, origin.records)
     findings = find_study(study)(inputs)
-    write_source(study, origin_of(study, inputs.records), findings, data, papers, folder)
+    write_source(study, origin, findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)
     return inputs
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from report.devices import read_devices
-from report.paper import Inputs, notices_of
+from report.paper import Inputs
 from report.reported import read_reported
-from report.store import Stored, digest, read_attachment, read_newest, read_record
+from report.store import (
+    Listed,
+    Named,
+    Stored,
+    digest,
+    list_records,
+    newest_by_device,
+    read_attachment,
+    read_record,
+)
 from report.strict import read_strictly, refuse_first
 from report.studies import ATTACHMENTS, STUDIES
 
@@ -25,13 +34,15 @@ class Origin:
     """What a paper says of the data that it comes from.
 
     ``records`` and ``reported`` are files relative to the data directory, ``devices`` the names of
-    the machines, ``measured`` the day of the newest run, None where there is none.
+    the machines, ``measured`` the day of the newest run, None where there is none.  ``altered`` are
+    all records of the study, used or not, that are not what their names say: (file, in which way).
     """
 
     records: Sequence[str]
     devices: Sequence[str]
     measured: str | None
     reported: str
+    altered: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -61,19 +72,23 @@ def gather(study: str, data: Path) -> Inputs:
     Uses the newest full record of each device, or the ones that ``pins.yaml`` names.  Raises
     ``RecordError`` for the first file that cannot be used.
     """
-    return _inputs(study, data, _newest(study, data))
+    return load(study, data, choose(study, data).origin.records)
 
 
 def choose(study: str, data: Path) -> Chosen:
-    """The records that the paper of ``study`` uses; raises ``RecordError`` as ``gather`` does."""
-    records = _newest(study, data)
+    """The records that the paper of ``study`` uses, told by the heads of all that there are.
+
+    Raises ``RecordError`` for a head, an attachment or a pin that cannot be used.
+    """
+    listed = list_records(study, data)
+    used = newest_by_device(listed, read_pins(data).get(study, ()))
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
-        for item in records
+        for item in used
         for name, content in _attachments(item, ATTACHMENTS.get(study, ()), data).items()
     }
-    own = {item.file: digest((data / item.file).read_bytes()) for item in records}
-    return Chosen(origin_of(study, records), {**own, **beside}, notices_of(records))
+    digests = {**{item.file: item.sha256 for item in used}, **beside}
+    return Chosen(_origin(study, used, listed), digests, tuple(_notices(used, listed)))
 
 
 def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
@@ -81,18 +96,30 @@ def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
     return _inputs(study, data, tuple(read_record(data / file, data) for file in records))
 
 
-def origin_of(study: str, records: Sequence[Stored]) -> Origin:
-    """What the paper of ``study`` says of the data when it uses ``records``."""
+def _origin(study: str, used: Sequence[Listed], listed: Iterable[Listed]) -> Origin:
     return Origin(
-        records=tuple(item.file for item in records),
-        devices=tuple(item.record.environment.label for item in records),
-        measured=max((item.record.started[:10] for item in records), default=None),
+        records=tuple(item.file for item in used),
+        devices=tuple(item.record.environment.label for item in used),
+        measured=max((item.record.started[:10] for item in used), default=None),
         reported=_reported(study),
+        altered=tuple((item.file, way) for item in listed for way in item.alterations),
     )
 
 
-def _newest(study: str, data: Path) -> tuple[Stored, ...]:
-    return read_newest(study, data, read_pins(data).get(study, ()))
+def _notices(used: Iterable[Listed], listed: Iterable[Listed]) -> Iterator[str]:
+    """What the user should know of the records before reading the paper."""
+    for item in listed:
+        if item.alterations:
+            yield (
+                f"data/{item.file}: {' and '.join(item.alterations)}, so it was edited or renamed "
+                "after it was measured; restore it with git, or run the experiment again."
+            )
+    for item in used:
+        if item.record.protocol.plan != "full":
+            yield (
+                f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
+                "which has no full one."
+            )
 
 
 def _reported(study: str) -> str:
@@ -111,7 +138,7 @@ def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
     )
 
 
-def _attachments(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
+def _attachments(stored: Named, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
     """The files beside a record whose names fit one of ``patterns``."""
     names = (attachment.name for attachment in stored.record.attachments)
     wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]

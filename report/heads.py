@@ -12,6 +12,7 @@ import msgspec
 from report import strict
 from report.records import (
     SCHEMA_VERSION,
+    Attachment,
     Environment,
     Protocol,
     Slug,
@@ -28,6 +29,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started: Timestamp
     protocol: Protocol
     environment: Environment
+    attachments: tuple[Attachment, ...]
 
 
 _decoder = msgspec.json.Decoder(Head)

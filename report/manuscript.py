@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
@@ -16,17 +17,47 @@ from report.prose import check_prose
 from report.tables import to_markdown
 from report.values import Value
 
+#: What every paper says of records that are not what their names say; no author can forget it.
+_ALTERED: Final = Path(__file__).resolve().parents[1] / "templates" / "shared" / "altered.qmd.j2"
+_FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
-def write_manuscript(template: Path, findings: Findings) -> str:
+
+def write_manuscript(
+    template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
+) -> str:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
-    ``downloads``.  Raises ``TemplateError`` with the template's line for an unknown name, a syntax
-    error, or a number that is typed into the prose.
+    ``downloads``.  ``altered`` are the records (file, in which way) that were changed after they
+    were measured; the text then begins with a warning.  Raises ``TemplateError`` with the
+    template's line for an unknown name, a syntax error, or a number that is typed into the prose.
     """
     check_prose(template, _read(template))
+    environment = _environment(template.parent, _ALTERED.parent)
+    try:
+        text = environment.get_template(template.name).render(
+            # A namespace, because a dictionary has names of its own, such as copy.
+            v=SimpleNamespace(**findings.values),
+            tables={key: to_markdown(table) for key, table in findings.tables.items()},
+            figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
+            claims=findings.claims,
+            facts=findings.facts,
+            downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
+            provenance=provenance(findings.values.values()),
+        )
+        warning = environment.get_template(_ALTERED.name).render(altered=altered)
+        return _below_front_matter(text, warning) if altered else text
+    except jinja2.TemplateSyntaxError as error:
+        raise _refusal(template, error.lineno, error.message or "syntax error") from error
+    except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
+        # A template that computes ends here too; numbers are computed in the study.
+        raise _refusal(template, _line(error, template), str(error)) from error
+
+
+def _environment(*folders: Path) -> jinja2.Environment:
+    """The Jinja that papers are written for; it finds templates in ``folders``."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template.parent),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         trim_blocks=True,
@@ -37,22 +68,13 @@ def write_manuscript(template: Path, findings: Findings) -> str:
         comment_end_string="##}",
     )
     environment.filters["md"] = markdown
-    try:
-        return environment.get_template(template.name).render(
-            # A namespace, because a dictionary has names of its own, such as copy.
-            v=SimpleNamespace(**findings.values),
-            tables={key: to_markdown(table) for key, table in findings.tables.items()},
-            figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
-            claims=findings.claims,
-            facts=findings.facts,
-            downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
-            provenance=provenance(findings.values.values()),
-        )
-    except jinja2.TemplateSyntaxError as error:
-        raise _refusal(template, error.lineno, error.message or "syntax error") from error
-    except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
-        # A template that computes ends here too; numbers are computed in the study.
-        raise _refusal(template, _line(error, template), str(error)) from error
+    return environment
+
+
+def _below_front_matter(text: str, block: str) -> str:
+    front = _FRONT_MATTER.match(text)
+    end = front.end() if front else 0
+    return f"{text[:end]}\n{block}\n{text[end:]}"
 
 
 def _read(template: Path) -> str:

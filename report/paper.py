@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -36,29 +36,6 @@ class Inputs:
     reported_file: str
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What the user should know of the records that were used."""
-        return notices_of(self.records)
-
-
-def notices_of(records: Iterable[Stored]) -> tuple[str, ...]:
-    """What the user should know of ``records`` before a paper is read that uses them."""
-    used = tuple(records)
-    edited = (
-        f"data/{item.file}: its content does not match the hash in its name, so it was edited "
-        "after it was measured; restore it with git, or run the experiment again."
-        for item in used
-        if not item.untouched
-    )
-    short = (
-        f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
-        "which has no full one."
-        for item in used
-        if item.record.protocol.plan != "full"
-    )
-    return (*edited, *short)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def write_source(
 
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
-    manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings)
+    manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings, origin.altered)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
     front = front_matter(folder / f"{study}.qmd")
@@ -74,4 +74,5 @@ def _values(
         "devices": list(origin.devices),
         "measured": origin.measured,
         "reported": origin.reported,
+        "altered": [list(pair) for pair in origin.altered],
     }

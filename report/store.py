@@ -10,14 +10,16 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from report.data_files import read_file
 from report.errors import RecordError
 from report.heads import Head, parse_head
 from report.records import Record, content_hash, encode, file_hash, parse
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
-_NAME = re.compile(r"^(?P<time>\d{8}T\d{6}Z)-(?P<device>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json$")
+_NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
+_REMEDY: Final = "restore the file with git, or give read permission"
 
 
 @dataclass(frozen=True)
@@ -26,19 +28,26 @@ class Stored:
 
     record: Record
     file: str
-    #: False when the content does not match the hash in the file's name: edited after measuring.
-    untouched: bool
+    #: In which ways the content is not what the file's name says, in words; none if it is.
+    alterations: tuple[str, ...] = ()
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the record is as its experiment wrote it."""
+        return not self.alterations
 
 
 @dataclass(frozen=True)
-class _Listed:
-    """The head of a record together with its file."""
+class Listed:
+    """The head of a record with its file; ``sha256`` is that of the file as it lies there."""
 
     record: Head
     file: str
+    sha256: str
+    alterations: tuple[str, ...] = ()
 
 
-class _Named(Protocol):
+class Named(Protocol):
     """A record, or its head, with its file."""
 
     @property
@@ -48,13 +57,16 @@ class _Named(Protocol):
     def file(self) -> str: ...
 
 
-Item = TypeVar("Item", bound=_Named)
+Item = TypeVar("Item", bound=Named)
 
 
 def record_name(record: Record) -> str:
     """The file name of a record: start time, device and short hash of the content."""
-    moment = record.started.replace("-", "").replace(":", "")
-    return f"{moment}-{record.environment.key}-{content_hash(record)}.json"
+    return f"{_moment(record)}-{record.environment.key}-{content_hash(record)}.json"
+
+
+def _moment(record: Record | Head) -> str:
+    return record.started.replace("-", "").replace(":", "")
 
 
 def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = {}) -> Path:
@@ -115,7 +127,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_attachment(stored: Stored, name: str, data: Path) -> bytes:
+def read_attachment(stored: Named, name: str, data: Path) -> bytes:
     """The file ``name`` beside a record, as it lies on disk.
 
     Raises ``RecordError`` if the record names no such file, or if it is missing or altered.
@@ -124,18 +136,11 @@ def read_attachment(stored: Stored, name: str, data: Path) -> bytes:
     if found is None:
         raise RecordError(f"{stored.file}: the record has no attachment {name}; mend the name.")
     path = (data / stored.file).with_suffix("") / name
+    place = path.relative_to(data).as_posix()
     remedy = "restore the file with git, or run the experiment again"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordError(
-            f"{path.relative_to(data)}: cannot be read ({error.strerror}); {remedy}."
-        ) from error
+    content = read_file(path, place, remedy, data)
     if digest(content) != found.sha256:
-        raise RecordError(
-            f"{path.relative_to(data)}: found other content than the record's digest says; "
-            f"{remedy}."
-        )
+        raise RecordError(f"{place}: found other content than the record's digest says; {remedy}.")
     return content
 
 
@@ -183,32 +188,40 @@ def _place(scratch: Path, target: Path) -> None:
 
 def read_record(path: Path, data: Path) -> Stored:
     """Read and check one record; raises ``RecordError``."""
-    text, place, hashed = _read(path, data)
+    text, place, name = _read(path, data)
     # First, since it needs room beside the text, as the record does afterwards.
-    as_written = file_hash(text) == hashed
+    as_written = file_hash(text) == name["hash"]
     record = parse(text, place)
     _check_folder(record.study, path, place)
     # Another layout of the same content is no edit.
-    untouched = as_written or content_hash(record) == hashed
-    return Stored(record, path.relative_to(data).as_posix(), untouched)
+    same = as_written or content_hash(record) == name["hash"]
+    return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, same))
 
 
-def _read(path: Path, data: Path) -> tuple[bytes, str, str]:
-    """The text of a record, how messages name it, and the hash in its name."""
+def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> tuple[str, ...]:
+    """How a record differs from what its file's ``name`` says; ``same`` if its hash does not."""
+    known = (
+        ("start", _moment(record), name["time"]),
+        ("device", record.environment.key, name["key"]),
+    )
+    others = tuple(
+        f"its {what} is {content} and its name says {said}"
+        for what, content, said in known
+        if content != said
+    )
+    return others if same else ("its content does not match the hash in its name", *others)
+
+
+def _read(path: Path, data: Path) -> tuple[bytes, str, dict[str, str]]:
+    """The text of a record, how messages name it, and the parts of its name."""
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
-    match = _NAME.match(path.name)
+    match = _NAME.fullmatch(path.name)
     if match is None:
         raise RecordError(
             f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
             "name back, or move what is not a record elsewhere."
         )
-    try:
-        return path.read_bytes(), place, match["hash"]
-    except OSError as error:
-        raise RecordError(
-            f"{place}: cannot be read ({error.strerror}); restore the file with git, or give read "
-            "permission."
-        ) from error
+    return read_file(path, place, _REMEDY, data), place, match.groupdict()
 
 
 def _check_folder(study: str, path: Path, place: str) -> None:
@@ -224,25 +237,33 @@ def read_study(study: str, data: Path) -> tuple[Stored, ...]:
     return tuple(read_record(path, data) for path in _paths(study, data))
 
 
-def read_newest(study: str, data: Path, pinned: Iterable[str] = ()) -> tuple[Stored, ...]:
-    """The records of a study that ``newest_by_device`` chooses.
+def list_records(study: str, data: Path) -> tuple[Listed, ...]:
+    """All records of a study by their heads, oldest first; each file is read once.
 
-    Of all others only the heads are read.  Raises ``RecordError`` for the first file that cannot be
-    used.
+    Raises ``RecordError`` for the first file that is no record, or whose head is wrong.
     """
-    listed = (_listed(path, data) for path in _paths(study, data))
-    return tuple(read_record(data / item.file, data) for item in newest_by_device(listed, pinned))
+    return tuple(_listed(path, data) for path in _paths(study, data))
 
 
 def _paths(study: str, data: Path) -> list[Path]:
     return sorted(p for p in (data / study).glob("*.json") if not p.name.startswith("."))
 
 
-def _listed(path: Path, data: Path) -> _Listed:
-    text, place, _ = _read(path, data)
+def _listed(path: Path, data: Path) -> Listed:
+    text, place, name = _read(path, data)
     head = parse_head(text, place)
     _check_folder(head.study, path, place)
-    return _Listed(head, path.relative_to(data).as_posix())
+    same = file_hash(text) == name["hash"] or _parsed_hash(text, place) == name["hash"]
+    file = path.relative_to(data).as_posix()
+    return Listed(head, file, digest(text), _alterations(head, name, same))
+
+
+def _parsed_hash(text: bytes, place: str) -> str | None:
+    """The hash of a record in another layout; None for cases that no experiment wrote."""
+    try:
+        return content_hash(parse(text, place))
+    except RecordError:
+        return None
 
 
 def newest_by_device(stored: Iterable[Item], pinned: Iterable[str] = ()) -> tuple[Item, ...]:
@@ -270,6 +291,6 @@ def newest_by_device(stored: Iterable[Item], pinned: Iterable[str] = ()) -> tupl
     return tuple(sorted(chosen.values(), key=lambda item: item.record.started, reverse=True))
 
 
-def _preference(item: _Named, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
+def _preference(item: Named, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
     record = item.record
     return (item.file in pins, record.protocol.plan == "full", record.started, item.file)

@@ -208,6 +208,6 @@ def record(
     )
 
 
-def stored(content: Record, untouched: bool = True) -> Stored:
+def stored(content: Record) -> Stored:
     """The record as if it had been read from its file."""
-    return Stored(content, f"{content.study}/{record_name(content)}", untouched)
+    return Stored(content, f"{content.study}/{record_name(content)}")

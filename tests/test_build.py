@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+from pypdf import PdfReader
 
 import build
 from report import pipeline
@@ -21,6 +23,7 @@ from report.engine.manifest import INDEX
 from report.errors import RenderError
 from report.pipeline import ROOT, Request, choose_engine
 from report.render.latex import LatexTools, find_latex
+from report.store import read_record, write_record
 from report.studies import STUDIES
 
 STUDY = "conv_scaling"
@@ -168,14 +171,51 @@ def test_a_changed_record_changes_the_paper(tmp_path: Path, data: Path) -> None:
     assert f"html/{STUDY}/figures/work.svg" not in changed, "nothing in it depends on time"
 
 
-def test_an_edited_record_is_said(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+def another_record(data: Path, moment: str) -> Path:
+    """A quick record of the same device as ``example_record``, started at ``moment``."""
+    (old,) = (data / STUDY).glob("*.json")
+    record = msgspec.structs.replace(
+        read_record(old, data).record,
+        started=moment,
+        finished="2026-12-31T00:00:00Z",
+        attachments=(),
+    )
+    return write_record(record, data)
+
+
+@pytest.mark.parametrize(
+    ("moment", "old", "new"),
+    [
+        ("2026-12-01T00:00:00Z", '"seed": 0', '"seed": 1'),
+        ("2020-01-01T00:00:00Z", '"seed": 0', '"seed": 1'),
+        ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
+        ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
+    ],
+    ids=["used", "not used", "used by its edited start", "used by its edited plan"],
+)
+def test_an_altered_record_is_noted_in_the_build_the_page_and_the_paper(
+    moment: str,
+    old: str,
+    new: str,
+    tmp_path: Path,
+    data: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = example_record(data)
-    path = data / file
-    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
-    assert built(tmp_path / "out", data, "--html") == 0
-    assert f"{file}: its content does not match the hash in its name" in capsys.readouterr().out
+    """Used or not: which record is used may be what the edit has changed."""
+    example_record(data)
+    path = another_record(data, moment)
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    out = tmp_path / "out"
+    for again in ("first", "second"):
+        assert built(out, data) == 0
+        note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name"
+        assert note in capsys.readouterr().out, f"the {again} build"
+    heading = "Records that were changed after measurement"
+    assert heading in (out / "html" / STUDY / "index.html").read_text("utf-8")
+    paper = "".join(page.extract_text() for page in PdfReader(out / "pdf" / f"{STUDY}.pdf").pages)
+    assert heading in " ".join(paper.split())
+    values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+    assert {file for file, _ in values["altered"]} == {f"{STUDY}/{path.name}"}
 
 
 def test_a_bad_record_stops_the_study_and_keeps_old_output(

@@ -590,21 +590,6 @@ def test_the_side_of_the_ridge(product: float, copy: float, words: str) -> None:
     assert words in result.facts["side_of_ridge"]
 
 
-# ----------------------------------------------------------------------------------- notices
-
-
-def test_edited_and_short_runs_are_told() -> None:
-    edited = factory.stored(factory.record(), untouched=False)
-    quick = factory.stored(factory.record(machine=factory.environment("b"), plan="quick"))
-    both = Inputs((edited, quick), REPORTED, "reported/conv_scaling.json", DEVICES)
-    first, second = both.notices
-    assert edited.file in first
-    assert "edited after it was measured" in first
-    assert quick.file in second
-    assert "a quick run stands in" in second
-    assert findings(both).facts["edited"] == [edited.file]
-
-
 def test_runs_keep_the_order_of_the_records() -> None:
     items = inputs(gpu_record(), factory.record()).records
     assert [run.key for run in runs(items)] == ["example-100", "example-2t"]

@@ -16,8 +16,8 @@ from report.errors import RecordError
 from report.records import content_hash, encode
 from report.store import (
     Stored,
+    list_records,
     newest_by_device,
-    read_newest,
     read_record,
     read_study,
     record_name,
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     record = factory.record()
     path = write_record(record, tmp_path)
     assert path == tmp_path / "conv_scaling" / record_name(record)
-    assert read_record(path, tmp_path) == Stored(record, f"conv_scaling/{path.name}", True)
+    assert read_record(path, tmp_path) == Stored(record, f"conv_scaling/{path.name}")
     assert hidden(path.parent) == []
 
 
@@ -170,11 +170,64 @@ def test_a_study_without_records_is_empty(tmp_path: Path) -> None:
     assert read_study("conv_scaling", tmp_path) == ()
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "conv_scaling" / "20261101T100000Z-a-00000000.json"
-    path.mkdir(parents=True)
-    with pytest.raises(RecordError, match=r"cannot be read \(Is a directory\); restore"):
-        read_study("conv_scaling", tmp_path)
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (Path.mkdir, "found a folder where a file belongs"),
+        (os.mkfifo, "found a named pipe where a file belongs"),
+        (lambda path: path.symlink_to("/dev/zero"), "found a device where a file belongs"),
+        (lambda path: path.symlink_to("nowhere"), "cannot be read"),
+        (lambda path: path.symlink_to("../../elsewhere.json"), "leads out of the data directory"),
+    ],
+    ids=["folder", "pipe", "device", "dangling link", "link out of data"],
+)
+def test_only_files_inside_the_data_directory_are_read(
+    make: Any, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere.json").write_bytes(encode(factory.record()))
+    path = tmp_path / "data" / "conv_scaling" / "20261101T100000Z-a-00000000.json"
+    path.parent.mkdir(parents=True)
+    make(path)
+    for read in (read_study, list_records):
+        with pytest.raises(RecordError, match=complaint):
+            read("conv_scaling", tmp_path / "data")
+
+
+def test_a_link_within_the_data_directory_is_followed(tmp_path: Path) -> None:
+    path = write_record(factory.record(), tmp_path)
+    path.rename(tmp_path / "kept.json")
+    path.symlink_to("../kept.json")
+    assert len(read_study("conv_scaling", tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "alteration"),
+    [
+        (lambda text: text.replace('"plan": "full"', '"plan": "quick"'), "does not match the hash"),
+        (lambda text: text.replace("2026-11-01T10", "2026-11-30T10"), "its start is 20261130T"),
+        (lambda text: text.replace('"example-2t"', '"other-2t"'), "its device is other-2t"),
+        (lambda text: text.replace('"status": "ok"', '"status": "x"'), "does not match the hash"),
+    ],
+    ids=["plan", "start", "device", "case"],
+)
+def test_a_listed_record_is_compared_with_its_name(
+    change: Any, alteration: str, tmp_path: Path
+) -> None:
+    """Also where no paper uses it: what it says decides which record is used."""
+    path = write_record(factory.record(), tmp_path)
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    (listed,) = list_records("conv_scaling", tmp_path)
+    assert any(alteration in way for way in listed.alterations)
+
+
+def test_a_renamed_record_is_noticed(tmp_path: Path) -> None:
+    path = write_record(factory.record(), tmp_path)
+    path.rename(path.with_name(path.name.replace("20261101T", "20261201T")))
+    (listed,) = list_records("conv_scaling", tmp_path)
+    assert listed.alterations == (
+        "its start is 20261101T100000Z and its name says 20261201T100000Z",
+    )
+    assert not read_record(path.parent / Path(listed.file).name, tmp_path).untouched
 
 
 # -------------------------------------------------------------------------------------- choosing
@@ -241,19 +294,9 @@ def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
     items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), run(1, "c", "custom")]
     saved(items, tmp_path)
     for pins in ((), (items[1].file,), (items[3].file, items[0].file)):
-        expected = newest_by_device(read_study("conv_scaling", tmp_path), pins)
-        assert read_newest("conv_scaling", tmp_path, pins) == expected
-
-
-def test_cases_are_read_only_of_what_is_chosen(tmp_path: Path) -> None:
-    old, new = run(1), run(2)
-    saved([old, new], tmp_path)
-    path = tmp_path / old.file
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"status": "ok"', '"status": "well"'), encoding="utf-8")
-    assert read_newest("conv_scaling", tmp_path) == (new,)
-    with pytest.raises(RecordError, match=r"cases\[0\]\.status: found 'well'"):
-        read_newest("conv_scaling", tmp_path, [old.file])
+        whole = newest_by_device(read_study("conv_scaling", tmp_path), pins)
+        heads = newest_by_device(list_records("conv_scaling", tmp_path), pins)
+        assert [item.file for item in heads] == [item.file for item in whole]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +315,7 @@ def test_a_broken_head_is_told_even_of_a_record_that_is_not_used(
     path = tmp_path / run(1).file
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     with pytest.raises(RecordError, match=re.escape(told)):
-        read_newest("conv_scaling", tmp_path)
+        list_records("conv_scaling", tmp_path)
 
 
 def test_nothing_is_chosen_from_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from report.difference.words import Document, read_document
 from report.engine.contents import file_digest, files_below
-from report.gather import gather
+from report.gather import choose, load
 from report.manuscript import write_manuscript
 from report.paper import Claim, Figure
 from report.studies import find_study
@@ -49,11 +49,12 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
 
     Raises ``RidgepointError`` as a build of the same study does.
     """
-    inputs = gather(study, data)
-    found = find_study(study)(inputs)
+    origin = choose(study, data).origin
+    found = find_study(study)(load(study, data, origin.records))
+    document = write_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
     return Side(
-        records=tuple(item.file for item in inputs.records),
-        document=read_document(write_manuscript(papers / f"{study}.qmd.j2", found)),
+        records=tuple(origin.records),
+        document=read_document(document),
         values=dict(found.values),
         tables=dict(found.tables),
         claims=dict(found.claims),

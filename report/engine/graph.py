@@ -169,7 +169,11 @@ def _manuscript(study: str, files: Files) -> Step:
         id=f"{study}/manuscript",
         study=study,
         action="manuscript",
-        files=("data/references.bib", f"templates/papers/{study}.qmd.j2"),
+        files=(
+            "data/references.bib",
+            f"templates/papers/{study}.qmd.j2",
+            *files.under("templates/shared/"),
+        ),
         # A template may call what the study's own objects know.
         code=(STUDIES[study],),
         packages=packages.WRITING,

@@ -128,6 +128,5 @@ def _facts(
         "time_tables": [f"tbl-time-{run.key}" for run in all_runs],
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
-        "edited": [item.file for item in inputs.records if not item.untouched],
         "files": [item.file for item in inputs.records],
     }

@@ -1,0 +1,42 @@
+"""The only way a file of the data directory is opened: regular files inside it and nothing else."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Final
+
+from report.errors import RecordError
+
+_KINDS: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
+    """The content of the regular file ``path``, which messages call ``place``.
+
+    ``data`` is the directory that the file must lie in once all links are followed: a paper must
+    not depend on what is committed elsewhere or nowhere.  Raises ``RecordError`` that ends with
+    ``remedy``, also for a pipe or a device, which reading would wait for without end.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+        if kind != stat.S_IFREG:
+            raise RecordError(
+                f"{place}: found {_KINDS.get(kind, 'something')} where a file belongs; move it "
+                "elsewhere."
+            )
+        if data is not None and not path.resolve().is_relative_to(data.resolve()):
+            raise RecordError(
+                f"{place}: is a link that leads out of the data directory; put the file itself in "
+                "its place."
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RecordError(f"{place}: cannot be read ({reason}); {remedy}.") from error
