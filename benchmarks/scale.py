@@ -40,7 +40,7 @@ AXES: Final[Mapping[str, str]] = {
     "cases_read": "cases read and checked (`report.store.read_study`)",
     "cases_pandas": "the same files by `pandas.json_normalize`, a row a case with all it holds",
     "cases_series": "the same files by `pandas.json_normalize`, a row a series with few fields",
-    "records_newest": "records of a study, read for a paper (`report.store.read_newest`)",
+    "records_newest": "records of a study, listed, and read for a paper (`report.store`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
     "studies_cold": "studies, all pages built from nothing",
@@ -160,9 +160,10 @@ def read_strictly(data: Path) -> int:
 
 def read_newest(data: Path) -> int:
     """The record of each device that a paper uses; returns the number of cases."""
-    from report import store
+    from report.store import list_records, newest_by_device, read_record
 
-    return sum(len(stored.record.cases) for stored in store.read_newest(synthetic.STUDY, data))
+    used = newest_by_device(list_records(synthetic.STUDY, data))
+    return sum(len(read_record(data / item.file, data).record.cases) for item in used)
 
 
 def read_by_pandas(data: Path) -> int:
