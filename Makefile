@@ -5,7 +5,7 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: papers test lint format schema bench clean
+.PHONY: papers test lint format schema bench size clean
 
 papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
 	$(RUN) build.py --pdf --html
@@ -28,6 +28,9 @@ schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a chan
 
 bench: $(VENV)/test.stamp  ## Compare with other tools and write benchmarks/README.md (a quarter of an hour)
 	$(RUN) -m benchmarks
+
+size:  ## Count lines, functions and modules beside their goals
+	$(PYTHON) -m benchmarks.size
 
 clean:  ## Remove the environment and everything that was built
 	rm -rf $(VENV) out
