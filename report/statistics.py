@@ -76,13 +76,13 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     """
     ordered = _finite(samples, "a median")
     n = len(ordered)
-    rank, reached = _rank(n, confidence)
+    rank, reached = binomial_rank(n, confidence)
     return Estimate(statistics.median(ordered), ordered[rank - 1], ordered[n - rank], n, reached)
 
 
 @lru_cache(maxsize=1024)
-def _rank(n: int, confidence: float) -> tuple[int, float]:
-    """The lower rank, from 1, and the confidence to state for it."""
+def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
+    """The rank, from 1, of the lower end of a median interval of ``n``, and its confidence."""
     _check_confidence(confidence)
     tail = (1 - confidence) / 2
     if 0.5**n > tail:

@@ -1,0 +1,1 @@
+"""Quantities: expressions over measurements that know their unit, formula, sources and interval."""

@@ -1,0 +1,126 @@
+"""From an expression to a number with its interval, at the level that its data carry.
+
+Where a part of an expression rests on series that were measured in the same processes, it is
+computed once for each process: drift and placement cancel, and one interval of those results needs
+no splitting.  Parts that were measured apart are combined by the extremes of their intervals, each
+at the share of the level that makes all hold together (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from report.missing import Missing
+from report.quantity.expression import (
+    Derived,
+    Exact,
+    Interval,
+    Quantity,
+    Reported,
+    Sampled,
+)
+from report.quantity.intervals import calls_interval
+from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval
+
+Look: TypeAlias = Callable[[Sampled], float]
+
+#: From so many runs on the runs are the units, else their processes.
+_ENOUGH_RUNS: Final = 6
+
+
+def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
+    """The value of ``quantity`` with its interval.
+
+    ``confidence`` of the result is the level that was asked for, or the lower one that the data
+    reach; a quantity without measurement has an interval of width 0, or that of its printed
+    digits, and level 1.  Missing where a leaf is, or where there is no result, such as a quotient
+    by an interval that holds 0.
+    """
+    if quantity.missing:
+        return quantity.missing
+    units = tuple(dict.fromkeys(_units(quantity)))
+    each = bonferroni(confidence, len(units)) if units else confidence
+    try:
+        intervals = {unit: _of_unit(unit, each) for unit in units}
+        value, low, high = _bounds(quantity, intervals)
+    except ArithmeticError as error:
+        return Missing(f"{quantity.formula} has no value: {error}")
+    lost = sum(1 - found.confidence for found in intervals.values())
+    reached = max(0.0, round(1 - lost, 12)) if units else 1.0
+    return Estimate(value, low, high, samples(quantity), min(reached, confidence if units else 1.0))
+
+
+def samples(quantity: Quantity) -> int:
+    """The number of samples behind the part that has fewest; 0 where nothing was measured."""
+    counts = (
+        sum(len(process.samples) for process in leaf.processes)
+        for leaf in quantity.leaves()
+        if isinstance(leaf, Sampled)
+    )
+    return min(counts, default=0)
+
+
+def _units(quantity: Quantity) -> Iterator[Quantity]:
+    """The largest parts whose series come from the same processes; a series is one by itself."""
+    measured = [leaf for leaf in quantity.leaves() if isinstance(leaf, Sampled)]
+    if not measured:
+        return
+    first = measured[0].keys
+    together = len(first) > 1 and all(leaf.keys == first for leaf in measured)
+    if together or not quantity.parts:
+        yield quantity
+        return
+    for part in quantity.parts:
+        yield from _units(part)
+
+
+def _of_unit(unit: Quantity, confidence: float) -> Estimate:
+    leaf = next(leaf for leaf in unit.leaves() if isinstance(leaf, Sampled))
+    if len(leaf.processes) == 1:
+        return calls_interval(leaf.processes[0].samples, confidence)
+    results = [
+        (process.run, value(unit, lambda leaf, at=index: _median_of(leaf, at)))  # type: ignore[misc]
+        for index, process in enumerate(leaf.processes)
+    ]
+    runs = dict.fromkeys(run for run, _ in results)
+    if len(runs) >= _ENOUGH_RUNS:
+        by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
+        return median_interval(by_run, confidence)
+    return median_interval([result for _, result in results], confidence)
+
+
+def _median_of(leaf: Sampled, process: int) -> float:
+    return statistics.median(leaf.processes[process].samples)
+
+
+def value(quantity: Quantity, look: Look) -> float:
+    """The value of ``quantity`` where ``look`` gives the values of its series.
+
+    Raises ``ArithmeticError`` where an operation has no result.
+    """
+    if isinstance(quantity, Sampled):
+        return look(quantity)
+    if isinstance(quantity, Derived):
+        return quantity.operation.value([value(part, look) for part in quantity.operands])
+    return _fixed(quantity)[0]
+
+
+def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Interval:
+    found = intervals.get(quantity)
+    if found is not None:
+        return found.value, found.low, found.high
+    if isinstance(quantity, Derived):
+        parts = [_bounds(part, intervals) for part in quantity.operands]
+        return quantity.operation.bounds(parts)
+    return _fixed(quantity)
+
+
+def _fixed(quantity: Quantity) -> Interval:
+    """The value of a leaf that was not measured, with its bounds."""
+    if isinstance(quantity, Reported):
+        return quantity.bounds
+    assert isinstance(quantity, Exact), quantity
+    number = float(quantity.value)
+    return number, number, number

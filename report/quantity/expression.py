@@ -1,0 +1,325 @@
+"""Expressions over measured series, counts and reported values.
+
+A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
+units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded, and it
+derives its formula, its sources and its missing parts from its leaves.  Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from report.missing import Missing
+from report.quantity.units import ONE, Unit, UnitError, unit
+
+Number: TypeAlias = int | float
+#: A value between its bounds: (value, low, high).
+Interval: TypeAlias = tuple[float, float, float]
+
+_HERE: Final = str(Path(__file__).parent)
+#: How tightly the parts of a formula bind: sums, products, names.
+_SUM, _PRODUCT, _NAME = range(3)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something with a unit that can be computed from the data, or is missing with its reason."""
+
+    unit: Unit
+
+    @property
+    def formula(self) -> str:
+        """How the quantity is computed, in the names of its leaves."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[Quantity, ...]:
+        """What it is computed from; nothing for a leaf."""
+        return ()
+
+    @property
+    def binding(self) -> int:
+        """Where its formula needs brackets inside another one."""
+        return _NAME
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        """What the quantity is computed from in the end, each once, in the order of the formula."""
+        return tuple(dict.fromkeys(_leaves(self)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files behind it, records and reported values; none for pure theory."""
+        return tuple(dict.fromkeys(leaf.source for leaf in self.leaves() if leaf.source))
+
+    @property
+    def missing(self) -> Missing | None:
+        """Why it cannot be computed, which is why its first missing leaf is."""
+        return next((leaf.reason for leaf in self.leaves() if isinstance(leaf, Absent)), None)
+
+    def __add__(self, other: Quantity | Number) -> Quantity:
+        return combine(ADD, self, as_quantity(other))
+
+    def __sub__(self, other: Quantity | Number) -> Quantity:
+        return combine(SUBTRACT, self, as_quantity(other))
+
+    def __mul__(self, other: Quantity | Number) -> Quantity:
+        return combine(MULTIPLY, self, as_quantity(other))
+
+    def __truediv__(self, other: Quantity | Number) -> Quantity:
+        return combine(DIVIDE, self, as_quantity(other))
+
+    def __radd__(self, other: Number) -> Quantity:
+        return as_quantity(other) + self
+
+    def __rsub__(self, other: Number) -> Quantity:
+        return as_quantity(other) - self
+
+    def __rmul__(self, other: Number) -> Quantity:
+        return as_quantity(other) * self
+
+    def __rtruediv__(self, other: Number) -> Quantity:
+        return as_quantity(other) / self
+
+
+# -------------------------------------------------------------------------------------- leaves
+
+
+@dataclass(frozen=True)
+class Leaf(Quantity):
+    """What is not computed from anything: ``name`` in formulas, ``source`` the file it is from.
+
+    Two leaves of one class, name, unit and source are the same quantity.
+    """
+
+    name: str
+    source: str = ""
+
+    @property
+    def formula(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Exact(Leaf):
+    """A count, a shape or anything else without uncertainty."""
+
+    value: Number | Fraction = 0
+
+
+@dataclass(frozen=True)
+class Reported(Leaf):
+    """A number that a source printed with ``decimals``: known to half a unit of its last digit."""
+
+    value: Number = 0
+    decimals: int = 0
+
+    @property
+    def bounds(self) -> Interval:
+        """The printed number and the numbers between which it was rounded to it."""
+        half = 0.5 * 10.0**-self.decimals
+        return self.value, self.value - half, self.value + half
+
+
+@dataclass(frozen=True)
+class Process:
+    """The samples of one process, in the order in which they were taken, of one run."""
+
+    run: str
+    name: str
+    samples: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Sampled(Leaf):
+    """A measured series, process by process; its value is the median.
+
+    ``device`` is what it was measured on, since a claim about a GPU is not decided by a CPU.
+    """
+
+    processes: tuple[Process, ...] = field(default=(), compare=False)
+    device: str = ""
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """The processes that the series comes from."""
+        return tuple((process.run, process.name) for process in self.processes)
+
+
+@dataclass(frozen=True)
+class Absent(Leaf):
+    """A quantity that is not there, and why."""
+
+    reason: Missing = field(default_factory=lambda: Missing("not measured"))
+
+
+def measured(
+    name: str, unit_name: str, processes: Sequence[Process], source: str, device: str = ""
+) -> Leaf:
+    """A series as a leaf; absent where no process has a sample."""
+    filled = tuple(process for process in processes if process.samples)
+    if not filled:
+        return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
+    return Sampled(unit(unit_name), name, source, filled, device)
+
+
+def exact(name: str, unit_name: str, value: Number | Fraction, source: str = "") -> Exact:
+    """A number without uncertainty as a leaf."""
+    return Exact(unit(unit_name), name, source, value)
+
+
+def reported(name: str, unit_name: str, value: Number, decimals: int, source: str) -> Reported:
+    """A number of a source as a leaf."""
+    return Reported(unit(unit_name), name, source, value, decimals)
+
+
+def absent(name: str, unit_name: str, reason: str) -> Absent:
+    """A missing number as a leaf."""
+    return Absent(unit(unit_name), name, "", Missing(reason))
+
+
+def as_quantity(thing: Quantity | Number) -> Quantity:
+    """A plain number is an exact one of unit 1."""
+    return thing if isinstance(thing, Quantity) else Exact(ONE, f"{thing:g}", "", thing)
+
+
+# ---------------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A rule that makes one quantity of several.
+
+    ``value`` computes it from numbers; ``bounds`` from intervals, so that the result holds wherever
+    all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
+    result.
+    """
+
+    name: str
+    unit: Callable[[Sequence[Unit]], Unit]
+    value: Callable[[Sequence[float]], float]
+    bounds: Callable[[Sequence[Interval]], Interval]
+    text: Callable[[Sequence[str]], str]
+    binding: int = _NAME
+
+
+@dataclass(frozen=True)
+class Derived(Quantity):
+    """What an operation makes of its ``operands``."""
+
+    operation: Operation
+    operands: tuple[Quantity, ...]
+
+    @property
+    def parts(self) -> tuple[Quantity, ...]:
+        return self.operands
+
+    @property
+    def binding(self) -> int:
+        return self.operation.binding
+
+    @property
+    def formula(self) -> str:
+        return self.operation.text(
+            [
+                f"({part.formula})" if _needs_brackets(self, part, index) else part.formula
+                for index, part in enumerate(self.operands)
+            ]
+        )
+
+
+def combine(operation: Operation, *operands: Quantity) -> Derived:
+    """The quantity that ``operation`` makes of ``operands``.
+
+    Raises ``UnitError`` with the place in the study that asked for it.
+    """
+    try:
+        result = operation.unit([operand.unit for operand in operands])
+    except UnitError as error:
+        names = " and ".join(f"{part.formula} ({part.unit})" for part in operands[:2])
+        raise UnitError(f"{_caller()}: {operation.name} of {names}: {error}") from None
+    return Derived(result, operation, operands)
+
+
+def declared(quantity: Quantity, unit_name: str) -> Quantity:
+    """``quantity``, which must be in the unit that is declared for it; else ``UnitError``."""
+    if quantity.unit != unit(unit_name):
+        raise UnitError(
+            f"{_caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
+            "mend the formula or the unit."
+        )
+    return quantity
+
+
+def same_unit(units: Sequence[Unit]) -> Unit:
+    """The one unit of all ``units``; raises ``UnitError``."""
+    if len(set(units)) > 1:
+        raise UnitError("these units cannot be compared; convert one of them.")
+    return units[0]
+
+
+def product_bounds(intervals: Sequence[Interval]) -> Interval:
+    """The bounds of a product of two."""
+    (a, a_low, a_high), (b, b_low, b_high) = intervals
+    ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+    return a * b, min(ends), max(ends)
+
+
+def _quotient_bounds(intervals: Sequence[Interval]) -> Interval:
+    above, (value, low, high) = intervals
+    if low <= 0 <= high:
+        raise ZeroDivisionError("the interval of the divisor holds 0")
+    return product_bounds([above, (1 / value, 1 / high, 1 / low)])
+
+
+ADD: Final = Operation(
+    "the sum",
+    same_unit,
+    lambda v: v[0] + v[1],
+    lambda i: (i[0][0] + i[1][0], i[0][1] + i[1][1], i[0][2] + i[1][2]),
+    " + ".join,
+    _SUM,
+)
+SUBTRACT: Final = Operation(
+    "the difference",
+    same_unit,
+    lambda v: v[0] - v[1],
+    lambda i: (i[0][0] - i[1][0], i[0][1] - i[1][2], i[0][2] - i[1][1]),
+    " − ".join,
+    _SUM,
+)
+MULTIPLY: Final = Operation(
+    "the product", lambda u: u[0] * u[1], lambda v: v[0] * v[1], product_bounds, " · ".join,
+    _PRODUCT,
+)  # fmt: skip
+DIVIDE: Final = Operation(
+    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], _quotient_bounds, " / ".join,
+    _PRODUCT,
+)  # fmt: skip
+
+
+def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
+    """Also for what stands behind a minus or a slash, which bind what follows."""
+    if whole.binding == _NAME:
+        return False
+    tight = whole.operation in (SUBTRACT, DIVIDE) and index > 0
+    return part.binding < whole.binding or (tight and part.binding == whole.binding)
+
+
+def _leaves(quantity: Quantity) -> Iterator[Leaf]:
+    if isinstance(quantity, Leaf):
+        yield quantity
+    for part in quantity.parts:
+        yield from _leaves(part)
+
+
+def _caller() -> str:
+    """File and line of the code outside this package that builds the quantity."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"

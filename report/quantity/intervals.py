@@ -1,0 +1,73 @@
+"""Intervals of medians at the level that the data can carry.
+
+Calls of one process resemble each other, and processes differ by more than their calls show, so
+that the units that count are the processes, or the runs where there are several.  Where only one
+process was measured the calls are all there is; their interval is widened for their
+autocorrelation, and speaks of that process alone.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from report.statistics import Estimate, binomial_rank, median_interval
+
+#: From so many units on, an autocorrelation can be told from chance.
+_FEWEST: Final = 8
+#: No series is taken to be more alike than this, since its effective length would be nothing.
+_MOST_ALIKE: Final = 0.98
+
+
+def calls_interval(samples: Sequence[float], confidence: float) -> Estimate:
+    """The median of the calls of one process, with an interval for that process.
+
+    Of n autocorrelated samples only ``n / inflation`` count: the ranks of so many independent ones
+    are stretched to the n that there are.  Raises ``StudyError`` as ``median_interval`` does.
+    """
+    plain = median_interval(samples, confidence)
+    n = len(samples)
+    effective = max(1, math.floor(n / inflation(samples)))
+    if effective == n:
+        return plain
+    rank, reached = binomial_rank(effective, confidence)
+    stretched = max(1, math.floor((rank - 0.5) * n / effective + 0.5))
+    ordered = sorted(samples)
+    return Estimate(
+        plain.value, ordered[stretched - 1], ordered[n - stretched], n, min(reached, confidence)
+    )
+
+
+def inflation(samples: Sequence[float]) -> float:
+    """How many times the variance of a median's rank is that of independent samples, at least 1.
+
+    The samples are taken for a stationary first-order process of normal ranks: signs k apart then
+    correlate as ``2/π · asin(ρ^k)`` (Kedem 1980), with ρ from Spearman's rank correlation of
+    neighbours, less its bias ``(1 + 4ρ)/n`` (Marriott and Pope 1954).
+    """
+    n = len(samples)
+    if n < _FEWEST:
+        return 1.0
+    ranks = _ranks(samples)
+    if len(set(ranks[:-1])) < 2 or len(set(ranks[1:])) < 2:
+        return 1.0
+    spearman = statistics.correlation(ranks[:-1], ranks[1:])
+    pearson = 2 * math.sin(math.pi * spearman / 6)
+    rho = min(pearson + (1 + 4 * max(pearson, 0.0)) / n, _MOST_ALIKE)
+    if rho <= 2 / math.sqrt(n):
+        return 1.0
+    lags = range(1, n)
+    return 1 + 2 * math.fsum((1 - k / n) * 2 / math.pi * math.asin(rho**k) for k in lags)
+
+
+def _ranks(samples: Sequence[float]) -> list[float]:
+    """The rank of each sample; equal ones share the middle of theirs."""
+    ordered = sorted(samples)
+    middle = {
+        sample: (bisect_left(ordered, sample) + bisect_right(ordered, sample)) / 2
+        for sample in set(samples)
+    }
+    return [middle[sample] for sample in samples]

@@ -1,0 +1,155 @@
+"""What can be asked of a quantity over the levels of a factor, and fits through its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from report.quantity.expression import (
+    Derived,
+    Exact,
+    Interval,
+    Operation,
+    Quantity,
+    combine,
+    exact,
+    same_unit,
+)
+from report.quantity.units import ONE, Unit, UnitError, unit
+
+#: Exactly two FLOPs are one multiply-add.
+FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
+
+
+def at_most(*quantities: Quantity) -> Derived:
+    """The smallest of ``quantities``: what the tightest bound leaves."""
+    return combine(_extreme("the smallest of", min), *quantities)
+
+
+def at_least(*quantities: Quantity) -> Derived:
+    """The largest of ``quantities``."""
+    return combine(_extreme("the largest of", max), *quantities)
+
+
+def largest(over: Mapping[int, Quantity]) -> Derived:
+    """The largest of a quantity over the levels of a factor, with simultaneous bounds."""
+    return at_least(*over.values())
+
+
+def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
+    """The level at which a quantity is largest; its bounds hold every level where it may be."""
+    levels = tuple(over)
+
+    def bounds(intervals: Sequence[Interval]) -> Interval:
+        floor = max(low for _, low, _ in intervals)
+        contenders = [
+            level for level, (*_, high) in zip(levels, intervals, strict=True) if high >= floor
+        ]
+        return value([v for v, *_ in intervals]), min(contenders), max(contenders)
+
+    def value(values: Sequence[float]) -> float:
+        return max(zip(values, levels, strict=True))[1]
+
+    return combine(
+        Operation(
+            "the level of the largest",
+            _gives(unit(unit_name)),
+            value,
+            bounds,
+            lambda texts: f"level of the largest of {_listed(texts)}",
+        ),
+        *over.values(),
+    )
+
+
+def first_within(over: Mapping[int, Quantity], share: float, unit_name: str) -> Derived:
+    """The first level, in the order of ``over``, that reaches ``share`` of the largest.
+
+    Its bounds run from the first level that may reach it to the first that surely does.
+    """
+    levels = tuple(over)
+
+    def first(reached: Sequence[bool]) -> float:
+        return next((level for level, yes in zip(levels, reached, strict=True) if yes), levels[-1])
+
+    def value(values: Sequence[float]) -> float:
+        best = max(values)
+        return first([v >= share * best for v in values])
+
+    def bounds(intervals: Sequence[Interval]) -> Interval:
+        perhaps = share * max(low for _, low, _ in intervals)
+        surely = share * max(high for *_, high in intervals)
+        return (
+            value([v for v, *_ in intervals]),
+            first([high >= perhaps for *_, high in intervals]),
+            first([low >= surely for _, low, _ in intervals]),
+        )
+
+    return combine(
+        Operation(
+            "the first level",
+            _gives(unit(unit_name)),
+            value,
+            bounds,
+            lambda texts: f"first level with at least {share:g} of the largest of {_listed(texts)}",
+        ),
+        *over.values(),
+    )
+
+
+def geometric_mean(*ratios: Quantity) -> Derived:
+    """The geometric mean, the only mean of ratios that has a meaning (Hoefler and Belli 2015)."""
+
+    def mean(values: Sequence[float]) -> float:
+        return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+    return combine(
+        Operation(
+            "the geometric mean",
+            _ratios,
+            mean,
+            lambda intervals: tuple(map(mean, zip(*intervals, strict=True))),  # type: ignore[arg-type, return-value]
+            lambda texts: f"geometric mean of {_listed(texts)}",
+        ),
+        *ratios,
+    )
+
+
+def flops(multiply_adds: Quantity) -> Derived:
+    """Multiply-adds as floating-point operations, two each."""
+    return multiply_adds * FLOP_PER_MAC  # type: ignore[return-value]
+
+
+def count(name: str, unit_name: str, value: int) -> Exact:
+    """A whole number that theory or a plan gives."""
+    return exact(name, unit_name, value)
+
+
+def _extreme(name: str, choose: Callable[[Sequence[float]], float]) -> Operation:
+    return Operation(
+        name,
+        same_unit,
+        choose,
+        lambda intervals: tuple(map(choose, zip(*intervals, strict=True))),  # type: ignore[arg-type, return-value]
+        lambda texts: f"{name} {_listed(texts)}",
+    )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """All of a few terms, and the ends of many."""
+    return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"
+
+
+def _gives(result: Unit) -> Callable[[Sequence[Unit]], Unit]:
+    def check(units: Sequence[Unit]) -> Unit:
+        same_unit(units)
+        return result
+
+    return check
+
+
+def _ratios(units: Sequence[Unit]) -> Unit:
+    if set(units) != {ONE}:
+        raise UnitError("a mean of ratios needs ratios; divide by what they are compared with.")
+    return ONE

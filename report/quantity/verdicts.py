@@ -1,0 +1,124 @@
+"""One rule for verdicts: an interval inside the claimed range supports, one outside refutes.
+
+Everything else is undecided, so that noise, which widens intervals, never makes a verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from report.errors import StudyError
+from report.missing import Missing
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity, Sampled
+from report.statistics import CONFIDENCE, Estimate, bonferroni
+
+Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
+
+_EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers for which a claim holds; the ends belong to it where ``closed``."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = False
+
+    def holds(self, found: Estimate) -> bool:
+        """Whether all of the interval is in the range."""
+        return self._above(self.low, found.low) and self._above(found.high, self.high)
+
+    def excludes(self, found: Estimate) -> bool:
+        """Whether none of the interval is in the range."""
+        return not (self._above(self.low, found.high) and self._above(found.low, self.high))
+
+    def _above(self, low: float, high: float) -> bool:
+        return low < high or (self.closed and low == high)
+
+
+def expect(text: str) -> Range:
+    """The range of ``> 1.05``, ``>= 1``, ``< 2`` or ``<= 2``; raises ``StudyError``."""
+    match = _EXPECTATION.fullmatch(text)
+    if match is None:
+        raise StudyError(f"The expectation {text!r} is not a bound such as '> 1.05'; mend it.")
+    sign, bound = match[1], float(match[2])
+    closed = sign.endswith("=")
+    return Range(high=bound, closed=closed) if "<" in sign else Range(low=bound, closed=closed)
+
+
+def equals(number: float, within: float) -> Range:
+    """The range of equivalence: without a margin no measurement could support it.
+
+    Raises ``StudyError`` for a margin that is not positive.
+    """
+    if not within > 0:
+        raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
+    return Range(number - within, number + within, closed=True)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named."""
+
+    quantity: Quantity
+    range: Range
+    about: str = ""
+
+    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
+        """The verdict at the joint level ``confidence``.
+
+        A level that the data do not reach decides nothing: with three processes, whose extremes
+        bound a median at 75 %, the verdict is undecided.
+        """
+        leaves = self.quantity.leaves()
+        devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled) and leaf.device}
+        if self.about and devices - {self.about}:
+            return "not comparable"
+        found = estimate(self.quantity, confidence)
+        if isinstance(found, Missing):
+            return "not measured"
+        if found.confidence < confidence:
+            return "undecided"
+        if self.range.holds(found):
+            return "supported"
+        return "refuted" if self.range.excludes(found) else "undecided"
+
+
+@dataclass(frozen=True)
+class Several:
+    """That all of ``statements`` hold, or, with ``every`` false, that any one does."""
+
+    statements: tuple[Statement | Several, ...]
+    every: bool
+
+    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
+        """The verdict at the joint level ``confidence``.
+
+        That all of several hold is false only if one is, which each part bounds by itself
+        (intersection-union test, Berger 1982); that one of them decides the whole is a choice among
+        several, so that they share the level (Bonferroni).
+        """
+        if not self.statements:
+            return "not measured"
+        shared = bonferroni(confidence, len(self.statements))
+        decisive: Verdict = "refuted" if self.every else "supported"
+        if any(statement.judge(shared) == decisive for statement in self.statements):
+            return decisive
+        verdicts = {statement.judge(confidence) for statement in self.statements}
+        # A part that only the unshared level decides is one of several that might have done so.
+        return verdicts.pop() if len(verdicts - {decisive}) == len(verdicts) == 1 else "undecided"
+
+
+def all_of(*statements: Statement | Several) -> Several:
+    """That every one of ``statements`` holds."""
+    return Several(statements, every=True)
+
+
+def any_of(*statements: Statement | Several) -> Several:
+    """That at least one of ``statements`` holds."""
+    return Several(statements, every=False)

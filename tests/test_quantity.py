@@ -1,0 +1,282 @@
+"""Quantities: units, formulas, intervals that hold at the level they state, and verdicts."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from report.missing import Missing
+from report.quantity.evaluation import estimate
+from report.quantity.expression import (
+    Process,
+    Quantity,
+    absent,
+    declared,
+    exact,
+    measured,
+    reported,
+)
+from report.quantity.operations import (
+    at_least,
+    at_most,
+    first_within,
+    flops,
+    geometric_mean,
+    largest,
+    level_of_largest,
+)
+from report.quantity.units import UnitError, unit
+from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
+from report.statistics import Estimate
+
+
+def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:
+    """A series of the processes 0, 1, ... of one run."""
+    return measured(
+        name,
+        of,
+        [Process("r", str(i), tuple(found)) for i, found in enumerate(processes)],
+        "a.json",
+        device,
+    )
+
+
+WORK = exact("work", "FLOP", 8)
+TIME = series("time", [1.0, 2.0, 4.0, 2.0, 2.0, 2.0, 2.0])
+BYTES = exact("bytes", "B", 3)
+
+
+def found(quantity: Quantity, confidence: float = 0.95) -> Estimate:
+    result = estimate(quantity, confidence)
+    assert isinstance(result, Estimate), result
+    return result
+
+
+# --------------------------------------------------------------------------- units and formulas
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1", "1"),
+        ("FLOP/s", "FLOP/s"),
+        ("B/(image·s)", "B/(image·s)"),
+        ("s·s", "s2"),
+        ("s2/s", "s"),
+    ],
+)
+def test_units_are_read_and_written(text: str, written: str) -> None:
+    assert str(unit(text)) == written
+
+
+@pytest.mark.parametrize(
+    ("build", "complaint"),
+    [
+        (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
+        (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
+        (lambda: at_most(WORK, BYTES), "the smallest of of work (FLOP) and bytes (B)"),
+        (lambda: WORK + exact("multiply-adds", "MAC", 4), "multiply-adds (MAC)"),
+        (lambda: declared(WORK / TIME, "B/s"), "work / time is in FLOP/s, declared in B/s"),
+        (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
+        (lambda: unit("furlong"), "is not made of FLOP"),
+    ],
+)
+def test_units_that_do_not_fit_are_refused_where_they_meet(
+    build: Callable[[], object], complaint: str
+) -> None:
+    with pytest.raises(UnitError) as caught:
+        build()
+    assert complaint in str(caught.value)
+    assert "tests/test_quantity.py:" in str(caught.value) or "furlong" in complaint + str(caught)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "formula"),
+    [
+        (WORK / TIME, "work / time"),
+        (WORK / (TIME * 2), "work / (time · 2)"),
+        ((TIME - TIME) / TIME, "(time − time) / time"),
+        (TIME - (TIME - TIME), "time − (time − time)"),
+        (2 * WORK / BYTES, "2 · work / bytes"),
+        (at_most(TIME, 2 * TIME), "the smallest of time, 2 · time"),
+        (flops(exact("M", "MAC", 4)), "M · 2"),
+    ],
+)
+def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
+    assert quantity.formula == formula
+
+
+def test_sources_and_what_is_missing_are_derived() -> None:
+    whole = WORK / TIME + absent("rate of the other", "FLOP/s", "out of memory")
+    assert whole.sources == ("a.json",)
+    assert estimate(whole) == Missing("out of memory")
+
+
+# ------------------------------------------------------------------------------------- intervals
+
+
+def test_what_was_not_measured_is_known_exactly() -> None:
+    assert found(WORK / BYTES * 3) == Estimate(8.0, 8.0, 8.0, 0, 1.0)
+    digits = found(reported("time", "s", 0.45, 2, "r.json"))
+    assert (digits.value, digits.low, digits.high) == pytest.approx((0.45, 0.445, 0.455))
+
+
+def test_a_quotient_by_what_may_be_zero_has_no_value() -> None:
+    nothing = reported("difference", "s", 0.0, 1, "r.json")
+    assert isinstance(estimate(TIME / nothing), Missing)
+
+
+@pytest.mark.parametrize(("processes", "level"), [(2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
+def test_few_processes_state_the_level_that_they_carry(processes: int, level: float) -> None:
+    few = series("time", *([float(i), i + 0.5] for i in range(processes)))
+    assert found(few).confidence == pytest.approx(level)
+    apart = few / exact("call", "call", 1) + series("other", [1.0] * 40) / exact("c", "call", 1)
+    assert found(apart).confidence <= level
+
+
+def test_cases_of_the_same_processes_are_compared_within_each() -> None:
+    """Each process is slower or faster as a whole: the ratio knows nothing of it."""
+    drift = [1.0, 3.0, 0.5, 2.0, 1.5, 4.0]
+    base = series("base", *([10 * d] for d in drift))
+    new = series("new", *([5 * d] for d in drift))
+    assert found(base / new) == Estimate(2.0, 2.0, 2.0, 6, 0.95)
+    assert found(base).high > 5 * found(base).low
+    assert found(largest({1: base, 2: new}) / at_least(base)).low == 1.0
+
+
+def test_the_best_level_and_the_knee_are_as_sure_as_their_samples() -> None:
+    noisy = {
+        batch: series(f"rate {batch}", [rate * (1 + s * 0.01) for s in (-2, 1, 0, 2, -1, 0, 1, -1)])
+        for batch, rate in {1: 1.0, 2: 1.9, 4: 1.91, 8: 1.5}.items()
+    }
+    best = found(level_of_largest(noisy, "image"))
+    assert (best.value, best.low, best.high) == (4, 2, 4)
+    knee = found(first_within(noisy, 0.9, "image"))
+    assert (knee.value, knee.low, knee.high) == (2, 2, 2)
+
+
+Draw = Callable[[random.Random], list[list[float]]]
+
+
+def _autoregressive(rho: float, n: int) -> Draw:
+    def draw(chance: random.Random) -> list[list[float]]:
+        state, samples = chance.gauss(0, 1), []
+        for _ in range(n):
+            samples.append(state)
+            state = rho * state + (1 - rho**2) ** 0.5 * chance.gauss(0, 1)
+        return [samples]
+
+    return draw
+
+
+def _processes(count: int) -> Draw:
+    def draw(chance: random.Random) -> list[list[float]]:
+        centres = [chance.gauss(0, 1) for _ in range(count)]
+        return [[centre + chance.gauss(0, 0.1) for _ in range(10)] for centre in centres]
+
+    return draw
+
+
+def _bimodal(chance: random.Random) -> list[list[float]]:
+    return [[chance.choice((-3.0, 3.0)) + chance.gauss(0, 1) for _ in range(31)]]
+
+
+def _drifting(chance: random.Random) -> list[list[float]]:
+    return [[(i - 20) / 10 + chance.gauss(0, 0.3) for i in range(41)]]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(_autoregressive(0.0, 30), id="independent"),
+        pytest.param(_autoregressive(0.5, 30), id="autocorrelation 0.5"),
+        pytest.param(_autoregressive(0.9, 200), id="autocorrelation 0.9"),
+        pytest.param(_processes(3), id="three processes"),
+        pytest.param(_processes(6), id="six processes"),
+        pytest.param(_processes(12), id="twelve processes"),
+        pytest.param(_bimodal, id="bimodal"),
+        pytest.param(_drifting, id="drifting"),
+    ],
+)
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda x: x, id="median"),
+        pytest.param(lambda x: x + exact("ten", "s", 10), id="sum"),
+        pytest.param(lambda x: (x + exact("ten", "s", 10)) / exact("two", "s", 2), id="quotient"),
+    ],
+)
+def test_an_interval_holds_the_true_value_as_often_as_it_states(
+    draw: Draw, build: Callable[[Quantity], Quantity]
+) -> None:
+    """The true median of every population is 0; 400 draws, 4 standard errors of tolerance."""
+    chance, held, stated = random.Random(7), 0, []
+    truth = found(build(exact("truth", "s", 0))).value
+    for _ in range(400):
+        result = found(build(series("x", *draw(chance))))
+        held += result.low <= truth <= result.high
+        stated.append(result.confidence)
+    level = statistics.mean(stated)
+    assert held / 400 >= level - 4 * (level * (1 - level) / 400) ** 0.5 - 0.01
+
+
+# -------------------------------------------------------------------------------------- verdicts
+
+
+@pytest.mark.parametrize(
+    ("quantity", "statement", "verdict"),
+    [
+        (exact("x", "1", 2), expect("> 1.5"), "supported"),
+        (exact("x", "1", 2), expect("> 2"), "refuted"),
+        (exact("x", "1", 2), expect(">= 2"), "supported"),
+        (exact("x", "1", 2), expect("< 1"), "refuted"),
+        (exact("x", "1", 1), equals(1, 0.05), "supported"),
+        (reported("x", "1", 1.0, 0, "r"), equals(1, 0.05), "undecided"),
+        (absent("x", "1", "never ran"), equals(1, 0.05), "not measured"),
+        (series("x", [0.0], [1.0], [2.0], of="1"), expect("> -1"), "undecided"),
+        (series("x", *([i + 1.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
+    ],
+)
+def test_one_rule_decides(quantity: Quantity, statement: object, verdict: str) -> None:
+    assert Statement(quantity, statement).judge() == verdict  # type: ignore[arg-type]
+
+
+def test_a_cpu_decides_nothing_about_a_gpu() -> None:
+    fast = series("x", [2.0] * 9, of="1")
+    assert Statement(fast, expect("> 1"), about="cuda").judge() == "not comparable"
+    assert Statement(fast, expect("> 1"), about="cpu").judge() == "supported"
+
+
+def test_all_and_any_are_different_claims() -> None:
+    true = Statement(exact("x", "1", 2), expect("> 1"))
+    false = Statement(exact("x", "1", 0), expect("> 1"))
+    unsure = Statement(series("x", [0.0], [2.0], of="1"), expect("> 1"))
+    assert (all_of(true, false).judge(), any_of(true, false).judge()) == ("refuted", "supported")
+    assert (all_of(true, true).judge(), any_of(false, false).judge()) == ("supported", "refuted")
+    assert (all_of(true, unsure).judge(), any_of(false, unsure).judge()) == ("undecided",) * 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0.5, 2), min_size=2, max_size=9), min_size=1, max_size=9),
+    st.lists(st.floats(0.5, 2), min_size=1, max_size=12),
+    st.floats(1, 20),
+    st.sampled_from([expect("> 1"), expect("<= 0.8"), equals(1, 0.3)]),
+)
+def test_wider_noise_only_ever_leaves_a_verdict_undecided(
+    processes: list[list[float]], other: list[float], factor: float, claimed: object
+) -> None:
+    centre = statistics.median(statistics.median(process) for process in processes)
+
+    def verdict(width: float) -> str:
+        wide = [[centre + width * (x - centre) for x in process] for process in processes]
+        ratio = series("a", *wide, of="B") / series("b", other, of="B")
+        one, many = Statement(ratio, claimed), Statement(series("a", *wide, of="1"), claimed)  # type: ignore[arg-type]
+        return all_of(one, many).judge() if width else one.judge()
+
+    assert verdict(factor) in (verdict(1.0), "undecided")
