@@ -27,8 +27,8 @@ from urllib.parse import quote, unquote, urlsplit
 from report.errors import OutputError, RidgepointError
 
 HOST: Final = "127.0.0.1"
-#: The folders of ``out/`` that are served; pages link from ``html/`` to ``pdf/``.
-ROOMS: Final = ("html", "pdf", "diff")
+#: The folders of ``out/`` that are served; the site, and what --diff wrote.
+ROOMS: Final = ("html", "diff")
 HOME: Final = "/html/index.html"
 #: No folder of ``out/`` has this name, so that these addresses hide no file.
 EVENTS: Final = "/-/events"

@@ -48,6 +48,7 @@ def site_in(folder: Path) -> Path:
         "html/study/tables/t.csv": b"a,b\n",
         "html/.hidden": b"hidden",
         "html/empty/note.txt": b"no page here",
+        "html/study/study.pdf": b"%PDF-1.7",
         "pdf/study.pdf": b"%PDF-1.7",
         "values/study.json": b"{}",
         "manifest.json": b"{}",
@@ -98,7 +99,8 @@ def ask(
         ("/html/study", Redirect("/html/study/")),
         ("/html/study/", "html/study/index.html"),
         ("/html/study/figures/a%20b.svg", "html/study/figures/a b.svg"),
-        ("/pdf/study.pdf", "pdf/study.pdf"),
+        ("/html/study/study.pdf", "html/study/study.pdf"),
+        ("/pdf/study.pdf", None),
         ("/pdf/", None),
         ("/pdf", None),
         ("/html/empty/", None),
@@ -154,7 +156,7 @@ def test_no_address_leads_out(lasting_out: Path, parts: list[str]) -> None:
         ("/html/study/figures/a%20b.svg", "image/svg+xml"),
         ("/html/study/files/trace.json.gz", "application/gzip"),
         ("/html/study/tables/t.csv", "text/csv; charset=utf-8"),
-        ("/pdf/study.pdf", "application/pdf"),
+        ("/html/study/study.pdf", "application/pdf"),
     ],
 )
 def test_what_is_sent_says_what_it_is_and_is_not_stored(

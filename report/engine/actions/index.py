@@ -15,5 +15,5 @@ def perform(task: Task) -> Done:
 
 
 def _entry(task: Task, study: str, pdf: str) -> Entry:
-    page, paper = f"{study}/index.html", f"../pdf/{study}.pdf" if pdf else None
+    page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
     return Entry.of(entry_of(task, study), study=study, page=page, pdf=paper)
