@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from report.render.pandoc import TEMPLATES, convert
+from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.source import read_source
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
@@ -37,9 +37,7 @@ def render_html(source: Path, study: str, links: PageLinks) -> str:
         "html5",
         TEMPLATES / "html" / "page.html",
         options=(
-            "--citeproc",
-            f"--csl={TEMPLATES / 'numeric.csl'}",
-            "--metadata=link-citations",
+            *CITATIONS,
             "--mathml",
             "--section-divs",
             "--shift-heading-level-by=1",
