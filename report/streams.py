@@ -34,7 +34,7 @@ def open_streams() -> None:
     for number in range(3):
         _open_closed(number)
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
 
 
