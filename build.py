@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report.errors import RidgepointError
+from report.errors import OutputError, RidgepointError
 from report.pipeline import ROOT, Announce, Explain, Output, Request, Summary, build, look
+from report.streams import lost_output, open_streams
 from report.studies import STUDIES
 
 OUTPUTS: tuple[Output, ...] = ("html", "pdf")
 _PORT = 8000
+#: Files that a build holds open at once itself, and more with each job: pipes of its processes.
+_OWN_FILES, _FILES_OF_A_JOB = 16, 12
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -91,9 +95,21 @@ def request_of(options: argparse.Namespace) -> Request:
         outputs=named or OUTPUTS,
         out=options.out.resolve(),
         engine=options.engine,
-        jobs=options.jobs,
+        jobs=min(options.jobs, most_jobs()),
         data=options.data.resolve(),
     )
+
+
+def most_jobs() -> int:
+    """How many jobs can run at a time with the files that a process may open at once."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return sys.maxsize
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(1, (files - _OWN_FILES) // _FILES_OF_A_JOB)
 
 
 def announcer() -> Announce:
@@ -267,20 +283,40 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "serve": show,
 }
 
+#: Options whose result is what is printed; a build has made its papers whoever reads of it.
+_RESULTS = ("list", "dry_run", "check", "diff", "verify")
+_TOO_MANY_FILES = (
+    "too many files are open at once; raise the limit ('ulimit -n 1024') or close some."
+)
+
+
+def _checked(options: argparse.Namespace, code: int) -> int:
+    """The exit code, which is 1 if what was printed is the result and some of it was lost."""
+    lost = lost_output() if any(getattr(options, name) for name in _RESULTS) else None
+    if lost is None:
+        return code
+    raise OutputError(f"standard output: cannot be written ({lost}); send it elsewhere.")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     options = parse(arguments)
     try:
-        return command(options)
+        return _checked(options, command(options))
     except RidgepointError as error:
         if options.debug:
             raise
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if options.debug or error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        print(f"error: {_TOO_MANY_FILES}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130  # as a shell says of a command that was interrupted
 
 
 if __name__ == "__main__":
+    open_streams()
     sys.exit(main(sys.argv[1:]))

@@ -19,6 +19,7 @@ from experiments.harness.run import Request, StoppedError, Terminated, exit_code
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
+from report.streams import open_streams
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -171,4 +172,5 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    open_streams()
     sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import html
 import json
 import os
 import sys
@@ -20,15 +19,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import TCPServer
-from string import Template
 from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from report.errors import OutputError, RidgepointError
+from report.exchange import HOST, HTML, TEMPLATES, Answer, RefusedError, accepted, in_part, notice
 
-HOST: Final = "127.0.0.1"
-#: The folders of ``out/`` that are served; pages link from ``html/`` to ``pdf/``.
-ROOMS: Final = ("html", "pdf", "diff")
+#: The folders of ``out/`` that are served; the site, and what --diff wrote.
+ROOMS: Final = ("html", "diff")
 HOME: Final = "/html/index.html"
 #: No folder of ``out/`` has this name, so that these addresses hide no file.
 EVENTS: Final = "/-/events"
@@ -40,7 +38,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".csv": "text/csv; charset=utf-8",
     ".gz": "application/gzip",
-    ".html": "text/html; charset=utf-8",
+    ".html": HTML,
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".md": "text/markdown; charset=utf-8",
@@ -50,9 +48,14 @@ _TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 _UNKNOWN_TYPE: Final = "application/octet-stream"
-_HTML: Final = _TYPES[".html"]
 
-_TEMPLATES: Final = Path(__file__).resolve().parent.parent / "templates" / "serve"
+#: What a page may load: files of this site, and no script that stands in the page itself.  Cells of
+#: tables are aligned by style attributes; browsers show a PDF as an object.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; object-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 #: A browser that is gone is noticed when something is sent to it, at the latest after this time.
 _PULSE_S: Final = 15.0
 #: An idle connection is closed after this time.
@@ -65,16 +68,6 @@ class Redirect:
     """Another address, where the browser finds what it asked for."""
 
     to: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What is sent to a browser, whole."""
-
-    status: HTTPStatus
-    body: bytes
-    type: str = _HTML
-    location: str | None = None
 
 
 class Site:
@@ -171,11 +164,11 @@ def _inside(out: Path, names: list[str]) -> Path | None:
 def answer(site: Site, address: str) -> Answer:
     """What the server says to a request for ``address``."""
     if address == SCRIPT and site.live:
-        return Answer(HTTPStatus.OK, (_TEMPLATES / "reload.js").read_bytes(), _TYPES[".js"])
+        return Answer(HTTPStatus.OK, (TEMPLATES / "reload.js").read_bytes(), _TYPES[".js"])
     build = site.build()
     found = locate(site.out, address)
     if isinstance(found, Redirect):
-        return Answer(HTTPStatus.FOUND, b"", location=found.to)
+        return Answer(HTTPStatus.FOUND, b"", headers=(("Location", found.to),))
     try:
         content = None if found is None else found.read_bytes()
     except OSError:
@@ -183,17 +176,11 @@ def answer(site: Site, address: str) -> Answer:
         content = None
     if found is None or content is None:
         text = f"There is no {unquote(address)} on this site."
-        body, kind = notice("Not found", text), _HTML
+        body, kind = notice("Not found", text), HTML
     else:
         body, kind = content, _TYPES.get(found.suffix, _UNKNOWN_TYPE)
     status = HTTPStatus.NOT_FOUND if content is None else HTTPStatus.OK
-    return Answer(status, with_script(body, build) if site.live and kind == _HTML else body, kind)
-
-
-def notice(title: str, text: str) -> bytes:
-    """A plain page that says one thing."""
-    template = Template((_TEMPLATES / "notice.html").read_text("utf-8"))
-    return template.substitute(title=html.escape(title), text=html.escape(text)).encode()
+    return Answer(status, with_script(body, build) if site.live and kind == HTML else body, kind)
 
 
 def with_script(page: bytes, build: str) -> bytes:
@@ -201,18 +188,6 @@ def with_script(page: bytes, build: str) -> bytes:
     script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'.encode()
     before, end, after = page.rpartition(b"</body>")
     return before + script + end + after if end else page + script
-
-
-def is_local(host: str) -> bool:
-    """Whether a request was sent to this machine by one of its own names.
-
-    A page from elsewhere whose name suddenly leads to 127.0.0.1 could read the site otherwise.
-    """
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return not host or name in (HOST, "localhost", "::1")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -223,13 +198,19 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        if not is_local(self.headers.get("Host", "")):
-            text = f"This server answers to {HOST} and localhost only."
-            self._send(Answer(HTTPStatus.FORBIDDEN, notice("Not here", text)))
-        elif self.path == EVENTS and self.server.site.live:
+        try:
+            address, length = accepted(self.path, self.headers)
+        except RefusedError as refused:
+            self.close_connection = True
+            self._send(refused.answer)
+            return
+        self.rfile.read(length)
+        if address == EVENTS and self.server.site.live:
             self._stream()
-        else:
-            self._send(answer(self.server.site, self.path))
+            return
+        reply = answer(self.server.site, address)
+        parts = self.headers.get("Range", "") if self.command == "GET" else ""
+        self._send(in_part(reply, parts, self.headers.get("If-Range")))
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -239,8 +220,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Answer) -> None:
         self._begin(reply.status, reply.type)
         self.send_header("Content-Length", str(len(reply.body)))
-        if reply.location is not None:
-            self.send_header("Location", reply.location)
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(reply.body)
@@ -248,8 +231,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _begin(self, status: HTTPStatus, type_: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", type_)
+
+    def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
 
     def _stream(self) -> None:
         """Server-sent events: the news now and after every build, until the browser is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RidgepointError
+from report.exchange import is_local
 from report.pipeline import ROOT
 from report.serve import (
     EVENTS,
@@ -26,7 +28,6 @@ from report.serve import (
     Redirect,
     Server,
     Site,
-    is_local,
     locate,
     open_server,
     running,
@@ -48,6 +49,7 @@ def site_in(folder: Path) -> Path:
         "html/study/tables/t.csv": b"a,b\n",
         "html/.hidden": b"hidden",
         "html/empty/note.txt": b"no page here",
+        "html/study/study.pdf": b"%PDF-1.7",
         "pdf/study.pdf": b"%PDF-1.7",
         "values/study.json": b"{}",
         "manifest.json": b"{}",
@@ -79,10 +81,16 @@ def server(out: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def ask(
-    server: Server, address: str, method: str = "GET", host: str | None = None
+    server: Server,
+    address: str,
+    method: str = "GET",
+    host: str | None = None,
+    headers: dict[str, str] | None = None,
 ) -> tuple[http.client.HTTPResponse, bytes]:
     with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)) as line:
-        line.request(method, address, headers={"Host": host} if host else {})
+        line.request(
+            method, address, headers={**(headers or {}), **({"Host": host} if host else {})}
+        )
         response = line.getresponse()
         return response, response.read()
 
@@ -98,7 +106,8 @@ def ask(
         ("/html/study", Redirect("/html/study/")),
         ("/html/study/", "html/study/index.html"),
         ("/html/study/figures/a%20b.svg", "html/study/figures/a b.svg"),
-        ("/pdf/study.pdf", "pdf/study.pdf"),
+        ("/html/study/study.pdf", "html/study/study.pdf"),
+        ("/pdf/study.pdf", None),
         ("/pdf/", None),
         ("/pdf", None),
         ("/html/empty/", None),
@@ -154,7 +163,7 @@ def test_no_address_leads_out(lasting_out: Path, parts: list[str]) -> None:
         ("/html/study/figures/a%20b.svg", "image/svg+xml"),
         ("/html/study/files/trace.json.gz", "application/gzip"),
         ("/html/study/tables/t.csv", "text/csv; charset=utf-8"),
-        ("/pdf/study.pdf", "application/pdf"),
+        ("/html/study/study.pdf", "application/pdf"),
     ],
 )
 def test_what_is_sent_says_what_it_is_and_is_not_stored(
@@ -207,11 +216,108 @@ def test_a_page_from_elsewhere_cannot_read_it_under_another_name(server: Server)
         ("", True),
         ("127.0.0.1.evil.example", False),
         ("localhost@evil.example", False),
+        ("user@127.0.0.1:8000", False),
+        ("127.0.0.1:8000/", False),
         ("[", False),
     ],
 )
 def test_names_of_this_machine(host: str, local: bool) -> None:
     assert is_local(host) is local
+
+
+HERE = "Host: localhost"
+
+
+def raw(server: Server, *requests: str) -> bytes:
+    """All that the server sends to requests that are sent at once, whatever they look like."""
+    with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=60)) as line:
+        line.sendall("".join(requests).encode())
+        line.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: line.recv(65_536), b""))
+
+
+def request(target: str, *headers: str, body: str = "") -> str:
+    return "\r\n".join((f"GET {target} HTTP/1.1", *headers, "", body))
+
+
+INNER = request("/html/style.css", HERE)
+
+
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [
+        (request("/html/", HERE), 200),
+        (request("http://127.0.0.1:1/html/?x", HERE), 200),
+        (request("/html/", HERE, f"Content-Length: {len(INNER)}", body=INNER), 200),
+        (request("/html/", HERE, "Content-Length: 99999999"), 400),
+        (request("/html/", HERE, "Content-Length: 1", "Content-Length: 2"), 400),
+        (request("/html/", HERE, "Content-Length: +1"), 400),
+        (request("/html/", HERE, "Transfer-Encoding: chunked", body="0\r\n\r\n"), 400),
+        (request("/html/", HERE, "Transfer-Encoding : chunked", body="0\r\n\r\n"), 400),
+        (request("/html/", HERE, "Host: evil.example"), 400),
+        (request("/html/", "Host: user@127.0.0.1:8000"), 403),
+        (request("http://evil.example/html/", HERE), 403),
+        (request("http://user@localhost/html/", HERE), 403),
+        (request("ftp://localhost/html/", HERE), 403),
+    ],
+)
+def test_no_request_hides_in_another(server: Server, first: str, status: int) -> None:
+    """After the first request comes one more, which is answered unless the first was refused."""
+    said = raw(server, first, request("/html/nothing", HERE))
+    found = [int(status) for status in re.findall(rb"HTTP/1.1 (\d+)", said)]
+    assert found == ([200, 404] if status == 200 else [status])
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "lies", "content"),
+    [
+        ({"Range": "bytes=0-3"}, 206, "bytes 0-3/18", b"body"),
+        ({"Range": "bytes=16-"}, 206, "bytes 16-17/18", b" }"),
+        ({"Range": "bytes=-2"}, 206, "bytes 16-17/18", b" }"),
+        ({"Range": "bytes=-99"}, 206, "bytes 0-17/18", b"body { margin: 0 }"),
+        ({"Range": "bytes=16-999"}, 206, "bytes 16-17/18", b" }"),
+        ({"Range": "bytes=18-"}, 416, "bytes */18", b""),
+        ({"Range": "bytes=-0"}, 416, "bytes */18", b""),
+        ({"Range": "bytes=3-1"}, 200, None, b"body { margin: 0 }"),
+        ({"Range": "bytes=0-0,2-3"}, 200, None, b"body { margin: 0 }"),
+        ({"Range": "lines=0-3"}, 200, None, b"body { margin: 0 }"),
+        ({"Range": f"bytes={'9' * 5000}-"}, 200, None, b"body { margin: 0 }"),
+        (
+            {"Range": "bytes=0-3", "If-Range": '"of another build"'},
+            200,
+            None,
+            b"body { margin: 0 }",
+        ),
+    ],
+)
+def test_a_part_of_a_file(
+    server: Server, asked: dict[str, str], status: int, lies: str | None, content: bytes
+) -> None:
+    response, body = ask(server, "/html/style.css", headers=asked)
+    assert (response.status, response.headers["Content-Range"], body) == (status, lies, content)
+
+
+def test_parts_of_one_file_have_one_tag(server: Server) -> None:
+    whole, _ = ask(server, "/html/style.css", "HEAD")
+    tag = whole.headers["ETag"]
+    part, body = ask(server, "/html/style.css", headers={"Range": "bytes=4-5", "If-Range": tag})
+    assert (part.status, part.headers["ETag"], body) == (206, tag, b" {")
+
+
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [("GET", "/html/"), ("GET", "/"), ("GET", "/html/no"), ("HEAD", "/html/"), ("POST", "/html/")],
+)
+def test_every_answer_forbids_foreign_content(server: Server, method: str, address: str) -> None:
+    policy = ask(server, address, method)[0].headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; ")
+
+
+def test_pages_hold_no_script_of_their_own() -> None:
+    """The policy would stop one; a file is loaded from the site and from a folder alike."""
+    for page in (ROOT / "templates").rglob("*.html*"):
+        scripts = re.findall(r"<script[^>]*>|\son\w+=", page.read_text("utf-8"))
+        assert all(" src=" in script for script in scripts), page
 
 
 def test_pages_are_sent_as_they_are_unless_a_build_is_watched(server: Server, out: Path) -> None:

@@ -25,7 +25,7 @@ from report.difference.counts import Count, counts, file_words, table_words, uns
 from report.difference.prints import Step
 from report.difference.side import Drawn
 from report.difference.study import Compared, Refused, Studied
-from report.render.html import stylesheet
+from report.render.html import write_shared
 from report.render.pandoc import TEMPLATES
 
 Part: TypeAlias = Literal["claims", "sentences", "numbers", "tables", "figures"]
@@ -154,7 +154,7 @@ def write_page(old: str, new: str, studies: Sequence[Studied], folder: Path) -> 
         file = folder / picture.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(picture.drawn.svg)
-    (folder / "style.css").write_text(stylesheet(), "utf-8", newline="\n")
+    write_shared(folder)
     (folder / "index.html").write_text(render_page(old, new, items), "utf-8", newline="\n")
 
 

@@ -9,7 +9,8 @@
 ``<study>/listed``      what lists of studies say of it
 ``<study>/html``        the page
 ``<study>/tex``         the LaTeX source
-``<study>/pdf``         the paper, by Typst or LaTeX
+``<study>/pdf``         the paper, by Typst or LaTeX; also beside its page, so that the page can
+                        be published with it
 ``site/index``          the list of all studies
 ``site/quarto``         the Quarto project of all studies, rendered too where that was asked
 ======================  =====================================================================
@@ -123,6 +124,14 @@ def figure_names(outputs: Iterable[str]) -> tuple[str, ...]:
 def drawing_file(study: str, name: str) -> str:
     """Where the description of a figure lies."""
     return f"{KEPT}/{study}/{name}{_DRAWING}"
+
+
+def paper_files(study: str) -> tuple[str, str]:
+    """Where the PDF of a study lies: with the other PDFs, and beside its page, which links to it.
+
+    The copy beside the page is replaced by itself, so that a new PDF leaves the page alone.
+    """
+    return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
 def later_steps(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.graph import KEPT, SCRATCH
+from report.engine.graph import KEPT, SCRATCH, paper_files
 from report.engine.task import unwritable
 from report.outputs import install
 
@@ -114,8 +114,11 @@ def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -
     replaced; raises ``OutputError``.
     """
     wholes = {_whole(name) for name in changed}
+    # The PDF beside a page travels with the folder, where that is replaced too.
+    wholes -= {whole for whole in wholes if whole.rpartition("/")[0] in wholes}
     try:
         for whole in sorted(wholes):
+            _take_paper(whole, stage, out)
             if (stage / whole).exists():
                 install(stage / whole, out / whole)
             else:
@@ -125,9 +128,19 @@ def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -
     return [out / whole for whole in sorted(wholes & {_whole(name) for name in outputs})]
 
 
+def _take_paper(whole: str, stage: Path, out: Path) -> None:
+    """Let the folder of a page on the stage hold the PDF that lies beside the page in ``out``."""
+    if whole.startswith("html/"):
+        paper = paper_files(whole.removeprefix("html/"))[1]
+        if (stage / whole).is_dir() and (out / paper).exists():
+            lay_out([paper], out, stage)
+
+
 def _whole(name: str) -> str:
     """The folder that an output is replaced with, or the file itself."""
     parts = name.split("/")
+    if parts[0] == "html" and name == paper_files(parts[1])[1]:
+        return name
     if parts[0] in _OF_A_STUDY and len(parts) > 2:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in _OF_ALL else name

@@ -15,6 +15,7 @@ from report.engine.graph import (
     figure_names,
     first_steps,
     later_steps,
+    paper_files,
     shared_steps,
 )
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
@@ -215,7 +216,7 @@ class Goal(NamedTuple):
         computed = entries.get(f"{study}/study")
         if computed is None:
             return first
-        links = self.wanted.pdf or os.path.exists(world.places.made(f"pdf/{study}.pdf"))
+        links = self.wanted.pdf or _has_paper(study, world)
         names = figure_names(computed.outputs)
         return (*first, *later_steps(study, names, self.files, self.wanted, links_pdf=links))
 
@@ -232,12 +233,13 @@ class Goal(NamedTuple):
             if _is_built(study, entries) and (study in sure or _is_in_place(study, entries, world))
         ]
         written = {study: _figures(study, entries) for study in there}
-        pages = {
-            study: os.path.exists(world.places.made(f"pdf/{study}.pdf"))
-            for study in there
-            if f"{study}/html" in entries
-        }
+        pages = {study: _has_paper(study, world) for study in there if f"{study}/html" in entries}
         return shared_steps(written, pages, self.files, self.wanted)
+
+
+def _has_paper(study: str, world: World) -> bool:
+    """Whether the PDF lies beside the page of ``study``."""
+    return os.path.exists(world.places.made(paper_files(study)[1]))
 
 
 def _is_built(study: str, entries: Mapping[str, Entry]) -> bool:

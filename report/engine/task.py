@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from report.engine.contents import file_digest
-from report.engine.graph import KEPT
+from report.engine.graph import KEPT, paper_files
 from report.errors import OutputError, RidgepointError
 
 #: What the system says when a folder is full, or may not be written.
@@ -102,6 +102,15 @@ def files_in(stage: Path, folder: Path) -> tuple[str, ...]:
     """All files below ``folder``, relative to the stage and sorted."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return tuple(sorted(path.relative_to(stage).as_posix() for path in found))
+
+
+def write_paper(stage: Path, study: str, content: bytes) -> tuple[str, ...]:
+    """Write the PDF of a study wherever it belongs; returns the outputs."""
+    names = paper_files(study)
+    for name in names:
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        (stage / name).write_bytes(content)
+    return names
 
 
 def unwritable(error: OSError) -> OutputError:

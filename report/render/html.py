@@ -7,9 +7,13 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from report.render.pandoc import TEMPLATES, convert
+from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.source import read_source
+
+#: A file of its own, since a page that is served may run no other script.
+SCRIPT: Final = "page.js"
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
 _TABLE = re.compile(r'<a[^>]*\shref="(tables/[^":]+)"')
@@ -19,8 +23,8 @@ _TABLE = re.compile(r'<a[^>]*\shref="(tables/[^":]+)"')
 class PageLinks:
     """Where the links of a page lead, relative to the page; None leaves a link out.
 
-    ``downloads`` are (label, href) of data files.  A ``stylesheet`` without a slash is copied
-    beside the page.
+    ``downloads`` are (label, href) of data files.  The ``stylesheet`` and the script lie in one
+    folder; both are copied beside the page where the link holds no slash.
     """
 
     pdf: str | None = None
@@ -37,9 +41,7 @@ def render_html(source: Path, study: str, links: PageLinks) -> str:
         "html5",
         TEMPLATES / "html" / "page.html",
         options=(
-            "--citeproc",
-            f"--csl={TEMPLATES / 'numeric.csl'}",
-            "--metadata=link-citations",
+            *CITATIONS,
             "--mathml",
             "--section-divs",
             "--shift-heading-level-by=1",
@@ -66,10 +68,16 @@ def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path
         shutil.copytree(source / "files", target / "files", dirs_exist_ok=True)
     target.mkdir(parents=True, exist_ok=True)
     if "/" not in links.stylesheet:
-        (target / links.stylesheet).write_text(stylesheet(), "utf-8")
+        write_shared(target)
     index = target / "index.html"
     index.write_text(page, "utf-8", newline="\n")
     return index
+
+
+def write_shared(target: Path) -> None:
+    """Put the style sheet and the script of all pages into the folder ``target``."""
+    (target / "style.css").write_text(stylesheet(), "utf-8", newline="\n")
+    shutil.copyfile(TEMPLATES / "html" / SCRIPT, target / SCRIPT)
 
 
 def stylesheet() -> str:
@@ -78,7 +86,11 @@ def stylesheet() -> str:
 
 
 def _variables(links: PageLinks) -> dict[str, object]:
-    variables: dict[str, object] = {"stylesheet": html.escape(links.stylesheet)}
+    script = links.stylesheet.removesuffix("style.css") + SCRIPT
+    variables: dict[str, object] = {
+        "stylesheet": html.escape(links.stylesheet),
+        "script": html.escape(script),
+    }
     if links.pdf is not None:
         variables["pdf"] = html.escape(links.pdf)
     if links.home is not None:

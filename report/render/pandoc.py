@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +22,10 @@ TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
 #: Writers drift between versions, and with them the bytes of a paper.
 PANDOC_VERSION: Final = "3.9"
 
-#: Files of a user's own, such as a list of abbreviations, would change what pandoc writes.
-_NOT_THE_USERS: Final = f"--data-dir={TEMPLATES}"
+#: How the templates are named where pandoc works, beside the files of the paper.
+_OURS: Final = ".ridgepoint"
+#: Numbered citations, for the formats in which pandoc writes the list of references.
+CITATIONS: Final = ("--citeproc", f"--csl={_OURS}/numeric.csl", "--metadata=link-citations")
 
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
@@ -61,28 +65,55 @@ def convert(
     """
     command = [
         str(pandoc_path()),
-        _NOT_THE_USERS,
+        # Files of a user's own, such as a list of abbreviations, would change what pandoc writes.
+        f"--data-dir={_OURS}",
         "--from=markdown",
         f"--to={to}",
         "--wrap=preserve",
         "--fail-if-warnings",
-        f"--template={template}",
-        f"--lua-filter={TEMPLATES / 'ridgepoint.lua'}",
+        f"--template={_OURS}/{template.relative_to(TEMPLATES).as_posix()}",
+        f"--lua-filter={_OURS}/ridgepoint.lua",
         *options,
         *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
         source.document.name,
     ]
-    finished = run(command, source.folder, _TIME_LIMIT_S)
+    with _working_folder(source.folder) as folder:
+        finished = run(command, folder, _TIME_LIMIT_S)
     if finished.code != 0:
         raise RenderError(_explain(source, finished))
     return finished.stdout
 
 
+@contextmanager
+def _working_folder(source: Path) -> Iterator[Path]:
+    """A folder that holds the files of a paper and the templates, each under a name of ours.
+
+    pandoc and Lua read some characters of a path as those of an address or of a pattern, so that
+    they are given no name that is the user's.
+    """
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        folder = Path(scratch)
+        for path in source.resolve().iterdir():
+            _link(path, folder / path.name)
+        _link(TEMPLATES, folder / _OURS)
+        yield folder
+
+
+def _link(path: Path, link: Path) -> None:
+    """Make ``link`` lead to ``path``, or be a copy of it where the system has no such links."""
+    try:
+        link.symlink_to(path)
+    except OSError:
+        if path.is_dir():
+            shutil.copytree(path, link)
+        else:
+            shutil.copyfile(path, link)
+
+
 def plain_text(markdown: str) -> str:
     """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
-    options = ("--from=markdown", "--to=plain", "--wrap=none")
-    command = [str(pandoc_path()), _NOT_THE_USERS, *options]
-    finished = run(command, Path(tempfile.gettempdir()), _TIME_LIMIT_S, stdin=markdown)
+    options = ("--data-dir=.", "--from=markdown", "--to=plain", "--wrap=none")
+    finished = run([pandoc_path(), *options], TEMPLATES, _TIME_LIMIT_S, stdin=markdown)
     if finished.code != 0:
         raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
     return " ".join(finished.stdout.split())

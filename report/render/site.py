@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import jinja2
 
-from report.render.html import stylesheet
+from report.render.html import write_shared
 from report.render.pandoc import TEMPLATES, plain_text
 from report.render.source import front_matter
 
@@ -108,9 +108,9 @@ def render_index(entries: Sequence[Entry], title: str = TITLE, lead: str = LEAD)
 
 
 def write_index(entries: Sequence[Entry], target: Path) -> Path:
-    """Write ``index.html`` and the shared ``style.css`` into ``target``; returns the page."""
+    """Write ``index.html`` and what all pages share into ``target``; returns the page."""
     target.mkdir(parents=True, exist_ok=True)
-    (target / "style.css").write_text(stylesheet(), "utf-8", newline="\n")
+    write_shared(target)
     index = target / "index.html"
     index.write_text(render_index(entries), "utf-8", newline="\n")
     return index

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from report.errors import RenderError
-from report.render.pandoc import TEMPLATES, convert
+from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.source import read_source
 
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
@@ -24,7 +24,7 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
         paper,
         "typst",
         TEMPLATES / "typst" / "paper.typ",
-        options=("--citeproc", f"--csl={TEMPLATES / 'numeric.csl'}", "--metadata=link-citations"),
+        options=CITATIONS,
         variables={"style": paper.style, **paper.print_variables()},
     )
     target.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from report.engine.actions.listed import entry_of
-from report.engine.task import Done, Task, files_in
+from report.engine.task import Done, Task, files_in, write_paper
 from report.render.quarto import render_quarto, write_project
 from report.render.site import Entry
 
@@ -25,10 +24,8 @@ def perform(task: Task) -> Done:
 def _rendered(
     stage: Path, project: Path, studies: tuple[str, ...], formats: list[str]
 ) -> tuple[str, ...]:
-    """Render; the PDFs are put beside those of the other engines."""
+    """Render; the PDFs are put where those of the other engines are."""
     made = render_quarto(project, formats)
     papers = {study: made[name] for study in studies if (name := f"{study}/{study}.pdf") in made}
-    (stage / "pdf").mkdir(exist_ok=True)
-    for study, pdf in papers.items():
-        shutil.copyfile(pdf, stage / "pdf" / f"{study}.pdf")
-    return tuple(f"pdf/{study}.pdf" for study in papers)
+    written = (write_paper(stage, study, pdf.read_bytes()) for study, pdf in papers.items())
+    return tuple(name for names in written for name in names)

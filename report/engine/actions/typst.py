@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from report.engine.task import Done, Task
+from report.engine.task import Done, Task, write_paper
 from report.render.typst import render_typst
 
 
 def perform(task: Task) -> Done:
     """Compile the study's document."""
-    pdf = task.stage / "pdf" / f"{task.study}.pdf"
     content = render_typst(task.source, task.study)
-    pdf.parent.mkdir(parents=True, exist_ok=True)
-    pdf.write_bytes(content)
-    return Done((f"pdf/{task.study}.pdf",))
+    return Done(write_paper(task.stage, task.study, content))

@@ -1,0 +1,60 @@
+"""The standard streams of a command, wherever they lead: closed, full, or without a reader.
+
+The work matters more than what is said of it, so that output that cannot be written is dropped.
+Where the output is the result, ``lost_output`` tells the command to fail.  A stream that is closed
+leads to the null device: its number would else go to the next file that is opened, and what is
+printed would end up in that file.  Characters that the encoding lacks are named by their numbers.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import IO, Any
+
+
+class _Lossy(io.FileIO):
+    """A file that drops what it cannot write; ``failure`` is why, but for a reader that is gone."""
+
+    failure: str | None = None
+
+    def write(self, data: Any) -> int:
+        try:
+            written = super().write(data)
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self.failure = error.strerror
+            return len(data)
+        return len(data) if written is None else written
+
+
+def open_streams() -> None:
+    """Make the three standard streams usable; call this before any file is opened."""
+    for number in range(3):
+        _open_closed(number)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
+
+
+def lost_output() -> str | None:
+    """Why some of the standard output could not be written; None if nothing was lost."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.failure if isinstance(raw, _Lossy) else None
+
+
+def _open_closed(number: int) -> None:
+    """Lead a closed descriptor to the null device; the lower ones are open, so that it is next."""
+    try:
+        os.fstat(number)
+    except OSError:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _writer(number: int, old: IO[str] | None) -> io.TextIOWrapper:
+    encoding = getattr(old, "encoding", None) or "utf-8"
+    raw = _Lossy(number, "w", closefd=False)
+    lines = number == 2 or raw.isatty()
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", None, lines)

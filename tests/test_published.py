@@ -1,0 +1,75 @@
+"""``out/html`` is the whole site: copied elsewhere by itself, no link of any page is dead.
+
+Uses the small project of ``test_freshness``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tests.test_freshness import BOTH, ONE, another_typst, build, built, digests, project, ran
+
+__all__ = ["built", "project"]
+
+_LINK = re.compile(r'\s(?:href|src)="([^"]*)"')
+PAPER = f"{ONE}/{ONE}.pdf"
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    """Each link of a page below ``site`` that leads to no file in it."""
+    for page in sorted(site.rglob("*.html")):
+        for link in _LINK.findall(page.read_text("utf-8")):
+            parts = urlsplit(unescape(link))
+            target = (page.parent / unquote(parts.path)).resolve()
+            outside = not target.is_relative_to(site.resolve())
+            if not parts.scheme and parts.path and (outside or not target.is_file()):
+                yield f"{page.relative_to(site)}: {link}"
+
+
+def links_to_pdf(site: Path) -> set[str]:
+    """The pages that lead to a PDF, relative to ``site``."""
+    pages = site.rglob("*.html")
+    return {page.relative_to(site).as_posix() for page in pages if '.pdf"' in page.read_text()}
+
+
+def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
+    site = shutil.copytree(built / "out" / "html", tmp_path / "published")
+    assert links_to_pdf(site) == {"index.html", *(f"{study}/index.html" for study in BOTH)}
+    assert list(dead_links(site)) == []
+    for study in BOTH:
+        paper = (built / "out" / "pdf" / f"{study}.pdf").read_bytes()
+        assert (site / study / f"{study}.pdf").read_bytes() == paper
+
+
+def test_a_new_pdf_leaves_the_page_alone(project: Path) -> None:
+    page = project / "out" / "html" / ONE / "index.html"
+    before = page.stat()
+    another_typst(project)
+    assert ran(project) == {f"{study}/pdf" for study in BOTH}
+    (project / "out" / "html" / PAPER).unlink()
+    assert ran(project, "--pdf") == {f"{ONE}/pdf"}
+    after = page.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert list(dead_links(project / "out" / "html")) == []
+
+
+def test_pages_alone_keep_a_pdf_that_is_there_and_promise_none_that_is_not(project: Path) -> None:
+    site = project / "out" / "html"
+    paper = (site / PAPER).read_bytes()
+    style = project / "templates" / "html" / "page.html"
+    style.write_text(style.read_text("utf-8").replace("<main", '<main data-new="1"', 1), "utf-8")
+    assert f"{ONE}/html" in ran(project, "--html")
+    assert (site / PAPER).read_bytes() == paper
+    assert list(dead_links(site)) == []
+    build(project, "--html", "--out", "pages")
+    assert links_to_pdf(project / "pages" / "html") == set()
+    assert list(dead_links(project / "pages" / "html")) == []
+    build(project, "--pdf", "--out", "pages")
+    build(project, "--html", "--out", "pages")
+    build(project, "--out", "both")
+    assert digests(project, "pages") == digests(project, "both")
