@@ -9,6 +9,7 @@ from typing import Final
 
 import jinja2
 
+from figures.characters import visible
 from report.errors import TemplateError
 from report.escape import escape, markdown
 from report.paper import Findings
@@ -38,7 +39,7 @@ def write_manuscript(template: Path, findings: Findings) -> str:
     )
     environment.filters["md"] = markdown
     try:
-        return environment.get_template(template.name).render(
+        text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
             v=SimpleNamespace(**findings.values),
             tables={key: to_markdown(table) for key, table in findings.tables.items()},
@@ -48,6 +49,7 @@ def write_manuscript(template: Path, findings: Findings) -> str:
             downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
             provenance=provenance(findings.values.values()),
         )
+        return visible(text)
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except (jinja2.TemplateError, TypeError, ArithmeticError) as error:

@@ -6,10 +6,11 @@ import functools
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from figures.characters import visible
 from report.errors import RenderError
 from report.render.command import Finished, run
 from report.render.source import Source, line_of
@@ -52,10 +53,12 @@ def convert(
     template: Path,
     options: tuple[str, ...] = (),
     variables: Mapping[str, Any] | None = None,
+    printable: Callable[[str], str] = visible,
 ) -> str:
     """Convert a paper to ``html5``, ``latex`` or ``typst`` by a pandoc template.
 
-    ``variables`` are set in the template as they are, so text in them has to be escaped.  Every
+    ``variables`` are set in the template as they are, so text in them has to be escaped.
+    ``printable`` shows what the format cannot print, in the document and its bibliography.  Every
     warning of pandoc is an error here, and so is every reference, citation, figure or alternative
     text that is missing.  Raises ``RenderError``.
     """
@@ -70,12 +73,27 @@ def convert(
         f"--lua-filter={TEMPLATES / 'ridgepoint.lua'}",
         *options,
         *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
-        source.document.name,
     ]
-    finished = run(command, source.folder, _TIME_LIMIT_S)
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
+        command += _bibliography(source, printable, Path(scratch))
+        text = printable(source.document.read_text("utf-8"))
+        finished = run(command, source.folder, _TIME_LIMIT_S, stdin=text)
     if finished.code != 0:
         raise RenderError(_explain(source, finished))
     return finished.stdout
+
+
+def _bibliography(source: Source, printable: Callable[[str], str], folder: Path) -> list[str]:
+    """Options that put a printable copy in the place of a bibliography that is not."""
+    named = source.front["bibliography"]
+    files = [source.folder / name for name in ([named] if isinstance(named, str) else named)]
+    texts = [file.read_text("utf-8") if file.is_file() else "" for file in files]
+    if all(printable(text) == text for text in texts):
+        return []
+    copies = [folder / f"{number}-{file.name}" for number, file in enumerate(files)]
+    for copy, text in zip(copies, texts, strict=True):
+        copy.write_text(printable(text), "utf-8")
+    return [f"--bibliography={copy}" for copy in copies]
 
 
 def plain_text(markdown: str) -> str:
