@@ -10,6 +10,7 @@ from typing import Final
 
 import jinja2
 
+from figures.characters import visible
 from report.errors import TemplateError
 from report.escape import escape, markdown
 from report.paper import Findings
@@ -46,7 +47,7 @@ def write_manuscript(
             provenance=provenance(findings.values.values()),
         )
         warning = environment.get_template(_ALTERED.name).render(altered=altered)
-        return _below_front_matter(text, warning) if altered else text
+        return visible(_below_front_matter(text, warning) if altered else text)
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except (jinja2.TemplateError, TypeError, ArithmeticError) as error:

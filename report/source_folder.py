@@ -7,10 +7,10 @@ here draws, so that a changed drawing function writes no document again.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
+from figures.characters import visible
 from report.errors import RecordError
 from report.gather import Origin
 from report.manuscript import write_manuscript
@@ -42,11 +42,17 @@ def write_source(
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Put the bibliography beside the manuscript; raises ``RecordError`` if there is none."""
     try:
-        shutil.copyfile(data / "references.bib", folder / "references.bib")
+        text = (data / "references.bib").read_text("utf-8")
     except OSError as error:
         raise RecordError(
             f"data/references.bib: cannot be read ({error.strerror}); restore it with git."
         ) from error
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"data/references.bib: found the byte 0x{error.object[error.start]:02x}, which is not "
+            "UTF-8; save the file as UTF-8."
+        ) from error
+    (folder / "references.bib").write_text(visible(text), "utf-8", newline="\n")
 
 
 def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:

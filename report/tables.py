@@ -11,6 +11,7 @@ from string import ascii_lowercase
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
+from figures.characters import visible
 from report.escape import escape
 from report.format import (
     MISSING,
@@ -224,8 +225,8 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
 _CAPACITY: Final = {False: 62, True: 128}
 #: The same for a page whose text has one column.
 _ONE_COLUMN: Final = 99
-#: Text columns up to this width are never broken.
-_SHORT: Final = 22
+#: Text columns up to this width are never broken, and those that are get this much at least.
+_SHORT, _NARROW = 22, 18
 
 
 #: Heads of columns up to this width are never broken.
@@ -268,7 +269,7 @@ def _widths(table: Table, heads: list[list[str]], line: int) -> list[tuple[float
         return [(None, column) for column in table.columns]
     fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
     flexible = sum(sizes) - fixed
-    left = max(capacity - fixed, _SHORT * sum(breakable))
+    left = max(capacity - fixed, _NARROW * sum(breakable))
     return [
         (left * size / flexible / line if breaks else None, column)
         for size, breaks, column in zip(sizes, breakable, table.columns, strict=True)
@@ -304,4 +305,4 @@ def to_csv(table: Table) -> str:
         f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]
     )
     writer.writerows(data["rows"])
-    return stream.getvalue()
+    return visible(stream.getvalue())

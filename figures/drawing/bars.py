@@ -72,7 +72,7 @@ def _bars(
         edgecolor="white",
         linewidth=0.3,
         hatch=HATCHES[series.series % len(HATCHES)],
-        label=series.label.replace("$", r"\$"),
+        label=style.legend_label(series.label),
     )
 
 

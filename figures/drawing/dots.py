@@ -43,5 +43,5 @@ def _draw_series(series: DotSeries, axes: Axes) -> None:
         markerfacecolor="none" if series.hollow else colour,
         markersize=_RING if series.hollow else None,
         markeredgewidth=0.9,
-        label=series.label,
+        label=style.legend_label(series.label),
     )

@@ -1,16 +1,45 @@
-"""The font of the figures: the width of words before they are drawn, and its part in a PDF."""
+"""The fonts of the figures: what they hold, the width of words, and their part in a PDF."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Final
 
+from figures import characters
 from figures.drawing import style
+
+#: Fonts that come with the project, so that they are the same on every machine.
+FOLDER: Final = Path(__file__).resolve().parents[2] / "templates" / "fonts"
 
 #: The tables of a font by which text is set.  A PDF holds text that has been set.
 _SETTING: Final = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
+
+
+@cache
+def _held() -> frozenset[int]:
+    """The code points for which one of the fonts has a glyph."""
+    from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
+
+    tables = (TTFont(path, lazy=True).getBestCmap() for path in sorted(FOLDER.glob("*.ttf")))
+    return frozenset(code for table in tables for code in table)
+
+
+def printable(text: str) -> str:
+    """``text`` with code points for what no font of the project can print."""
+    return characters.printable(text, lambda char: char in "\n\r\t" or ord(char) in _held())
+
+
+@cache
+def register() -> None:
+    """Make the project's fonts known to matplotlib, before those of the system."""
+    from matplotlib.font_manager import fontManager
+
+    for path in sorted(FOLDER.glob("*.ttf")):
+        fontManager.addfont(path)
+        fontManager.ttflist.insert(0, fontManager.ttflist.pop())
 
 
 @lru_cache(maxsize=4096)
@@ -21,7 +50,8 @@ def ink_width(text: str, size: float) -> float:
 
     if not text.strip():
         return 0.0
-    font = FontProperties(family=str(style.RC["font.family"]), size=size)
+    register()
+    font = FontProperties(family=style.FAMILIES, size=size)
     # Outlines of a font have points at their extremes, so that no curve reaches beyond them.
     return float(TextPath((0, 0), text, prop=font).vertices[:, 0].max(initial=0.0))
 

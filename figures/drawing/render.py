@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from figures.bars import Bars
 from figures.canvas import Drawing, Panel
@@ -22,7 +22,7 @@ from figures.drawing import (
     timeline,
     waterfall,
 )
-from figures.drawing.fonts import only_glyphs
+from figures.drawing.fonts import only_glyphs, printable, register
 from figures.image_grid import ImageGrid
 from figures.roofline import Roofline
 from figures.scaling import Scaling
@@ -32,6 +32,9 @@ from figures.waterfall import Waterfall
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+_Described = TypeVar("_Described")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
+    register()
     width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
     settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, "svg.hashsalt": salt}
     # The defaults come first, so that a user's matplotlibrc changes nothing.
@@ -58,13 +62,34 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         for axes, panel in zip(
             figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
         ):
-            _draw(panel, axes)
+            _draw(_legible(panel), axes)
         _lay_out(figure)
         # Dates would make two builds differ.
         with only_glyphs():
             pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
         return Rendered(pdf, svg)
+
+
+def _legible(described: _Described, *, formulas: bool = False) -> _Described:
+    """The same description with texts that can be drawn as they are.
+
+    ``formulas`` says that what stands between dollars is one, as in a block diagram.
+    """
+    formulas = formulas or isinstance(described, Diagram)
+    changed: Any = described
+    if isinstance(described, str):
+        text = printable(described)
+        changed = text if formulas else text.replace("$", r"\$")
+    elif isinstance(described, tuple):
+        changed = tuple(_legible(item, formulas=formulas) for item in described)
+    elif is_dataclass(described) and not isinstance(described, type):
+        texts = {
+            field.name: _legible(getattr(described, field.name), formulas=formulas)
+            for field in fields(described)
+        }
+        changed = replace(described, **texts)
+    return changed  # type: ignore[no-any-return]
 
 
 def _draw(panel: Panel, axes: Axes) -> None:

@@ -31,7 +31,7 @@ def draw(figure: Roofline, axes: Axes) -> None:
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
-    axes.set_title(figure.title.replace("$", r"\$"), loc="left")
+    axes.set_title(figure.title, loc="left")
     entries = len(axes.get_legend_handles_labels()[1])
     if entries > 1:
         # Nothing lies above a roof, so that a legend finds room there.
@@ -49,7 +49,7 @@ def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
         _heights(x, roof.peak.middle, roof.bandwidth.middle),
         color=colour,
         linewidth=1.0,
-        label=roof.label.replace("$", r"\$"),
+        label=style.legend_label(roof.label),
         linestyle=_LINES[roof.look],
         zorder=1.5,
     )
@@ -90,7 +90,7 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
         elinewidth=0.8,
         capsize=1.4,
         alpha=0.85,
-        label=marks.label.replace("$", r"\$"),
+        label=style.legend_label(marks.label),
     )
 
 

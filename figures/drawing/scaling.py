@@ -40,7 +40,12 @@ def draw(figure: Scaling, axes: Axes) -> None:
 def _draw_band(band: Band, axes: Axes) -> None:
     colour = style.colour(band.series)
     axes.axhspan(
-        band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=_literal(band.label)
+        band.low,
+        band.high,
+        color=colour,
+        alpha=0.25,
+        linewidth=0,
+        label=style.legend_label(band.label),
     )
     axes.axhline(band.middle, color=colour, linewidth=0.7)
 
@@ -52,7 +57,7 @@ def _draw_curve(curve: Curve, axes: Axes) -> None:
         curve.y,
         color=colour,
         dashes=_DASHES[curve.look],
-        label=_literal(curve.label),
+        label=style.legend_label(curve.label),
         zorder=1.5,
     )
 
@@ -75,7 +80,7 @@ def _draw_points(points: Points, axes: Axes) -> None:
         linewidth=0.8,
         elinewidth=0.9,
         capsize=1.6,
-        label=_literal(points.label),
+        label=style.legend_label(points.label),
     )
 
 
@@ -90,14 +95,9 @@ def _draw_absent(absent: Absent, axes: Axes) -> None:
         marker="x",
         markersize=4.5,
         color=style.colour(absent.series),
-        label=_literal(absent.label),
+        label=style.legend_label(absent.label),
         clip_on=False,
     )
-
-
-def _literal(text: str) -> str:
-    """A label that matplotlib prints as it is: no formula between dollars, no hidden label."""
-    return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
 
 
 def _label(figure: Scaling, axes: Axes) -> None:
@@ -116,7 +116,7 @@ def _label(figure: Scaling, axes: Axes) -> None:
 
 def _label_series(figure: Scaling, axes: Axes) -> None:
     """The title, and the legend where there is more than one entry."""
-    entries, title = len(axes.get_legend_handles_labels()[1]), _literal(figure.title)
+    entries, title = len(axes.get_legend_handles_labels()[1]), figure.title
     if figure.bands and figure.y_from_zero:
         # A band spans the whole width, so that a legend finds room only above it.
         axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))

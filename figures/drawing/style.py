@@ -18,8 +18,18 @@ THEORY: Final = "#4d4d4d"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
+#: The typeface of the figures, and in which order others stand in for what it does not hold.
+FAMILIES: Final = (
+    "DejaVu Sans",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Droid Sans Fallback",
+)
+
 RC: Final[dict[str, object]] = {
-    "font.family": "DejaVu Sans",
+    "font.family": FAMILIES,
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,
@@ -61,3 +71,8 @@ def colour(index: int) -> str:
 def marker(index: int) -> str:
     """The marker of the series ``index``, repeated after six."""
     return SERIES_MARKERS[index % len(SERIES_MARKERS)]
+
+
+def legend_label(text: str) -> str:
+    """A label for a legend, which would leave out one that begins with an underscore."""
+    return text.replace("_", " _", 1 if text.startswith("_") else 0)

@@ -79,7 +79,7 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
     axes.text(
         (span.start + span.end) / 2,
         row,
-        _literal(span.label),
+        span.label,
         ha="center",
         va="center",
         fontsize=_LABEL_SIZE,
@@ -88,16 +88,12 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
     )
 
 
-def _literal(text: str) -> str:
-    return text.replace("$", r"\$")
-
-
 def _fits(span: Span, figure: Timeline, axes: Axes) -> bool:
     whole = axes.get_figure(root=True)
     if whole is None or not figure.end:
         return False
     inches = whole.get_size_inches()[0] * _AXES_SHARE * (span.end - span.start) / figure.end
-    return bool(ink_width(_literal(span.label), _LABEL_SIZE) + 2 < inches * _POINTS_AN_INCH)
+    return bool(ink_width(span.label, _LABEL_SIZE) + 2 < inches * _POINTS_AN_INCH)
 
 
 def _brightness(colour: str) -> float:
@@ -124,7 +120,7 @@ def _draw_legend(figure: Timeline, axes: Axes) -> None:
             facecolor=style.colour(kind),
             edgecolor="white",
             hatch=_HATCHES[kind % len(_HATCHES)],
-            label=name,
+            label=style.legend_label(name),
         )
         for kind, name in enumerate(figure.kinds)
         if kind in used

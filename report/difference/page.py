@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import jinja2
 
+from figures.characters import visible
 from report.difference.alignment import Piece, SentenceChange, marked
 from report.difference.cells import TableChange
 from report.difference.compare import (
@@ -170,7 +171,7 @@ def render_page(old: str, new: str, items: Sequence[StudyItem]) -> str:
     )
     same = not any(item.files for item in items)
     template = environment.get_template("diff.html.j2")
-    return template.render(old=old, new=new, studies=items, same=same)
+    return visible(template.render(old=old, new=new, studies=items, same=same))
 
 
 def _pictures(items: Sequence[StudyItem]) -> Iterator[Picture]:

@@ -141,7 +141,7 @@ def later_steps(
 
     ``links_pdf`` tells whether the page may lead to a PDF.
     """
-    drawn = tuple(_figure(study, name) for name in figures)
+    drawn = tuple(_figure(study, name, files) for name in figures)
     written = Reads(f"{study}/manuscript")
     formats: list[Step] = []
     if wanted.engine != "quarto" and wanted.pdf:
@@ -152,11 +152,12 @@ def later_steps(
     return (*drawn, _manuscript(study, files), _listed(study), *formats)
 
 
-def _figure(study: str, name: str) -> Step:
+def _figure(study: str, name: str, files: Files) -> Step:
     return Step(
         id=f"{study}/figure/{name}",
         study=study,
         action="figure",
+        files=files.under(_FONTS),
         packages=packages.DRAWING,
         reads=(Reads(f"{study}/study", (f"/{name}{_DRAWING}",)),),
         parameters=(("name", name),),
@@ -219,6 +220,7 @@ def _page(
 
 
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
+_FONTS: Final = "templates/fonts/"
 
 
 def _print_steps(
@@ -247,7 +249,7 @@ def _print_steps(
             id=f"{study}/pdf",
             study=study,
             action="typst",
-            files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/"),
+            files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/", _FONTS),
             packages=packages.TYPST,
             reads=(written, *figures),
         )

@@ -23,7 +23,7 @@ DRAWING: Final = (
 )  # fmt: skip
 WRITING: Final = ("jinja2", "markupsafe", "msgspec", "numpy", "pylatex", "pyyaml")
 PANDOC: Final = ("pypandoc_binary", "pyyaml")
-TYPST: Final = (*PANDOC, "typst")
+TYPST: Final = (*PANDOC, "fonttools", "typst")
 LISTING: Final = (*PANDOC, "jinja2", "markupsafe")
 
 

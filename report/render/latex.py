@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
+from report.escape import bibtex, latex_source
 from report.missing import Missing
 from report.render.command import run
 from report.render.pandoc import TEMPLATES, convert
@@ -37,6 +38,7 @@ _TIME_LIMIT_S: Final = 120.0
 #: What every paper's folder holds, and what it holds in a one-column style.
 _STYLE_FILES: Final = ("ridgepoint.sty", "latexmkrc", "README")
 _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
+_BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
@@ -62,6 +64,7 @@ def write_latex(source: Path, study: str, target: Path) -> Path:
         TEMPLATES / "latex" / f"{paper.style}.tex",
         options=("--top-level-division=section", "--syntax-highlighting=none"),
         variables=paper.print_variables(),
+        printable=latex_source,
     )
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, source, target)
@@ -76,10 +79,13 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
     """Copy the figures, tables and bibliography that the LaTeX names."""
     used = set(re.findall(r"\\ridgepointgraphic\{([^}]+)\}", text))
     used |= set(re.findall(r"\\input\{(tables/[^}]+)\}", text))
-    for name in (*sorted(used), "references.bib"):
+    for name in sorted(used):
         if (source / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, target / name)
+    if (source / _BIBLIOGRAPHY).is_file():
+        text = bibtex((source / _BIBLIOGRAPHY).read_text("utf-8"))
+        (target / _BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
 
 
 def find_latex() -> LatexTools | Missing:

@@ -7,11 +7,12 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from figures.characters import visible
 from report.errors import RenderError
 from report.render.command import Finished, run
 from report.render.source import Source, line_of
@@ -27,6 +28,8 @@ _OURS: Final = ".ridgepoint"
 #: Numbered citations, for the formats in which pandoc writes the list of references.
 CITATIONS: Final = ("--citeproc", f"--csl={_OURS}/numeric.csl", "--metadata=link-citations")
 
+#: The document and its bibliography.
+_TEXTS: Final = (".qmd", ".bib")
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
 
@@ -56,10 +59,12 @@ def convert(
     template: Path,
     options: tuple[str, ...] = (),
     variables: Mapping[str, Any] | None = None,
+    printable: Callable[[str], str] = visible,
 ) -> str:
     """Convert a paper to ``html5``, ``latex`` or ``typst`` by a pandoc template.
 
-    ``variables`` are set in the template as they are, so text in them has to be escaped.  Every
+    ``variables`` are set in the template as they are, so text in them has to be escaped.
+    ``printable`` shows what the format cannot print, in the document and its bibliography.  Every
     warning of pandoc is an error here, and so is every reference, citation, figure or alternative
     text that is missing.  Raises ``RenderError``.
     """
@@ -77,7 +82,7 @@ def convert(
         *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
         source.document.name,
     ]
-    with _working_folder(source.folder) as folder:
+    with _working_folder(source.folder, printable) as folder:
         finished = run(command, folder, _TIME_LIMIT_S)
     if finished.code != 0:
         raise RenderError(_explain(source, finished))
@@ -85,16 +90,19 @@ def convert(
 
 
 @contextmanager
-def _working_folder(source: Path) -> Iterator[Path]:
+def _working_folder(source: Path, printable: Callable[[str], str]) -> Iterator[Path]:
     """A folder that holds the files of a paper and the templates, each under a name of ours.
 
     pandoc and Lua read some characters of a path as those of an address or of a pattern, so that
-    they are given no name that is the user's.
+    they are given no name that is the user's.  What pandoc reads as text is made ``printable``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
         for path in source.resolve().iterdir():
-            _link(path, folder / path.name)
+            if path.suffix in _TEXTS:
+                (folder / path.name).write_text(printable(path.read_text("utf-8")), "utf-8")
+            else:
+                _link(path, folder / path.name)
         _link(TEMPLATES, folder / _OURS)
         yield folder
 

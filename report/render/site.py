@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import jinja2
 
+from figures.characters import visible
 from report.render.html import write_shared
 from report.render.pandoc import TEMPLATES, plain_text
 from report.render.source import front_matter
@@ -104,7 +105,7 @@ def render_index(entries: Sequence[Entry], title: str = TITLE, lead: str = LEAD)
         keep_trailing_newline=True,
     )
     template = environment.get_template("index.html.j2")
-    return template.render(entries=entries, title=title, lead=lead)
+    return visible(template.render(entries=entries, title=title, lead=lead))
 
 
 def write_index(entries: Sequence[Entry], target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The PDF of one paper by Typst, which needs nothing but the wheel."""
+"""The PDF of one paper by Typst, which needs nothing but the wheel and the project's fonts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from figures.drawing.fonts import FOLDER, printable
 from report.errors import RenderError
 from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.source import read_source
@@ -26,6 +27,7 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
         TEMPLATES / "typst" / "paper.typ",
         options=CITATIONS,
         variables={"style": paper.style, **paper.print_variables()},
+        printable=printable,
     )
     target.mkdir(parents=True, exist_ok=True)
     for name in sorted(set(_IMAGE.findall(text))):
@@ -42,8 +44,8 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
 def compile_typst(main: Path) -> bytes:
     """The accessible PDF (PDF/UA-1) of a folder that ``write_typst`` made.
 
-    Only the fonts in the wheel are used and the moment is fixed, so that the bytes depend on the
-    source and the version of Typst alone.  Raises ``RenderError``.
+    Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
+    bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
     import typst
 
@@ -52,6 +54,7 @@ def compile_typst(main: Path) -> bytes:
             main,
             root=main.parent,
             format="pdf",
+            font_paths=[FOLDER],
             ignore_system_fonts=True,
             timestamp=0,
             pdf_standards=["ua-1"],

@@ -4,6 +4,7 @@ local bibliography = require("filter.bibliography")
 local files = require("filter.files")
 local problems = require("filter.problems")
 local tabular = require("filter.tabular")
+local words = require("filter.words")
 local latex = {}
 
 local cited = false
@@ -284,6 +285,7 @@ end
 function latex.finish(doc)
   doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
     .. "references}"), cited)
+  doc = words.in_text(doc, tex("\\hspace{0pt}"))
   return doc:walk({ Image = inline_image, Blocks = join_formulas })
 end
 

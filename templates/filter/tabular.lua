@@ -15,27 +15,56 @@ local function tex(text)
   return pandoc.RawInline("latex", text)
 end
 
---- Lines of a page that a table may fill as a float; one with more is broken over pages. Characters
---- of the table's type that fit into a line.
-local most_lines, line_width = 30, 90
+--- Rows of a page that a table may fill as a float; one with more is broken over pages. A row's
+--- further lines, as part of its first. Characters of the table's type that fit into a line, and
+--- how much wider a table may be that is made smaller rather than broken within cells.
+local most_rows, further, line_width, shrunk = 30, 0.7, 99, 4 / 3
 
-local function lines_of(row)
-  local width = 0
-  for _, cell in ipairs(row.cells) do
-    width = width + utf8.len(pandoc.utils.stringify(cell.contents))
+local function each_row(tbl, act)
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      act(row)
+    end
   end
-  return math.max(1, math.ceil(width / line_width))
+end
+
+local function width_of(cell)
+  return utf8.len(pandoc.utils.stringify(cell.contents)) + 2
+end
+
+--- The characters that each column holds: narrow columns what they need, the others equal parts of
+--- the rest.
+local function column_widths(tbl)
+  local needed, total = {}, 0
+  each_row(tbl, function(row)
+    for i, cell in ipairs(row.cells) do
+      needed[i] = math.max(needed[i] or 0, width_of(cell))
+    end
+  end)
+  local order, widths = {}, {}
+  for i, width in ipairs(needed) do
+    order[i], total = i, total + width
+  end
+  local left = total <= line_width * shrunk and total or line_width
+  table.sort(order, function(a, b) return needed[a] < needed[b] end)
+  for rank, i in ipairs(order) do
+    widths[i] = math.min(needed[i], left / (#order - rank + 1))
+    left = left - widths[i]
+  end
+  return widths
 end
 
 --- Is the table too long to be kept on one page of text in one column?
 function tabular.is_long(tbl)
-  local lines = 0
-  for _, body in ipairs(tbl.bodies) do
-    for _, row in ipairs(body.body) do
-      lines = lines + lines_of(row)
+  local widths, rows = column_widths(tbl), 0
+  each_row(tbl, function(row)
+    local lines = 1
+    for i, cell in ipairs(row.cells) do
+      lines = math.max(lines, math.ceil(width_of(cell) / widths[i]))
     end
-  end
-  return lines > most_lines
+    rows = rows + 1 + further * (lines - 1)
+  end)
+  return rows > most_rows
 end
 
 local function extend_row(inlines, row)

@@ -4,6 +4,7 @@
 local bibliography = require("filter.bibliography")
 local files = require("filter.files")
 local heads = require("filter.heads")
+local words = require("filter.words")
 local typst = {}
 
 local function raw(text)
@@ -14,6 +15,9 @@ end
 local function quote(text)
   return '"' .. text:gsub("%s+", " "):gsub("\\", "\\\\"):gsub('"', '\\"') .. '"'
 end
+
+--- A line may break here; Typst ignores a space of no width.
+local place = raw("#h(0.01pt);")
 
 --- SVG, since Typst cannot embed PDF figures into an accessible PDF (PDF/UA-1).
 local function image(part)
@@ -78,7 +82,8 @@ local alignments = {
 
 local function extend_cells(inlines, row)
   for _, cell in ipairs(row.cells) do
-    inlines:extend(bracketed("", pandoc.utils.blocks_to_inlines(cell.contents), ", "))
+    local content = words.in_cells(pandoc.utils.blocks_to_inlines(cell.contents), place)
+    inlines:extend(bracketed("", content, ", "))
   end
   inlines:insert(raw("\n"))
 end
@@ -206,7 +211,8 @@ function typst.plain_list(texts)
 end
 
 function typst.finish(doc)
-  return bibliography.with_heading(doc):walk({ Math = math, Image = inline_image })
+  doc = words.in_text(bibliography.with_heading(doc), place)
+  return doc:walk({ Math = math, Image = inline_image })
 end
 
 return typst

@@ -1,0 +1,62 @@
+--- Long words, such as names of code: places where a line may break, so that none sticks out.
+
+local words = {}
+
+--- Characters of a word that may always stand on one line of text, and of a cell of a table; letters
+--- after which a word without signs breaks.
+local in_text, in_cell, step = 45, 20, 12
+
+local function is_sign(char)
+  return char:match("^[_:./;=+@\\-]$") ~= nil
+end
+
+--- A word in the pieces between which a line may break. Only ASCII is cut: the letters of other
+--- scripts may be joined.
+local function pieces(text, most)
+  if utf8.len(text) <= most or text:find("%s") or text:find("\u{a0}") then
+    return { text }
+  end
+  local found, start, count = {}, 1, 0
+  for i = 1, #text - 1 do
+    local char, after = text:sub(i, i), text:sub(i + 1, i + 1)
+    count = count + 1
+    local ends = is_sign(char) and not is_sign(after) or count >= step and after:match("^%w$")
+    if ends and char:byte() < 128 and after:byte() < 128 then
+      found[#found + 1] = text:sub(start, i)
+      start, count = i + 1, 0
+    end
+  end
+  found[#found + 1] = text:sub(start)
+  return found
+end
+
+local function filter(most, place)
+  return {
+    traverse = "topdown",
+    Link = function(link)
+      return link, false
+    end,
+    Str = function(str)
+      local inlines = pandoc.Inlines({})
+      for i, piece in ipairs(pieces(str.text, most)) do
+        if i > 1 then
+          inlines:insert(place)
+        end
+        inlines:insert(pandoc.Str(piece))
+      end
+      return inlines
+    end,
+  }
+end
+
+--- `element` with the raw inline `place` wherever a line of text may break within a word.
+function words.in_text(element, place)
+  return element:walk(filter(in_text, place))
+end
+
+--- The same for narrow columns of a table.
+function words.in_cells(element, place)
+  return element:walk(filter(in_cell, place))
+end
+
+return words
