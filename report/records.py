@@ -242,10 +242,11 @@ def file_hash(text: bytes) -> str | None:
         return None
 
 
-def parse(text: bytes, place: str) -> Record:
+def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
     """Read one record from JSON.
 
-    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what
+    ``place`` names the file in messages; ``as_written`` says that the text is one that ``encode``
+    wrote, in which no field can stand twice.  Raises ``RecordError`` with the file, the field, what
     was found and what to do.
     """
     with strict.no_cycles():
@@ -254,6 +255,8 @@ def parse(text: bytes, place: str) -> Record:
             record = _decoder.decode(text)
         except strict.NO_JSON:
             record = _other(text, place)
+        if not as_written:
+            strict.refuse_repeated_keys(text, place, _REMEDY)
         strict.refuse_first(_faults(record), place, _REMEDY)
     return record
 
@@ -273,7 +276,7 @@ def _schema_version(text: bytes, place: str) -> int:
         raise RecordError(
             f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
         )
-    version = msgspec.json.decode(raw)
+    version = strict.parse_json(bytes(raw), msgspec.json.decode, f"{place}: schema", _REMEDY)
     if not isinstance(version, int) or isinstance(version, bool):
         found = bytes(raw).decode()
         raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")

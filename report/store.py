@@ -186,7 +186,7 @@ def read_record(path: Path, data: Path) -> Stored:
     text, place, hashed = _read(path, data)
     # First, since it needs room beside the text, as the record does afterwards.
     as_written = file_hash(text) == hashed
-    record = parse(text, place)
+    record = parse(text, place, as_written=as_written)
     _check_folder(record.study, path, place)
     # Another layout of the same content is no edit.
     untouched = as_written or content_hash(record) == hashed
