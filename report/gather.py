@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from report.case_checks import check_layers
 from report.devices import read_devices
 from report.paper import Inputs, notices_of
 from report.reported import read_reported
@@ -103,7 +104,7 @@ def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
     reported = _reported(study)
     patterns = ATTACHMENTS.get(study, ())
     return Inputs(
-        records=records,
+        records=tuple(map(check_layers, records)),
         reported=read_reported(data / reported),
         reported_file=reported,
         devices=read_devices(data / "devices.yaml"),

@@ -65,7 +65,9 @@ def parse_yaml(text: str) -> Document:
     except (ValueError, OverflowError) as error:
         # The parser turns escapes and versions into numbers without a look at their size.
         line = max(builder.lines.values(), default=1)
-        raise YamlError(line, (), "found an escape or a version out of range here or later") from error
+        raise YamlError(
+            line, (), "found an escape or a version out of range here or later"
+        ) from error
 
 
 @dataclass
@@ -88,7 +90,7 @@ class _Builder:
 
     def _value(self, event: yaml.Event, path: Path) -> Any:
         _check_plain(event, path)
-        self.lines[path] = event.start_mark.line + 1
+        self.lines[path] = _line(event)
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event, path)
         if len(path) >= _DEEPEST:
@@ -142,15 +144,20 @@ def _scalar(event: yaml.ScalarEvent, path: Path) -> bool | int | float | str | N
 
 
 def _check_plain(event: yaml.Event, path: Path) -> None:
+    anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
     if isinstance(event, yaml.AliasEvent):
-        raise _refusal(event, path, f"found the alias *{event.anchor}; write the value itself")
-    if getattr(event, "anchor", None):
-        raise _refusal(event, path, f"found the anchor &{event.anchor}; write each value out")
-    if getattr(event, "tag", None):
-        raise _refusal(event, path, f"found the tag {event.tag}; write plain text or a number")
+        raise _refusal(event, path, f"found the alias *{anchor}; write the value itself")
+    if anchor:
+        raise _refusal(event, path, f"found the anchor &{anchor}; write each value out")
+    if tag:
+        raise _refusal(event, path, f"found the tag {tag}; write plain text or a number")
     if _SURROGATE.search(getattr(event, "value", "")):
         raise _refusal(event, path, "found half of a character; write the whole one")
 
 
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
 def _refusal(event: yaml.Event, path: Path, what: str) -> YamlError:
-    return YamlError(event.start_mark.line + 1, path, what)
+    return YamlError(_line(event), path, what)
