@@ -12,6 +12,9 @@ from typing import Final
 #: Longest message in characters; of a longer one the middle is left out.
 LONGEST: Final = 300
 
+#: Problems that one look at a paper may name.
+_MOST_REASONS: Final = 20
+
 #: Control characters, marks that change the direction of writing, and halves of characters.
 _UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -59,7 +62,10 @@ class TemplateError(RidgepointError):
 
 
 class RenderError(RidgepointError):
-    """pandoc, LaTeX, Typst or Quarto refused a paper."""
+    """pandoc, LaTeX, Typst or Quarto refused a paper, for one reason a line."""
+
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, "\n".join(map(one_line, message.split("\n")[:_MOST_REASONS])))
 
 
 class MeasurementError(RidgepointError):

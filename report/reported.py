@@ -7,7 +7,6 @@ source leaves out, or that cannot be read, is ``{"missing": "<reason>"}``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -15,6 +14,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from report.errors import StudyError
+from report.quantities import LARGEST
 from report.records import Slug, Text
 from report.strict import read_strictly, refuse_first, repeated
 
@@ -159,8 +159,8 @@ def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
 
 
 def _number_fault(number: float, decimals: int) -> str | None:
-    if not math.isfinite(number):
-        return f"expected a finite number, found {number}"
+    if not -LARGEST <= number <= LARGEST:
+        return f"expected a number of at most 64 bits, found {number}"
     if decimals == 0 and not isinstance(number, int):
         return f"printed without decimals, found {number}"
     if round(number, decimals) != number:

@@ -7,10 +7,10 @@ here draws, so that a changed drawing function writes no document again.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
+from report.bibliography import check_bibliography
 from report.errors import RecordError
 from report.gather import Origin
 from report.manuscript import write_manuscript
@@ -40,13 +40,15 @@ def write_source(
 
 
 def copy_bibliography(data: Path, folder: Path) -> None:
-    """Put the bibliography beside the manuscript; raises ``RecordError`` if there is none."""
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
     try:
-        shutil.copyfile(data / "references.bib", folder / "references.bib")
+        content = (data / "references.bib").read_bytes()
     except OSError as error:
         raise RecordError(
             f"data/references.bib: cannot be read ({error.strerror}); restore it with git."
         ) from error
+    check_bibliography(content, "data/references.bib")
+    (folder / "references.bib").write_bytes(content)
 
 
 def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:
