@@ -21,7 +21,7 @@ from report.gather import gather
 from report.pipeline import Request, Survey, look
 from report.prose import check_prose
 from report.strict import read_strictly, refuse_first
-from report.studies import STUDIES, find_study
+from report.studies import STUDIES, compute
 
 EXPECTED: Final = "expected.yaml"
 _REMEDY: Final = "let 'python build.py --accept' write it"
@@ -127,7 +127,7 @@ def results(study: str, request: Request, found: Survey) -> Results:
     if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
         content = json.loads(known.read_text("utf-8"))
     else:
-        content = find_study(study)(gather(study, request.data)).as_json(study, ())
+        content = compute(study, gather(study, request.data)).as_json(study, ())
     claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
     return Results(claims, tuple(_failed(content["audits"])))
 

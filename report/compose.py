@@ -7,7 +7,7 @@ from pathlib import Path
 from report.gather import gather, origin_of
 from report.paper import Findings, Inputs
 from report.source_folder import write_source
-from report.studies import find_study
+from report.studies import compute
 
 
 def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
@@ -17,7 +17,7 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     that asks for what does not exist.
     """
     inputs = gather(study, data)
-    findings = find_study(study)(inputs)
+    findings = compute(study, inputs)
     write_source(study, origin_of(study, inputs.records), findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)
     return inputs

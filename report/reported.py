@@ -67,6 +67,15 @@ class ReportedTable(_Part, frozen=True):
             )
         return tuple(row[keys.index(key)] for row in self.rows)
 
+    def exactly(self, rows: int) -> ReportedTable:
+        """The table itself; raises ``StudyError`` unless it has so many rows."""
+        if len(self.rows) != rows:
+            raise StudyError(
+                f"{self.place} of the reported values: expected {rows} rows, found "
+                f"{len(self.rows)}; mend the table by the source."
+            )
+        return self
+
 
 class ReportedValue(_Part, frozen=True):
     """A single number that the source prints outside its tables."""

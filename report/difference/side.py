@@ -12,7 +12,7 @@ from report.engine.contents import file_digest, files_below
 from report.gather import gather
 from report.manuscript import write_manuscript
 from report.paper import Claim, Figure
-from report.studies import find_study
+from report.studies import compute
 from report.tables import Table
 from report.values import Value
 
@@ -50,7 +50,7 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
     Raises ``RidgepointError`` as a build of the same study does.
     """
     inputs = gather(study, data)
-    found = find_study(study)(inputs)
+    found = compute(study, inputs)
     return Side(
         records=tuple(item.file for item in inputs.records),
         document=read_document(write_manuscript(papers / f"{study}.qmd.j2", found)),

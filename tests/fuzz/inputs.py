@@ -17,7 +17,7 @@ from report.paper import Inputs
 from report.pipeline import ROOT
 from report.render.source import front_matter
 from report.reported import read_reported
-from report.studies import STUDIES, find_study
+from report.studies import STUDIES, compute
 from tests.fuzz.judge import judge, not_finite
 from tests.fuzz.outcome import Outcome, Report
 from tests.fuzz.records import damaged
@@ -92,7 +92,7 @@ def _reported(path: Path, random: Random) -> object:
         return None
     study = path.stem
     devices = read_devices(ROOT / "data" / "devices.yaml")
-    found = find_study(study)(Inputs((), reported, f"reported/{path.name}", devices))
+    found = compute(study, Inputs((), reported, f"reported/{path.name}", devices))
     return found.as_json(study, ())
 
 

@@ -16,7 +16,7 @@ from report.manuscript import write_manuscript
 from report.pipeline import ROOT
 from report.records import Record, encode, parse
 from report.store import read_record, record_name
-from report.studies import STUDIES, find_study
+from report.studies import STUDIES, compute
 from report.studies.training_roofline.subject import Step
 from tests import factory, inference, profiling, test_backend_speedup, training
 from tests.fuzz.judge import judge, not_finite
@@ -147,7 +147,7 @@ def _use(path: Path, whole: Small, *, computed: bool) -> Outcome:
         path.with_suffix("").mkdir()
         for name, content in whole.files.items():
             (path.with_suffix("") / name).write_bytes(content)
-        found = find_study(study)(gather(study, data))
+        found = compute(study, gather(study, data))
         wrong = list(not_finite(found.as_json(study, ())))
         assert not wrong, f"not finite: {', '.join(wrong[:3])}"
         write_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
