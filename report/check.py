@@ -21,7 +21,7 @@ from report.gather import gather
 from report.pipeline import Request, Survey, look
 from report.prose import check_prose
 from report.strict import read_strictly, refuse_first
-from report.studies import STUDIES, find_study
+from report.studies import STUDIES, compute
 
 EXPECTED: Final = "expected.yaml"
 _REMEDY: Final = "let 'python build.py --accept' write it"
@@ -98,7 +98,7 @@ def read_expected(data: Path) -> dict[str, Expected]:
     path = data / EXPECTED
     if not path.exists():
         return {}
-    found: dict[str, Expected] = read_strictly(path, _FILE, "YAML", _REMEDY) or {}
+    found: dict[str, Expected] = read_strictly(path, _FILE, "YAML", _REMEDY, data) or {}
     unknown = (f"{name}: found a name that is no study" for name in found if name not in STUDIES)
     refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
     return found
@@ -127,7 +127,7 @@ def results(study: str, request: Request, found: Survey) -> Results:
     if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
         content = json.loads(known.read_text("utf-8"))
     else:
-        content = find_study(study)(gather(study, request.data)).as_json(study, ())
+        content = compute(study, gather(study, request.data)).as_json(study, ())
     claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
     return Results(claims, tuple(_failed(content["audits"])))
 

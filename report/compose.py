@@ -7,7 +7,7 @@ from pathlib import Path
 from report.gather import choose, load
 from report.paper import Findings, Inputs
 from report.source_folder import write_source
-from report.studies import find_study
+from report.studies import compute
 
 
 def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
@@ -18,7 +18,7 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     """
     origin = choose(study, data).origin
     inputs = load(study, data, origin.records)
-    findings = find_study(study)(inputs)
+    findings = compute(study, inputs)
     write_source(study, origin, findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)
     return inputs

@@ -20,6 +20,8 @@ from report.strict import read_strictly, refuse_first, repeated
 Operation: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16", "memory"]
 
 _REMEDY: Final = "mend the file by the data sheet, or restore it with git"
+#: No device is slower than this, in either unit, or faster than its inverse.
+_LEAST: Final = 1e-6
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9}
 
 
@@ -92,7 +94,7 @@ class Devices(_Part, frozen=True):
 
 def read_devices(path: Path) -> Devices:
     """Read and check the file of devices; raises ``RecordError``."""
-    devices = read_strictly(path, Devices, "YAML", _REMEDY)
+    devices = read_strictly(path, Devices, "YAML", _REMEDY, path.parent)
     refuse_first(_faults(devices), path, _REMEDY)
     return devices
 
@@ -114,3 +116,5 @@ def _faults(devices: Devices) -> Iterator[str]:
         for j, peak in enumerate(device.peaks):
             if (peak.unit == "GB/s") != (peak.operation == "memory"):
                 yield f"devices[{i}].peaks[{j}].unit: {peak.unit} is no unit of {peak.operation}"
+            if not _LEAST <= peak.value <= 1 / _LEAST:
+                yield f"devices[{i}].peaks[{j}].value: found {peak.value}, which no device reaches"

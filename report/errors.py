@@ -6,9 +6,47 @@ do; ``build.py`` and ``python -m experiments`` print it without a traceback and 
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+#: Longest message in characters; of a longer one the middle is left out.
+LONGEST: Final = 300
+
+#: Problems that one look at a paper may name.
+_MOST_REASONS: Final = 20
+
+#: Control characters, marks that change the direction of writing, and halves of characters.
+_UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def shorten(text: str, longest: int) -> str:
+    """``text`` in at most ``longest`` characters: more of its beginning than of its end."""
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 1]}…{text[-end:]}"
+
+
+def one_line(text: str) -> str:
+    """``text`` as a terminal may print it: one line, unprintable characters as ``\\u202e``.
+
+    At most ``LONGEST`` characters; the place stands first and the remedy last, and both stay.
+    """
+    words = " ".join(shorten(text, 4 * LONGEST).split())
+    return shorten(_UNPRINTABLE.sub(_escaped, words), LONGEST)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
 
 class RidgepointError(Exception):
-    """Something a user can mend; the message says where and how."""
+    """Something a user can mend; the message says where and how, in one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class RecordError(RidgepointError):
@@ -24,7 +62,10 @@ class TemplateError(RidgepointError):
 
 
 class RenderError(RidgepointError):
-    """pandoc, LaTeX, Typst or Quarto refused a paper."""
+    """pandoc, LaTeX, Typst or Quarto refused a paper, for one reason a line."""
+
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, "\n".join(map(one_line, message.split("\n")[:_MOST_REASONS])))
 
 
 class MeasurementError(RidgepointError):

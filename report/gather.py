@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from report.case_checks import check_layers
 from report.devices import read_devices
 from report.paper import Inputs
 from report.reported import read_reported
@@ -130,7 +131,7 @@ def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
     reported = _reported(study)
     patterns = ATTACHMENTS.get(study, ())
     return Inputs(
-        records=records,
+        records=tuple(map(check_layers, records)),
         reported=read_reported(data / reported),
         reported_file=reported,
         devices=read_devices(data / "devices.yaml"),
@@ -154,7 +155,7 @@ def read_pins(data: Path) -> dict[str, tuple[str, ...]]:
     if not path.exists():
         return {}
     # A file in which all lines are comments holds nothing.
-    pins = read_strictly(path, _PINS, "YAML", _REMEDY) or {}
+    pins = read_strictly(path, _PINS, "YAML", _REMEDY, data) or {}
     unknown = (f"{name}: found a name that is no study" for name in pins if name not in STUDIES)
     refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
     return pins

@@ -6,10 +6,14 @@ the unit against this table, so that no study can mix seconds with milliseconds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+#: The largest number that may be measured or counted, also as a sum: what 64 bits hold.
+LARGEST: Final = 2**63 - 1
+#: The shortest duration above 0 in s; no clock tells less.
+SHORTEST_S: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -29,20 +33,27 @@ class Quantity:
         """Whether all ``samples`` are finite numbers within the range of this quantity."""
         if not samples:
             return True
-        # One number that is no integer makes the sum none, and one that is not finite the same.
-        total = sum(samples)
-        if self.whole:
-            sound = type(total) is int
-        else:
-            # The sum may be too large where no number is.
-            sound = math.isfinite(total) or all(map(math.isfinite, samples))
-        return sound and (self.signed or min(samples) >= 0)
+        low, total = min(samples), sum(samples)
+        # Together they bound every sample, and the sum tells of a number that is none.
+        if not (low >= -LARGEST and -LARGEST <= total <= LARGEST):
+            return False
+        # One number that is no integer makes the sum none.
+        if self.whole and type(total) is not int:
+            return False
+        if self.signed:
+            return True
+        if self.unit == "s" and low < SHORTEST_S:
+            return all(sample == 0 or sample >= SHORTEST_S for sample in samples)
+        return low >= 0
 
     @property
     def range(self) -> str:
         """The numbers that are possible, in words."""
         kind = "a whole number" if self.whole else "a finite number"
-        return kind if self.signed else f"{kind} of at least 0"
+        if self.signed:
+            return f"{kind} of at most 64 bits"
+        least = f"0, or at least {SHORTEST_S}" if self.unit == "s" else "at least 0"
+        return f"{kind} of {least} and at most 64 bits"
 
 
 QUANTITIES: Final[dict[str, Quantity]] = {

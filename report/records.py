@@ -13,9 +13,7 @@ Schema history
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -23,7 +21,7 @@ import msgspec
 from report import strict
 from report.errors import RecordError
 from report.layers import Layer
-from report.quantities import QUANTITIES, Quantity
+from report.record_faults import faults
 
 SCHEMA_VERSION: Final = 1
 
@@ -242,10 +240,11 @@ def file_hash(text: bytes) -> str | None:
         return None
 
 
-def parse(text: bytes, place: str) -> Record:
+def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
     """Read one record from JSON.
 
-    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what
+    ``place`` names the file in messages; ``as_written`` says that the text is one that ``encode``
+    wrote, in which no field can stand twice.  Raises ``RecordError`` with the file, the field, what
     was found and what to do.
     """
     with strict.no_cycles():
@@ -254,7 +253,9 @@ def parse(text: bytes, place: str) -> Record:
             record = _decoder.decode(text)
         except strict.NO_JSON:
             record = _other(text, place)
-        strict.refuse_first(_faults(record), place, _REMEDY)
+        if not as_written:
+            strict.refuse_repeated_keys(text, place, _REMEDY)
+        strict.refuse_first(faults(record), place, _REMEDY)
     return record
 
 
@@ -273,7 +274,7 @@ def _schema_version(text: bytes, place: str) -> int:
         raise RecordError(
             f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
         )
-    version = msgspec.json.decode(raw)
+    version = strict.parse_json(bytes(raw), msgspec.json.decode, f"{place}: schema", _REMEDY)
     if not isinstance(version, int) or isinstance(version, bool):
         found = bytes(raw).decode()
         raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")
@@ -306,74 +307,3 @@ def _migrated(text: bytes, version: int, place: str) -> Record:
         return msgspec.convert(data, Record)
     except msgspec.ValidationError as error:
         raise strict.refusal(error, data, place, _REMEDY) from error
-
-
-def _faults(record: Record) -> Iterator[str]:
-    """What the types cannot say, as «field: what was found»."""
-    yield from _moment_faults(record)
-    yield from _environment_faults(record.environment)
-    for index, ceiling in enumerate(record.ceilings):
-        yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
-    seen: dict[frozenset[tuple[str, Factor]], int] = {}
-    for index, case in enumerate(record.cases):
-        for fault in _case_faults(case):
-            yield f"cases[{index}].{fault}"
-        # 1 and 1.0 are the same level, as for a study that looks a case up.
-        first = seen.setdefault(frozenset(case.factors.items()), index)
-        if first != index:
-            yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
-    if twice := strict.repeated(attachment.name for attachment in record.attachments):
-        yield f"attachments: found the name {twice} twice"
-
-
-def _moment_faults(record: Record) -> Iterator[str]:
-    for name, text in {"started": record.started, "finished": record.finished}.items():
-        try:
-            datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
-        except ValueError:
-            yield f"{name}: expected a moment in UTC, found {text!r}"
-    if record.finished < record.started:
-        yield f"finished: expected a moment after {record.started}, found {record.finished}"
-
-
-def _environment_faults(environment: Environment) -> Iterator[str]:
-    if (environment.gpu is None) != (environment.device == "cpu"):
-        found = "null" if environment.gpu is None else environment.gpu.model
-        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
-    loads = {"load_before": environment.load_before, "load_after": environment.load_after}
-    for name, load in loads.items():
-        if load is not None and not (math.isfinite(load) and load >= 0):
-            yield f"environment.{name}: expected a finite number of at least 0, found {load}"
-
-
-def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
-    for index, sample in enumerate(ceiling.samples):
-        if not (math.isfinite(sample) and sample > 0):
-            yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
-
-
-def _case_faults(case: Case) -> Iterator[str]:
-    if case.status == "ok":
-        if case.reason is not None:
-            yield f"reason: found {case.reason!r}, but a case that is ok has null here"
-    elif case.reason is None:
-        yield f"reason: found null, but a case that is {case.status} needs a reason"
-    names = [series.quantity for series in case.series]
-    if len(set(names)) < len(names):
-        yield f"series: found the quantity {strict.repeated(names)} twice"
-    for index, series in enumerate(case.series):
-        quantity = QUANTITIES.get(series.quantity)
-        if quantity is None or quantity.unit != series.unit or not quantity.admits(series.samples):
-            yield f"series[{index}].{_series_fault(series, quantity)}"
-
-
-def _series_fault(series: Series, quantity: Quantity | None) -> str:
-    """What is wrong with a series that is known to be wrong."""
-    if quantity is None:
-        known = ", ".join(sorted(QUANTITIES))
-        return f"quantity: expected one of {known}, found {series.quantity!r}"
-    if series.unit != quantity.unit:
-        return f"unit: {series.quantity} is measured in {quantity.unit}, found {series.unit!r}"
-    index = next(i for i, s in enumerate(series.samples) if not quantity.admits((s,)))
-    found = series.samples[index]
-    return f"samples[{index}]: {series.quantity} is {quantity.range}, found {found}"

@@ -7,7 +7,6 @@ source leaves out, or that cannot be read, is ``{"missing": "<reason>"}``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -15,6 +14,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from report.errors import StudyError
+from report.quantities import LARGEST
 from report.records import Slug, Text
 from report.strict import read_strictly, refuse_first, repeated
 
@@ -67,6 +67,15 @@ class ReportedTable(_Part, frozen=True):
             )
         return tuple(row[keys.index(key)] for row in self.rows)
 
+    def exactly(self, rows: int) -> ReportedTable:
+        """The table itself; raises ``StudyError`` unless it has so many rows."""
+        if len(self.rows) != rows:
+            raise StudyError(
+                f"{self.place} of the reported values: expected {rows} rows, found "
+                f"{len(self.rows)}; mend the table by the source."
+            )
+        return self
+
 
 class ReportedValue(_Part, frozen=True):
     """A single number that the source prints outside its tables."""
@@ -113,7 +122,7 @@ class Reported(_Part, frozen=True):
 
 def read_reported(path: Path) -> Reported:
     """Read and check one file of reported values; raises ``RecordError``."""
-    reported = read_strictly(path, Reported, "JSON", _REMEDY)
+    reported = read_strictly(path, Reported, "JSON", _REMEDY, path.parents[1])
     if reported.study != path.stem:
         refuse_first([f"study: found {reported.study!r} in another study's file"], path, _REMEDY)
     refuse_first(_faults(reported), path, _REMEDY)
@@ -159,8 +168,8 @@ def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
 
 
 def _number_fault(number: float, decimals: int) -> str | None:
-    if not math.isfinite(number):
-        return f"expected a finite number, found {number}"
+    if not -LARGEST <= number <= LARGEST:
+        return f"expected a number of at most 64 bits, found {number}"
     if decimals == 0 and not isinstance(number, int):
         return f"printed without decimals, found {number}"
     if round(number, decimals) != number:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from figures.characters import visible
-from report.errors import RecordError
+from report.bibliography import check_bibliography
+from report.data_files import read_file
 from report.gather import Origin
 from report.manuscript import write_manuscript
 from report.outputs import write_json
@@ -40,19 +41,12 @@ def write_source(
 
 
 def copy_bibliography(data: Path, folder: Path) -> None:
-    """Put the bibliography beside the manuscript; raises ``RecordError`` if there is none."""
-    try:
-        text = (data / "references.bib").read_text("utf-8")
-    except OSError as error:
-        raise RecordError(
-            f"data/references.bib: cannot be read ({error.strerror}); restore it with git."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RecordError(
-            f"data/references.bib: found the byte 0x{error.object[error.start]:02x}, which is not "
-            "UTF-8; save the file as UTF-8."
-        ) from error
-    (folder / "references.bib").write_text(visible(text), "utf-8", newline="\n")
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
+    remedy = "restore it with git"
+    content = read_file(data / "references.bib", "data/references.bib", remedy, data)
+    check_bibliography(content, "data/references.bib")
+    text = visible(content.decode("utf-8-sig"))
+    (folder / "references.bib").write_text(text, "utf-8", newline="\n")
 
 
 def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:

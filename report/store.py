@@ -191,7 +191,7 @@ def read_record(path: Path, data: Path) -> Stored:
     text, place, name = _read(path, data)
     # First, since it needs room beside the text, as the record does afterwards.
     as_written = file_hash(text) == name["hash"]
-    record = parse(text, place)
+    record = parse(text, place, as_written=as_written)
     _check_folder(record.study, path, place)
     # Another layout of the same content is no edit.
     same = as_written or content_hash(record) == name["hash"]

@@ -16,7 +16,9 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from report.data_files import read_file
 from report.errors import RecordError
+from report.yaml_strict import YamlError, parse_yaml
 
 Kind = TypeVar("Kind")
 
@@ -25,6 +27,8 @@ NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TOP: Final = "the top level"
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+_KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]')
+_NUMBERS: Final = re.compile(rb"\[[-+.\deE,\s]*\]")
 _WORD: Final = re.compile(rb"[^\s,:\]}\"]{1,24}|\S")
 _OFFSET: Final = re.compile(r"\(byte (\d+)\)")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
@@ -34,28 +38,38 @@ _NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 
 
 def read_strictly(
-    path: Path, kind: type[Kind], language: Literal["JSON", "YAML"], remedy: str
+    path: Path, kind: type[Kind], language: Literal["JSON", "YAML"], remedy: str, data: Path
 ) -> Kind:
-    """The content of ``path`` as a ``kind``.
+    """The content of ``path``, a file of the directory ``data``, as a ``kind``.
 
     Raises ``RecordError`` with the file, the field, what was found and the ``remedy``.
     """
+    place = place_of(path)
+    text = read_file(path, place, remedy, data)
+    if language == "YAML":
+        return _decode_yaml(text, kind, place, remedy)
+    found = parse_json(text, msgspec.json.Decoder(kind).decode, place, remedy)
+    refuse_repeated_keys(text, place, remedy)
+    return found
+
+
+def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
     try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise RecordError(
-            f"{place_of(path)}: cannot be read ({error.strerror}); {remedy}."
-        ) from error
-    if language == "JSON":
-        decoder = msgspec.json.Decoder(kind)
-        return parse_json(text, decoder.decode, place_of(path), remedy)
-    try:
-        return msgspec.yaml.decode(text, type=kind)
+        document = parse_yaml(text.decode("utf-8-sig"))
+        return msgspec.convert(document.content, kind)
+    except UnicodeDecodeError as error:
+        fault = YamlError(text.count(b"\n", 0, error.start) + 1, (), f"found {byte_at(error)}")
+        raise _no_yaml(fault, place, remedy) from error
+    except YamlError as error:
+        raise _no_yaml(error, place, remedy) from error
     except msgspec.ValidationError as error:
-        raise refusal(error, msgspec.yaml.decode(text), place_of(path), remedy) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = _plain(str(error))
-        raise RecordError(f"{place_of(path)}: not valid YAML: {what}; {remedy}.") from error
+        line = document.lines.get(tuple(_path_of(error)), 1)
+        raise refusal(error, document.content, place, remedy, line) from error
+
+
+def _no_yaml(error: YamlError, place: str, remedy: str) -> RecordError:
+    where = f"line {error.line}, {_joined(error.path)}"
+    return RecordError(f"{place}: {where}: not valid YAML: {_plain(error.what)}; {remedy}.")
 
 
 def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
@@ -92,11 +106,14 @@ def no_cycles() -> Iterator[None]:
 
 
 def refusal(
-    error: msgspec.ValidationError, content: object, place: str, remedy: str
+    error: msgspec.ValidationError,
+    content: object,
+    place: str,
+    remedy: str,
+    line: int | None = None,
 ) -> RecordError:
     """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read."""
-    what, _, at = str(error).partition(" - at ")
-    steps = _STEP.findall(at.strip("`").removeprefix("$"))
+    what, steps = str(error).partition(" - at ")[0], _path_of(error)
     if match := _UNKNOWN.fullmatch(what):
         steps, what = [*steps, match[1]], "found an unknown field"
     elif match := _ABSENT.fullmatch(what):
@@ -105,7 +122,27 @@ def refusal(
         what = f"found {match[1]}, which is none of the values allowed here"
     else:
         what = _expected(_plain(what), _shown(content, steps))
-    return RecordError(f"{place}: {_joined(steps)}: {_plain(what)}; {remedy}.")
+    where = f"line {line}, {_joined(steps)}" if line else _joined(steps)
+    return RecordError(f"{place}: {where}: {_plain(what)}; {remedy}.")
+
+
+def _path_of(error: msgspec.ValidationError) -> list[str]:
+    at = str(error).partition(" - at ")[2]
+    return _STEP.findall(at.strip("`").removeprefix("$"))
+
+
+def refuse_repeated_keys(text: bytes, place: str, remedy: str) -> None:
+    """Raise ``RecordError`` for a key that stands twice in one object of ``text``, valid JSON.
+
+    Decoding keeps the last of the two without a word.
+    """
+    try:
+        json.loads(text, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
+    except _RepeatedKeyError:
+        line, path = _first_repeated_key(text)
+        raise RecordError(
+            f"{place}: line {line}, {_joined(path)}: found this field twice; {remedy}."
+        ) from None
 
 
 def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
@@ -128,6 +165,36 @@ def repeated(names: Iterable[str]) -> str | None:
 def place_of(path: Path) -> str:
     """The file as messages name it: with the two folders above it, wherever the project lies."""
     return Path(*path.parts[-3:]).as_posix()
+
+
+# ------------------------------------------------------------------------------ keys twice
+
+
+class _RepeatedKeyError(Exception):
+    """An object has a key twice."""
+
+
+def _check_keys(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedKeyError
+
+
+def _first_repeated_key(text: bytes) -> tuple[int, list[str]]:
+    """Line and path of the first key that stands twice; only for a text that holds one."""
+    keys: list[set[str]] = []
+    for token in _KEY.finditer(text):
+        match token[0]:
+            case b"{":
+                keys.append(set())
+            case b"}":
+                keys.pop()
+            case key if key.endswith(b":"):
+                name = json.loads(key[:-1])
+                if name in keys[-1]:
+                    head = text[: token.start()]
+                    return head.count(b"\n") + 1, [*_open_path(head), name]
+                keys[-1].add(name)
+    raise AssertionError("called only for a text that holds a key twice")
 
 
 # --------------------------------------------------------------------------- what was found
@@ -188,7 +255,7 @@ def _stop(text: bytes, complaint: str) -> tuple[int, str]:
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.start, f"the byte 0x{text[error.start]:02x}, which is not UTF-8"
+        return error.start, byte_at(error)
     match = _OFFSET.search(complaint)
     if match is None:
         return len(text), "the end of the file"
@@ -198,6 +265,11 @@ def _stop(text: bytes, complaint: str) -> tuple[int, str]:
     while text[offset : offset + 1].isalnum() and re.match(rb"[\w+-]", text[offset - 1 : offset]):
         offset -= 1
     return offset, _word_at(text, offset)
+
+
+def byte_at(error: UnicodeDecodeError) -> str:
+    """The byte where a text stops being UTF-8, in words."""
+    return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
 
 
 def _word_at(text: bytes, offset: int) -> str:
@@ -210,7 +282,8 @@ def _open_path(head: bytes) -> list[str]:
     """The path of the value that begins where ``head``, the start of a JSON text, ends."""
     path: list[str | int] = []
     name = ""
-    for token in _TOKEN.findall(head):
+    # Most of a record are lists of numbers, which need no second look.
+    for token in _TOKEN.findall(_NUMBERS.sub(b"[]", head)):
         if token in b"{[":
             path.append("" if token == b"{" else 0)
         elif token in b"}]":

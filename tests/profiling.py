@@ -181,8 +181,13 @@ def record(
         else cases
     )
     plain = factory.record(found, machine or environment(), study="conv_profiling")
+    return with_files(plain, files)
+
+
+def with_files(record: Record, files: Mapping[str, bytes]) -> Record:
+    """The record with the digests of ``files``."""
     attachments = tuple(
         Attachment(name=name, sha256=hashlib.sha256(content).hexdigest(), meaning="of the tests")
         for name, content in files.items()
     )
-    return msgspec.structs.replace(plain, attachments=attachments)
+    return msgspec.structs.replace(record, attachments=attachments)

@@ -79,7 +79,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     def study(inputs: Inputs) -> Findings:
         return FINDINGS
 
-    monkeypatch.setattr(computing, "find_study", lambda name: study)
+    monkeypatch.setattr(computing, "compute", lambda name, inputs: study(inputs))
 
     def made(style: str, out: str) -> Path:
         papers = tmp_path / "papers"
@@ -119,7 +119,7 @@ def test_a_file_that_is_offered_no_longer_is_gone(
     """A page is replaced as a whole."""
     site = build("report", "out") / "html" / STUDY
     renamed = replace(FINDINGS, downloads={"trace": replace(TRACE, name="other.json.gz")})
-    monkeypatch.setattr(computing, "find_study", lambda name: lambda inputs: renamed)
+    monkeypatch.setattr(computing, "compute", lambda name, inputs: renamed)
     (tmp_path / "out" / MANIFEST).unlink()  # no file has changed that the build could see
     build("report", "out")
     assert [path.name for path in (site / "files").iterdir()] == ["other.json.gz"]

@@ -52,12 +52,12 @@ def test_bad_pins_are_refused(text: str, words: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"x\.json: cannot be read \(No such file.*\); mend it\."):
-        read_strictly(tmp_path / "x.json", int, "JSON", "mend it")
+        read_strictly(tmp_path / "x.json", int, "JSON", "mend it", tmp_path)
 
 
 def test_long_values_are_shortened_in_messages(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a": "' + "q" * 500 + '"}', encoding="utf-8")
     with pytest.raises(RecordError) as caught:
-        read_strictly(path, dict[str, int], "JSON", "mend it")
+        read_strictly(path, dict[str, int], "JSON", "mend it", tmp_path)
     assert len(str(caught.value)) < 200

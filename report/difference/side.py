@@ -12,7 +12,7 @@ from report.engine.contents import file_digest, files_below
 from report.gather import choose, load
 from report.manuscript import write_manuscript
 from report.paper import Claim, Figure
-from report.studies import find_study
+from report.studies import compute
 from report.tables import Table
 from report.values import Value
 
@@ -50,7 +50,7 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
     Raises ``RidgepointError`` as a build of the same study does.
     """
     origin = choose(study, data).origin
-    found = find_study(study)(load(study, data, origin.records))
+    found = compute(study, load(study, data, origin.records))
     document = write_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
     return Side(
         records=tuple(origin.records),

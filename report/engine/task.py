@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from report.engine.contents import file_digest
 from report.engine.graph import KEPT, paper_files
-from report.errors import OutputError, RidgepointError
+from report.errors import OutputError, RidgepointError, one_line
 
 #: What the system says when a folder is full, or may not be written.
 _NO_ROOM: Final = frozenset(
@@ -95,7 +95,7 @@ def _sentence(task: Task, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return str(unwritable(error))
     place = task.study or task.id
-    return f"{place}: {type(error).__name__}: {error}; run again with --debug."
+    return one_line(f"{place}: {type(error).__name__}: {error}; run again with --debug.")
 
 
 def files_in(stage: Path, folder: Path) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from report.errors import RenderError
+from report.yaml_strict import YamlError, parse_yaml
 
 #: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
 STYLES: Final = ("ieee", "report", "article")
@@ -18,13 +17,14 @@ DEFAULT_STYLE: Final = "article"
 #: The styles with one column of text as wide as the page.
 ONE_COLUMN: Final = ("report", "article")
 
+_BIBLIOGRAPHY: Final = "references.bib"
 _SWITCHES: Final = ("toc", "lof", "lot")
 #: Levels of headings that contents may name, and how many they do where ``toc-depth`` is not given.
 _DEEPEST: Final = 3
 _PAGE_DEPTH: Final = 2
 _PRINT_DEPTH: Final = 3
 
-_FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A\ufeff?---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,8 @@ def read_source(folder: Path, study: str) -> Source:
     Raises ``RenderError`` if the document is missing or its front matter does not say what the
     styles need.
     """
-    document = folder / f"{study}.qmd"
-    meta = front_matter(document)
-    style = style_of(meta)
-    if style not in STYLES:
-        raise RenderError(
-            f"{document}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
-        )
-    for key in ("title", "author", "bibliography"):
-        if not meta.get(key):
-            raise RenderError(f"{document}: {key}: missing in the front matter; add it.")
-    if not all(isinstance(item, dict) and item.get("name") for item in meta["author"]):
-        raise RenderError(
-            f"{document}: author: each author is a mapping with a name; write '- name: ...'."
-        )
-    _check_contents(document, meta, style)
-    return Source(folder, study, style, meta)
+    meta = front_matter(folder / f"{study}.qmd")
+    return Source(folder, study, style_of(meta), meta)
 
 
 def style_of(meta: Mapping[str, Any]) -> Any:
@@ -105,7 +91,7 @@ def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None
         if not isinstance(meta.get(key, False), bool):
             raise RenderError(f"{document}: {key}: found {meta[key]!r}; write true or false.")
     depth = meta.get("toc-depth", _PRINT_DEPTH)
-    if isinstance(depth, bool) or depth not in range(1, _DEEPEST + 1):
+    if isinstance(depth, bool | float) or depth not in range(1, _DEEPEST + 1):
         raise RenderError(
             f"{document}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
         )
@@ -118,7 +104,10 @@ def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None
 
 
 def front_matter(document: Path) -> dict[str, Any]:
-    """The YAML block at the head of a ``.qmd``; raises ``RenderError``."""
+    """The YAML block at the head of a ``.qmd``.
+
+    Raises ``RenderError`` if it is none, or lacks what every paper needs.
+    """
     try:
         text = document.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -127,13 +116,46 @@ def front_matter(document: Path) -> dict[str, Any]:
     if match is None:
         raise RenderError(f"{document}: has no front matter; begin it with a block between ---.")
     try:
-        meta = yaml.safe_load(match[1])
-    except yaml.YAMLError as error:
-        place = " ".join(str(error).split())
-        raise RenderError(f"{document}: the front matter is not valid YAML ({place}).") from error
+        meta = parse_yaml(match[1]).content
+    except YamlError as error:
+        field = ".".join(error.path) or "the front matter"
+        place = f"{document}: line {error.line + 1}, {field}"
+        raise RenderError(f"{place}: not valid YAML: {error.what}; mend the template.") from error
     if not isinstance(meta, dict):
         raise RenderError(f"{document}: the front matter is not a mapping; write 'title: ...'.")
+    style = style_of(meta)
+    if style not in STYLES:
+        raise RenderError(
+            f"{document}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
+        )
+    _check_texts(document, meta)
+    _check_contents(document, meta, style)
     return meta
+
+
+def _check_texts(document: Path, meta: Mapping[str, Any]) -> None:
+    """Refuse a front matter without what every paper needs, and values that are no text."""
+    for key in ("title", "author", "bibliography"):
+        if not meta.get(key):
+            raise RenderError(f"{document}: {key}: missing in the front matter; add it.")
+    authors, keywords = meta["author"], meta.get("keywords", [])
+    if not (isinstance(authors, list) and all(map(_is_named, authors))):
+        raise RenderError(
+            f"{document}: author: each author is a mapping with a name; write '- name: ...'."
+        )
+    if meta["bibliography"] != _BIBLIOGRAPHY:
+        raise RenderError(
+            f"{document}: bibliography: found {meta['bibliography']!r}; write {_BIBLIOGRAPHY}."
+        )
+    if not (isinstance(keywords, list) and all(isinstance(word, str) for word in keywords)):
+        raise RenderError(f"{document}: keywords: found {keywords!r}; write a list of words.")
+    for key in ("title", "abstract", "abstract-title"):
+        if not isinstance(meta.get(key, ""), str):
+            raise RenderError(f"{document}: {key}: found {meta[key]!r}; put it in quotes.")
+
+
+def _is_named(author: object) -> bool:
+    return isinstance(author, dict) and isinstance(author.get("name"), str) and author["name"] != ""
 
 
 def line_of(document: Path, needle: str) -> int | None:

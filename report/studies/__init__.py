@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from report.errors import StudyError
@@ -40,3 +41,28 @@ def find_study(study: str) -> Callable[[Inputs], Findings]:
         raise StudyError(f"{study}: no such study; the studies are {known}.")
     compute: Callable[[Inputs], Findings] = importlib.import_module(STUDIES[study]).findings
     return compute
+
+
+def compute(study: str, inputs: Inputs) -> Findings:
+    """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault."""
+    findings = find_study(study)
+    try:
+        return findings(inputs)
+    except StudyError as error:
+        files = (*(item.file for item in inputs.records), inputs.reported_file)
+        if any(file in str(error) for file in files):
+            raise
+        raise StudyError(f"data/{_at_fault(findings, inputs)}: {error}") from error
+
+
+def _at_fault(findings: Callable[[Inputs], Findings], inputs: Inputs) -> str:
+    """The file with which alone the study fails too, else the newest record.
+
+    What computes on layers and numbers does not know from which file they came.
+    """
+    for records in ((), *((item,) for item in inputs.records)):
+        try:
+            findings(replace(inputs, records=records))
+        except StudyError:
+            return records[0].file if records else inputs.reported_file
+    return inputs.records[0].file

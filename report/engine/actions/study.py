@@ -8,13 +8,13 @@ from report.engine.graph import CHOSEN, FINDINGS, drawing_file
 from report.engine.kept import keep
 from report.engine.task import Done, Task
 from report.gather import load
-from report.studies import find_study
+from report.studies import compute
 
 
 def perform(task: Task) -> Done:
     """Compute the study from the chosen records; each figure's description is a file of its own."""
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    findings = find_study(task.study)(load(task.study, task.data, chosen["records"]))
+    findings = compute(task.study, load(task.study, task.data, chosen["records"]))
     drawings = {
         drawing_file(task.study, figure.name): figure.drawing
         for figure in findings.figures.values()

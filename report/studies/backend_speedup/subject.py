@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from report.case_checks import Levels, check_factors
 from report.errors import StudyError
 from report.layers import ELEMENT_BYTES
 from report.store import Stored
@@ -52,6 +53,18 @@ FEATURES: Final = CHANNELS * POOLED**2
 CONVNET_RATE: Final = 0.02
 
 _NONE: Final = Macs(0)
+
+
+#: The factors that are looked up, of a training and of a sweep alike.
+_NEEDED: Final[dict[str, Levels]] = {
+    "network": tuple(NETWORK_NAMES),
+    "dtype": ("float32", "float64"),
+    "samples": int,
+    "dataset": str,
+    "backend": str,
+    "execution": ("eager", "compiled"),
+    "process": int,
+}
 
 
 @dataclass(frozen=True)
@@ -252,6 +265,7 @@ def components(setting: Setting) -> Components:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case trained another network than the ones of this study."""
+    check_factors(stored, {"training": _NEEDED, "scaling": _NEEDED}, optional={"hidden": int})
     for index, case in enumerate(stored.record.cases):
         network, samples = case.factors.get("network"), case.factors.get("samples")
         if not case.layers:

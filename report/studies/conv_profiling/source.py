@@ -62,8 +62,8 @@ def operator_bytes(reported: Reported, operator: str, column: str) -> int:
 
 
 def legible(reported: Reported) -> tuple[float | None, ...]:
-    """The one number that is legible of each kernel's counters, None where none is."""
-    cells = reported.table("kernels").column("legible")
+    """The one number that is legible of each of the four kernels' counters, None where none is."""
+    cells = reported.table("kernels").exactly(4).column("legible")
     return tuple(float(cell) if isinstance(cell, int | float) else None for cell in cells)
 
 

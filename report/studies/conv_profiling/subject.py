@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from report.case_checks import Levels, check_factors
 from report.errors import StudyError
 from report.format import NO_BREAK
 from report.layers import Convolution
@@ -17,6 +18,14 @@ from report.work import Flops, Macs, flops, macs
 _FIRST_KERNEL: Final = 3
 _FACTORS: Final = frozenset({"subject", "channels", "kernel", "input", "batch", "pass", "layout"})
 _REMEDY: Final = "run the experiment of this version again"
+
+
+#: Subject → the factors that are looked up; those of the layer are checked with their levels.
+_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+    "layer": {"channels": str},
+    "trace": {"scope": str, "batch": int},
+    "training": {"dataset": str, "channels": str},
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -103,6 +112,7 @@ def dimensions_of(case: Case) -> Dimensions:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a layer's case is not one of this study, or another layer ran."""
+    check_factors(stored, _LOOKED_UP)
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "layer":
             _check_case(case, f"data/{stored.file}: cases[{index}]")

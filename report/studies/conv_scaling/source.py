@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from report.errors import StudyError
 from report.paper import Inputs
 from report.reported import Reported
 from report.statistics import LinearFit, linear_fit
 
+#: Every table of the source has a row for each batch size.
+_BATCHES: Final = 5
+
 
 def numbers(reported: Reported, table: str, column: str) -> tuple[int, ...]:
     """A column of whole numbers of the source.
 
-    Raises ``StudyError`` for a cell that holds none: this study needs every one of them.
+    Raises ``StudyError`` for a cell that holds none, or a row that is none of a batch size: this
+    study needs every one of them.
     """
-    cells = reported.table(table).column(column)
+    cells = reported.table(table).exactly(_BATCHES).column(column)
     return tuple(
         _number(cell, f"{reported.table(table).place}, row {row}, {column}")
         for row, cell in enumerate(cells, start=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from report.case_checks import Levels, check_factors
 from report.errors import StudyError
 from report.layers import Convolution
 from report.memory import LayerMemory, layer_memory
@@ -23,6 +24,14 @@ LAYOUT_NAMES: Final[dict[Layout, str]] = {
 
 #: What tells the cases of a run apart.
 _FACTORS: Final = frozenset({"batch", "layout", "pass", "subject"})
+
+
+#: Subject → the factors that are looked up; those of the layer are checked with their levels.
+_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+    "layer": {},
+    "network": {},
+    "variant": {"variant": str, "batch": int},
+}
 
 
 def subject(batch: int) -> Convolution:
@@ -63,6 +72,7 @@ def footprint(batch: int) -> LayerMemory:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case is not one of this study, or another layer ran in it."""
+    check_factors(stored, _LOOKED_UP)
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != "layer":
             continue

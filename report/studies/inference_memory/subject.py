@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast, get_args
 
+from report.case_checks import Levels, check_factors
 from report.errors import StudyError
 from report.records import Case, Factor
 from report.store import Stored
@@ -45,6 +46,15 @@ TILED_NETWORK: Final = "ResNet-20"
 _NEEDED: Final = ("network", "image", "batch", "layout", "precision", "execution")
 _OPTIONAL: Final = ("tile", "memory_limit")
 _REMEDY: Final = "run the experiment of this version again"
+
+
+#: Subject → the factors that are looked up; those of a call are checked with their levels.
+_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+    "inference": {"network": str},
+    "matrix_product": {"precision": PRECISIONS, "side": int},
+    "training": {"network": str, "dataset": str},
+    "accuracy": {"network": str, "dataset": str, "precision": PRECISIONS},
+}
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ def call_of(case: Case) -> Call:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of inference is not one of this study."""
+    check_factors(stored, _LOOKED_UP)
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference":
             _check(case, f"data/{stored.file}: cases[{index}].factors")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
+from report.case_checks import Levels, check_factors
 from report.errors import StudyError
 from report.layers import DType
 from report.records import Case, Factor
@@ -44,6 +45,15 @@ _LEVELS: Final[dict[str, tuple[str, ...]]] = {
 _PROFILED: Final = ("network", "image", "batch", "precision", "layout")
 _TRAINED: Final = (*_PROFILED, "execution", "optimizer", "dataset", "process")
 _REMEDY: Final = "run the experiment of this version again"
+
+
+#: Subject → the factors that are looked up; those of a step are checked with their levels.
+_LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
+    "training": {"network": str},
+    "profile": {"network": str},
+    "matrix_product": {"precision": str, "side": int, "moment": ("before", "after")},
+    "sensor": {"sensor": str},
+}
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,7 @@ def network_order(network: str) -> int:
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
+    check_factors(stored, _LOOKED_UP)
     for index, case in enumerate(stored.record.cases):
         subject = case.factors.get("subject")
         place = f"data/{stored.file}: cases[{index}].factors"
