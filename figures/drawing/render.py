@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from figures.bars import Bars
 from figures.canvas import Drawing, Panel
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 _Described = TypeVar("_Described")
+#: Characters of a line that leave room for the axes beside it.
+_LINE: Final = 45
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def _legible(described: _Described, *, formulas: bool = False) -> _Described:
     formulas = formulas or isinstance(described, Diagram)
     changed: Any = described
     if isinstance(described, str):
-        text = printable(described)
+        text = _wrapped(printable(described))
         changed = text if formulas else text.replace("$", r"\$")
     elif isinstance(described, tuple):
         changed = tuple(_legible(item, formulas=formulas) for item in described)
@@ -90,6 +93,11 @@ def _legible(described: _Described, *, formulas: bool = False) -> _Described:
         }
         changed = replace(described, **texts)
     return changed  # type: ignore[no-any-return]
+
+
+def _wrapped(text: str) -> str:
+    """A text that is far too long for a line of a figure, in several."""
+    return textwrap.fill(text, _LINE) if len(text) > 2 * _LINE else text
 
 
 def _draw(panel: Panel, axes: Axes) -> None:

@@ -285,7 +285,7 @@ end
 function latex.finish(doc)
   doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
     .. "references}"), cited)
-  doc = words.in_text(doc, tex("\\hspace{0pt}"))
+  doc = words.in_text(doc, tex("\\ridgepointbreak{}"))
   return doc:walk({ Image = inline_image, Blocks = join_formulas })
 end
 

@@ -30,6 +30,18 @@ local function pieces(text, most)
   return found
 end
 
+--- Inlines of `make` for each piece, with `place` between them.
+local function joined(text, most, place, make)
+  local inlines = pandoc.Inlines({})
+  for i, piece in ipairs(pieces(text, most)) do
+    if i > 1 then
+      inlines:insert(place)
+    end
+    inlines:insert(make(piece))
+  end
+  return inlines
+end
+
 local function filter(most, place)
   return {
     traverse = "topdown",
@@ -37,14 +49,12 @@ local function filter(most, place)
       return link, false
     end,
     Str = function(str)
-      local inlines = pandoc.Inlines({})
-      for i, piece in ipairs(pieces(str.text, most)) do
-        if i > 1 then
-          inlines:insert(place)
-        end
-        inlines:insert(pandoc.Str(piece))
-      end
-      return inlines
+      return joined(str.text, most, place, pandoc.Str)
+    end,
+    Code = function(code)
+      return joined(code.text, most, place, function(piece)
+        return pandoc.Code(piece, code.attr)
+      end)
     end,
   }
 end

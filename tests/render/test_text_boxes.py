@@ -1,0 +1,66 @@
+"""No word of a paper's PDF is printed over another or out of the page, whatever the data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import build
+from report.render.latex import LatexTools, find_latex
+from report.studies import STUDIES
+from tests.boxes import Word, misplaced
+
+needs_pdftotext = pytest.mark.skipif(
+    shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed"
+)
+without_latex = pytest.mark.skipif(
+    not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
+)
+ENGINES = ("typst", pytest.param("latex", marks=without_latex))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for both engines, so that everything but the PDFs is made once."""
+    return tmp_path_factory.mktemp("out")
+
+
+@needs_pdftotext
+@pytest.mark.parametrize("engine", ENGINES)
+def test_words_of_all_papers_stand_clear_of_each_other(out: Path, engine: str) -> None:
+    assert build.main(["--pdf", "--engine", engine, "--out", str(out)]) == 0
+    found = [(study, word) for study in STUDIES for word in misplaced(out / f"pdf/{study}.pdf")]
+    assert found == []
+
+
+WORD = Word(100, 100, 140, 110, "word")
+
+
+@pytest.mark.parametrize(
+    ("other", "covers"),
+    [
+        (Word(141, 100, 180, 110, "next"), False),
+        (Word(100, 109, 140, 119, "below"), False),
+        (Word(139, 104, 145, 111, "index"), False),
+        (Word(138, 100, 180, 110, "run-in"), True),
+        (Word(100, 104, 140, 114, "overprint"), True),
+    ],
+)
+def test_a_word_covers_another(other: Word, covers: bool) -> None:
+    assert WORD.covers(other) is other.covers(WORD) is covers
+
+
+@pytest.mark.parametrize(
+    ("word", "outside"),
+    [
+        (WORD, False),
+        (Word(500, 100, 540, 110, "margin"), True),
+        (Word(60, 100, 80, 110, "margin"), True),
+        (Word(100, 770, 140, 780, "foot"), True),
+        (Word(295, 780, 300, 790, "7"), False),
+    ],
+)
+def test_a_word_outside_the_text(word: Word, outside: bool) -> None:
+    assert word.is_outside(595.28, 841.89) is outside
