@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from report.errors import RenderError
+from report.render.problems import name_of, place_of_line
 
 #: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
 STYLES: Final = ("ieee", "report", "article")
@@ -81,14 +82,15 @@ def read_source(folder: Path, study: str) -> Source:
     style = style_of(meta)
     if style not in STYLES:
         raise RenderError(
-            f"{document}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
+            f"{name_of(document)}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
         )
     for key in ("title", "author", "bibliography"):
         if not meta.get(key):
-            raise RenderError(f"{document}: {key}: missing in the front matter; add it.")
+            raise RenderError(f"{name_of(document)}: {key}: missing in the front matter; add it.")
     if not all(isinstance(item, dict) and item.get("name") for item in meta["author"]):
         raise RenderError(
-            f"{document}: author: each author is a mapping with a name; write '- name: ...'."
+            f"{name_of(document)}: author: each author is a mapping with a name; "
+            "write '- name: ...'."
         )
     _check_contents(document, meta, style)
     return Source(folder, study, style, meta)
@@ -103,17 +105,19 @@ def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None
     """Refuse what Quarto's keys of contents and lists cannot hold, or what the style cannot do."""
     for key in _SWITCHES:
         if not isinstance(meta.get(key, False), bool):
-            raise RenderError(f"{document}: {key}: found {meta[key]!r}; write true or false.")
+            raise RenderError(
+                f"{name_of(document)}: {key}: found {meta[key]!r}; write true or false."
+            )
     depth = meta.get("toc-depth", _PRINT_DEPTH)
     if isinstance(depth, bool) or depth not in range(1, _DEEPEST + 1):
         raise RenderError(
-            f"{document}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
+            f"{name_of(document)}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
         )
     for key in ("lof", "lot"):
         if meta.get(key) and style not in ONE_COLUMN:
             raise RenderError(
-                f"{document}: {key}: the style {style} has no such list; leave it out or use "
-                f"{' or '.join(ONE_COLUMN)}."
+                f"{name_of(document)}: {key}: the style {style} has no such list; leave it out or "
+                f"use {' or '.join(ONE_COLUMN)}."
             )
 
 
@@ -122,24 +126,23 @@ def front_matter(document: Path) -> dict[str, Any]:
     try:
         text = document.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RenderError(f"{document}: cannot be read ({error}).") from error
+        raise RenderError(f"{name_of(document)}: cannot be read ({error}).") from error
     match = _FRONT_MATTER.match(text)
     if match is None:
-        raise RenderError(f"{document}: has no front matter; begin it with a block between ---.")
+        raise RenderError(
+            f"{name_of(document)}: has no front matter; begin it with a block between ---."
+        )
     try:
         meta = yaml.safe_load(match[1])
     except yaml.YAMLError as error:
-        place = " ".join(str(error).split())
-        raise RenderError(f"{document}: the front matter is not valid YAML ({place}).") from error
+        mark = getattr(error, "problem_mark", None)
+        place = place_of_line(document, mark.line + 2) if mark else name_of(document)
+        why = getattr(error, "problem", None) or str(error)
+        raise RenderError(
+            f"{place}: the front matter is not valid YAML ({why}); mend that line."
+        ) from error
     if not isinstance(meta, dict):
-        raise RenderError(f"{document}: the front matter is not a mapping; write 'title: ...'.")
+        raise RenderError(
+            f"{name_of(document)}: the front matter is not a mapping; write 'title: ...'."
+        )
     return meta
-
-
-def line_of(document: Path, needle: str) -> int | None:
-    """The first line of ``document`` that holds ``needle`` as a whole, counted from 1."""
-    pattern = re.compile(re.escape(needle) + r"(?![\w-])")
-    for number, line in enumerate(document.read_text("utf-8").splitlines(), start=1):
-        if pattern.search(line):
-            return number
-    return None
