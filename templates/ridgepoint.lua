@@ -17,6 +17,7 @@ local writer = require("filter." .. (FORMAT:match("^html") and "html" or FORMAT)
 
 function Pandoc(doc)
   doc = doc:walk(visibility.filter(FORMAT))
+  problems.check_formulas(doc)
   doc = doc:walk(callouts.filter(writer))
   doc = doc:walk(downloads.filter(writer))
   local found = floats.collect(doc, writer)

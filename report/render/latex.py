@@ -14,6 +14,16 @@ from report.escape import bibtex, latex_source
 from report.missing import Missing
 from report.render.command import run
 from report.render.pandoc import TEMPLATES, convert
+from report.render.problems import (
+    BIBLIOGRAPHY,
+    name_of,
+    naming,
+    place_like,
+    place_of_entry,
+    place_of_key,
+    place_of_text,
+    refusal,
+)
 from report.render.source import read_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.
@@ -41,6 +51,8 @@ _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 _BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
+_RUNAWAY = re.compile(r"Runaway argument\?\n(.+?) ?\\par.*\n(?:.*\n)?! (.+)")
+_BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILINE)
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 
 
@@ -148,23 +160,24 @@ def compile_latex(folder: Path, study: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         work = Path(scratch) / "paper"
         shutil.copytree(folder, work)
-        finished = run(
-            [
-                tools.latexmk,
-                "-norc",
-                "-pdf",
-                "-pdflatex=pdflatex -interaction=nonstopmode -halt-on-error -file-line-error "
-                "-no-shell-escape %O %S",
-                f"{study}.tex",
-            ],
-            work,
-            _TIME_LIMIT_S,
-        )
+        with naming(folder / f"{study}.tex", work):
+            finished = run(
+                [
+                    tools.latexmk,
+                    "-norc",
+                    "-pdf",
+                    "-pdflatex=pdflatex -interaction=nonstopmode -halt-on-error -file-line-error "
+                    "-no-shell-escape %O %S",
+                    f"{study}.tex",
+                ],
+                work,
+                _TIME_LIMIT_S,
+            )
         log = _read_log(work / f"{study}.log")
         pdf = work / f"{study}.pdf"
         if finished.code != 0 or not pdf.is_file():
-            raise RenderError(_explain(folder, study, log, finished.stdout + finished.stderr))
-        _check_references(folder, study, log)
+            raise _refusal(work, study, log, finished.stdout + finished.stderr)
+        _check_references(work / f"{study}.tex", log)
         return pdf.read_bytes()
 
 
@@ -176,20 +189,43 @@ def _read_log(path: Path) -> str:
     return re.sub(r"^(.{79})\n", r"\1", text, flags=re.MULTILINE)
 
 
-def _explain(folder: Path, study: str, log: str, output: str) -> str:
-    error = _ERROR.search(log)
+def _refusal(folder: Path, study: str, log: str, output: str) -> RenderError:
+    """The first error of BibTeX or LaTeX, of the place that it comes from."""
+    document, bibliography = folder / f"{study}.tex", folder / BIBLIOGRAPHY
+    entry, error, runaway = _BIBTEX.search(output), _ERROR.search(log), _RUNAWAY.search(log)
+    if entry:
+        return refusal(place_of_entry(bibliography, int(entry[2])), "BibTeX", entry[1])
     if error:
-        return (
-            f"{folder / error[1]}:{error[2]}: LaTeX stopped ({error[3].strip()}); mend that line."
-        )
-    last = [line for line in output.split("\n") if line.strip()][-1:]
-    return f"{folder / study}.tex: latexmk failed ({' '.join(last)}); run latexmk there to see why."
+        return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
+    if runaway:
+        text = document.read_text("utf-8")
+        line = text[: text.find(runaway[1])].count("\n")
+        return refusal(_place(document, document.name, line + 1), "LaTeX", runaway[2])
+    said = [line for line in (log or output).split("\n") if line.startswith("!")]
+    last = [line for line in output.split("\n") if line.strip()]
+    return refusal(name_of(document), "LaTeX", (said or last[-1:] or ["no reason given"])[0])
 
 
-def _check_references(folder: Path, study: str, log: str) -> None:
-    undefined = sorted({f"{kind.lower()} {name}" for kind, name in _UNDEFINED.findall(log)})
+def _place(document: Path, file: str, number: int) -> str:
+    """Where a line comes from that LaTeX read, in whichever of its files."""
+    path = document.parent / file
+    lines = path.read_text("utf-8", "replace").split("\n")[:number] if path.is_file() else []
+    if path.suffix == ".bbl":
+        keys = re.findall(r"\\bibitem(?:\[[^]]*\])?\{([^}]+)\}", "\n".join(lines))
+        return place_of_key(path.with_name(BIBLIOGRAPHY), keys[-1]) if keys else name_of(document)
+    if file.startswith("tables/"):
+        return place_of_text(document, f'["{path.stem}"]', f"['{path.stem}']")
+    if (TEMPLATES / "latex" / file).is_file():
+        return f"templates/latex/{file}:{number}"
+    return place_like(document, lines)
+
+
+def _check_references(document: Path, log: str) -> None:
+    undefined = sorted(set(_UNDEFINED.findall(log)))
     if undefined:
+        names = ", ".join(f"{kind.lower()} {name}" for kind, name in undefined)
+        place = place_of_text(document, *(f"@{name}" for _, name in undefined))
         raise RenderError(
-            f"{folder / study}.tex: LaTeX does not know {', '.join(undefined)}; "
-            "mend the id in the .qmd or the key in references.bib."
+            f"{place}: LaTeX does not know {names}; mend the id or add the entry to "
+            f"data/{BIBLIOGRAPHY}."
         )

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from figures.characters import visible
 from report.errors import RenderError
-from report.render.command import Finished, run
-from report.render.source import Source, line_of
+from report.render.command import run
+from report.render.problems import filter_problem, naming, pandoc_refusal
+from report.render.source import Source
 
 #: The shells, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
@@ -82,10 +83,13 @@ def convert(
         *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
         source.document.name,
     ]
-    with _working_folder(source.folder, printable) as folder:
+    with (
+        _working_folder(source.folder, printable) as folder,
+        naming(source.document, folder),
+    ):
         finished = run(command, folder, _TIME_LIMIT_S)
     if finished.code != 0:
-        raise RenderError(_explain(source, finished))
+        raise _refusal(source.document, finished.stderr)
     return finished.stdout
 
 
@@ -127,18 +131,11 @@ def plain_text(markdown: str) -> str:
     return " ".join(finished.stdout.split())
 
 
-def _explain(source: Source, finished: Finished) -> str:
+def _refusal(document: Path, said: str) -> RenderError:
     """One line for each problem; the filter's own messages come first, then pandoc's."""
-    problems = [line for line in finished.stderr.split("\n") if line.startswith("RIDGEPOINT\t")]
+    problems = [line for line in said.split("\n") if line.startswith("RIDGEPOINT\t")]
     if problems:
-        return "\n".join(_problem(source, line) for line in dict.fromkeys(problems))
-    warnings = _WARNING.findall(finished.stderr)
-    text = warnings[0] if warnings else finished.stderr
-    return f"{source.document}: pandoc refused it ({' '.join(text.split())}); mend that place."
-
-
-def _problem(source: Source, line: str) -> str:
-    _, needle, message = line.split("\t", 2)
-    number = line_of(source.document, needle)
-    place = f"{source.document}:{number}" if number else f"{source.document}"
-    return f"{place}: {message}."
+        parts = (line.split("\t", 2)[1:] for line in dict.fromkeys(problems))
+        return RenderError("\n".join(filter_problem(document, *part) for part in parts))
+    warnings = _WARNING.findall(said)
+    return pandoc_refusal(document, warnings[0] if warnings else said)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.errors import RenderError
+from report.render.problems import name_of, place_of_line
 from report.yaml_strict import YamlError, parse_yaml
 
 #: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
@@ -85,21 +86,21 @@ def style_of(meta: Mapping[str, Any]) -> Any:
     return meta.get("print-style", DEFAULT_STYLE)
 
 
-def _check_contents(document: Path, meta: Mapping[str, Any], style: str) -> None:
+def _check_contents(name: str, meta: Mapping[str, Any], style: str) -> None:
     """Refuse what Quarto's keys of contents and lists cannot hold, or what the style cannot do."""
     for key in _SWITCHES:
         if not isinstance(meta.get(key, False), bool):
-            raise RenderError(f"{document}: {key}: found {meta[key]!r}; write true or false.")
+            raise RenderError(f"{name}: {key}: found {meta[key]!r}; write true or false.")
     depth = meta.get("toc-depth", _PRINT_DEPTH)
     if isinstance(depth, bool | float) or depth not in range(1, _DEEPEST + 1):
         raise RenderError(
-            f"{document}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
+            f"{name}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
         )
     for key in ("lof", "lot"):
         if meta.get(key) and style not in ONE_COLUMN:
             raise RenderError(
-                f"{document}: {key}: the style {style} has no such list; leave it out or use "
-                f"{' or '.join(ONE_COLUMN)}."
+                f"{name}: {key}: the style {style} has no such list; leave it out or "
+                f"use {' or '.join(ONE_COLUMN)}."
             )
 
 
@@ -111,57 +112,52 @@ def front_matter(document: Path) -> dict[str, Any]:
     try:
         text = document.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RenderError(f"{document}: cannot be read ({error}).") from error
+        raise RenderError(f"{name_of(document)}: cannot be read ({error}).") from error
     match = _FRONT_MATTER.match(text)
     if match is None:
-        raise RenderError(f"{document}: has no front matter; begin it with a block between ---.")
+        raise RenderError(
+            f"{name_of(document)}: has no front matter; begin it with a block between ---."
+        )
     try:
         meta = parse_yaml(match[1]).content
     except YamlError as error:
         field = ".".join(error.path) or "the front matter"
-        place = f"{document}: line {error.line + 1}, {field}"
+        place = f"{place_of_line(document, error.line + 1)}: {field}"
         raise RenderError(f"{place}: not valid YAML: {error.what}; mend the template.") from error
     if not isinstance(meta, dict):
-        raise RenderError(f"{document}: the front matter is not a mapping; write 'title: ...'.")
+        raise RenderError(
+            f"{name_of(document)}: the front matter is not a mapping; write 'title: ...'."
+        )
     style = style_of(meta)
     if style not in STYLES:
         raise RenderError(
-            f"{document}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
+            f"{name_of(document)}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
         )
-    _check_texts(document, meta)
-    _check_contents(document, meta, style)
+    _check_texts(name_of(document), meta)
+    _check_contents(name_of(document), meta, style)
     return meta
 
 
-def _check_texts(document: Path, meta: Mapping[str, Any]) -> None:
+def _check_texts(name: str, meta: Mapping[str, Any]) -> None:
     """Refuse a front matter without what every paper needs, and values that are no text."""
     for key in ("title", "author", "bibliography"):
         if not meta.get(key):
-            raise RenderError(f"{document}: {key}: missing in the front matter; add it.")
+            raise RenderError(f"{name}: {key}: missing in the front matter; add it.")
     authors, keywords = meta["author"], meta.get("keywords", [])
     if not (isinstance(authors, list) and all(map(_is_named, authors))):
         raise RenderError(
-            f"{document}: author: each author is a mapping with a name; write '- name: ...'."
+            f"{name}: author: each author is a mapping with a name; write '- name: ...'."
         )
     if meta["bibliography"] != _BIBLIOGRAPHY:
         raise RenderError(
-            f"{document}: bibliography: found {meta['bibliography']!r}; write {_BIBLIOGRAPHY}."
+            f"{name}: bibliography: found {meta['bibliography']!r}; write {_BIBLIOGRAPHY}."
         )
     if not (isinstance(keywords, list) and all(isinstance(word, str) for word in keywords)):
-        raise RenderError(f"{document}: keywords: found {keywords!r}; write a list of words.")
+        raise RenderError(f"{name}: keywords: found {keywords!r}; write a list of words.")
     for key in ("title", "abstract", "abstract-title"):
         if not isinstance(meta.get(key, ""), str):
-            raise RenderError(f"{document}: {key}: found {meta[key]!r}; put it in quotes.")
+            raise RenderError(f"{name}: {key}: found {meta[key]!r}; put it in quotes.")
 
 
 def _is_named(author: object) -> bool:
     return isinstance(author, dict) and isinstance(author.get("name"), str) and author["name"] != ""
-
-
-def line_of(document: Path, needle: str) -> int | None:
-    """The first line of ``document`` that holds ``needle`` as a whole, counted from 1."""
-    pattern = re.compile(re.escape(needle) + r"(?![\w-])")
-    for number, line in enumerate(document.read_text("utf-8").splitlines(), start=1):
-        if pattern.search(line):
-            return number
-    return None

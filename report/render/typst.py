@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from figures.drawing.fonts import FOLDER, printable
 from report.errors import RenderError
 from report.render.pandoc import CITATIONS, TEMPLATES, convert
+from report.render.problems import name_of, place_like, refusal
 from report.render.source import read_source
 
+if TYPE_CHECKING:
+    import typst
+
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
+#: The file, the line and its text at which Typst stopped.
+_STOPPED = re.compile(r"┌─ (\S.*?):(\d+):\d+\n(?:.*\n)*?\s*\2 │ (.*)")
 
 
 def write_typst(source: Path, study: str, target: Path) -> Path:
@@ -60,10 +67,21 @@ def compile_typst(main: Path) -> bytes:
             pdf_standards=["ua-1"],
         )
     except typst.TypstError as error:
-        text = " ".join(str(error).split())
-        raise RenderError(f"{main}: Typst refused it ({text}); mend that place.") from error
+        raise _refusal(main, error) from error
     assert pdf is not None  # without an output path the bytes are returned
     return bytes(pdf)
+
+
+def _refusal(main: Path, error: typst.TypstError) -> RenderError:
+    """What Typst said, of the place that the line was made from at which it stopped."""
+    stopped = _STOPPED.search(error.diagnostic)
+    if stopped is None:
+        place = name_of(main)
+    elif stopped[1].endswith(main.name):
+        place = place_like(main, [stopped[3]])
+    else:
+        place = f"templates/typst/{PurePosixPath(stopped[1]).name}:{stopped[2]}"
+    return refusal(place, "Typst", str(error))
 
 
 def render_typst(source: Path, study: str) -> bytes:

@@ -141,7 +141,7 @@ def test_an_error_of_latex_is_passed_on_with_its_line(write: Write, tmp_path: Pa
     folder = write("Fine.\n\n```{=latex}\n\\nosuchcommand\n```\n")
     main = write_latex(folder, "p", tmp_path / "tex")
     line = main.read_text("utf-8").split("\n").index("\\nosuchcommand") + 1
-    with pytest.raises(RenderError, match=rf"p\.tex:{line}: LaTeX stopped \(Undefined control"):
+    with pytest.raises(RenderError, match=rf"p\.tex:{line}: LaTeX refused it \(Undefined control"):
         compile_latex(tmp_path / "tex", "p")
 
 

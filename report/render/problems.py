@@ -1,0 +1,170 @@
+"""Where to mend what a program complains of: in the template, the bibliography or a table's study.
+
+pandoc, TeX and Typst read files that a build has written into a folder of its own, which is gone
+when their complaint is read.  The functions here lead back to the files that a person edits, which
+are named as the project names them.  A document that was written from no template is named itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import SequenceMatcher
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from report.errors import RenderError
+
+#: Where the templates of the papers lie.
+PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"
+BIBLIOGRAPHY: Final = "references.bib"
+
+#: A complaint with its place, which is read in one look; programs may say more than that.
+_LONGEST: Final = 300
+#: Fewer characters that two lines have in common are no sign that one was made from the other.
+_ALIKE: Final = 6
+_BEFORE: Final = 6
+_PRINTED: Final = re.compile(r"""\{\{ *(?:tables|figures)\[["']([\w-]+)["']\] *\}\}""")
+_ENTRY: Final = re.compile(r"@\w+\s*[{(]\s*([^\s,{}()]+)")
+_BIB_LINE: Final = re.compile(
+    r"references\.bib:? \(line (\d+), column \d+\): (.*?)(?: stack trace|$)"
+)
+_LINE: Final = re.compile(r" at \S+ line (\d+) column \d+")
+_MATH: Final = re.compile(r"TeX math (.*?),?\s*rendering as TeX:\s*(.*)$", re.DOTALL)
+
+
+def line_of(lines: Sequence[str], needle: str) -> int | None:
+    """The first of ``lines`` that holds ``needle`` as a whole, counted from 1."""
+    pattern = re.compile(re.escape(needle) + r"(?![\w-])")
+    return next((number for number, line in enumerate(lines, 1) if pattern.search(line)), None)
+
+
+def name_of(document: Path) -> str:
+    """The file from which a document was written; ``document`` has the name of its study."""
+    return _origin(document)[0]
+
+
+def place_of_line(document: Path, line: int) -> str:
+    """Where a line of ``document`` comes from, such as ``templates/papers/x.qmd.j2:12``."""
+    name, lines = _origin(document)
+    written = _lines(document)
+    for _, i1, i2, j1, j2 in SequenceMatcher(None, lines, written, autojunk=False).get_opcodes():
+        if j1 < line <= j2:
+            # Lines that differ print something; where they are as many, each stands for one.
+            same = i2 - i1 == j2 - j1
+            near = i1 + line - 1 - j1 if same else _most_alike(lines, i1, i2, written[line - 1])
+            return _place(name, lines, near)
+    return name
+
+
+def place_of_text(document: Path, *needles: str) -> str:
+    """Where the first of ``needles`` stands, in the template or in what the template prints."""
+    name, lines = _origin(document)
+    for needle in needles:
+        if line := line_of(lines, needle):
+            return _place(name, lines, line - 1)
+    written = _lines(document)
+    found = next(filter(None, (line_of(written, needle) for needle in needles)), None)
+    return place_of_line(document, found) if found else name
+
+
+def place_like(document: Path, read: Sequence[str]) -> str:
+    """Where the last of the lines was made from that TeX or Typst ``read``.
+
+    That is the line which has most in common with it, or with one of those just before, where it is
+    no line that anybody wrote.
+    """
+    name, lines = _origin(document)
+    for line in list(filter(str.strip, read))[: -_BEFORE - 1 : -1]:
+        common = [_common(own, line) for own in lines]
+        best = max(common, default=0)
+        if common.count(best) == 1 and best >= min(_ALIKE, len(line.strip())):
+            return _place(name, lines, common.index(best))
+    return name
+
+
+def place_of_entry(bibliography: Path, line: int) -> str:
+    """The line of the bibliography, with the key of the entry that it stands in."""
+    keys = _ENTRY.findall("\n".join(_lines(bibliography)[:line]))
+    return f"data/{BIBLIOGRAPHY}:{line}" + (f": entry {keys[-1]}" if keys else "")
+
+
+def place_of_key(bibliography: Path, key: str) -> str:
+    """The entry ``key`` of the bibliography."""
+    lines = _lines(bibliography)
+    found = (number for number, line in enumerate(lines, 1) if key in _ENTRY.findall(line))
+    return place_of_entry(bibliography, next(found, 1))
+
+
+@contextmanager
+def naming(document: Path, folder: Path) -> Iterator[None]:
+    """Let errors that name the ``folder`` where a program works name the document's origin."""
+    try:
+        yield
+    except RenderError as error:
+        raise RenderError(str(error).replace(str(folder), name_of(document))) from error
+
+
+def refusal(place: str, program: str, words: str, remedy: str = "mend that place") -> RenderError:
+    """One sentence that is not too long: ``place``, what ``program`` said of it, what to do."""
+    said = " ".join(words.split()).rstrip(".")
+    room = _LONGEST - len(f"{place}: {program} refused it (); {remedy}.")
+    short = said if len(said) <= room else f"{said[: max(room - 1, 0)].rstrip()}…"
+    return RenderError(f"{place}: {program} refused it ({short}); {remedy}.")
+
+
+def pandoc_refusal(document: Path, words: str) -> RenderError:
+    """What pandoc said of a document."""
+    text = " ".join(words.split())
+    entry, line, math = _BIB_LINE.search(text), _LINE.search(text), _MATH.search(words)
+    if entry:
+        place = place_of_entry(document.with_name(BIBLIOGRAPHY), int(entry[1]))
+        return refusal(place, "pandoc", entry[2])
+    if line:
+        return refusal(place_of_line(document, int(line[1])), "pandoc", _LINE.sub("", text))
+    if math:
+        formula = sorted(math[1].strip().splitlines(), key=len, reverse=True)
+        why = math[2].partition("unexpected")[2].partition("expecting")[0]
+        place = place_of_text(document, *map(str.strip, formula))
+        return refusal(place, "pandoc", f"the formula {math[1].strip()}: unexpected {why}")
+    return refusal(name_of(document), "pandoc", text)
+
+
+def filter_problem(document: Path, needle: str, message: str) -> str:
+    """One of the sentences of the project's own filter."""
+    key = needle.removeprefix("#")
+    figure = f"fig-{PurePosixPath(needle).stem}"
+    names = (f"[{quote}{name}{quote}]" for name in (key, figure) for quote in "\"'")
+    return f"{place_of_text(document, needle, *names)}: {message}."
+
+
+def _origin(document: Path) -> tuple[str, list[str]]:
+    """The name and the lines of a paper's template, or of the document that has none."""
+    name = f"{document.stem}.qmd.j2"
+    lines = _lines(PAPERS / name)
+    return (f"templates/papers/{name}", lines) if lines else (str(document), _lines(document))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def _place(name: str, lines: Sequence[str], index: int | None) -> str:
+    """A line, with the table or figure that it prints."""
+    if index is None:
+        return name
+    printed = _PRINTED.search(lines[index])
+    return f"{name}:{index + 1}" + (f": {printed[1]}" if printed else "")
+
+
+def _most_alike(lines: Sequence[str], start: int, end: int, line: str) -> int | None:
+    """The index from ``start`` to before ``end`` whose line has most in common with ``line``."""
+    return max(range(start, end), key=lambda index: _common(lines[index], line), default=None)
+
+
+def _common(one: str, other: str) -> int:
+    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
