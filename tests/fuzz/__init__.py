@@ -1,0 +1,1 @@
+"""Seeded attacks on what a build reads."""
