@@ -33,7 +33,7 @@ from tests.boxes import misplaced
 
 ROOT = Path(__file__).parents[2]
 STUDY = "conv_scaling"
-LONG = "0123456789abcdef" * 15
+LONG = "0123456789abcdef" * 6
 needs_latex = pytest.mark.skipif(
     not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
 )
