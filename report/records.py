@@ -274,7 +274,10 @@ def _schema_version(text: bytes, place: str) -> int:
         raise RecordError(
             f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
         )
-    version = strict.parse_json(bytes(raw), msgspec.json.decode, f"{place}: schema", _REMEDY)
+    try:
+        version = msgspec.json.decode(raw)
+    except strict.NO_JSON:  # a number out of range
+        version = None
     if not isinstance(version, int) or isinstance(version, bool):
         found = bytes(raw).decode()
         raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")

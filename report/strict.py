@@ -63,8 +63,21 @@ def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind
     except YamlError as error:
         raise _no_yaml(error, place, remedy) from error
     except msgspec.ValidationError as error:
-        line = document.lines.get(tuple(_path_of(error)), 1)
-        raise refusal(error, document.content, place, remedy, line) from error
+        steps = _with_key(_path_of(error), document.content, kind)
+        line = document.lines.get(tuple(steps))
+        raise refusal(error, document.content, place, remedy, steps, line) from error
+
+
+def _with_key(steps: list[str], content: object, kind: type) -> list[str]:
+    """The path with the key for which msgspec, in a mapping of any keys, writes ``[...]``."""
+    if steps[:1] != ["[...]"] or not isinstance(content, dict):
+        return steps
+    for key, value in content.items():
+        try:
+            msgspec.convert({key: value}, kind)
+        except msgspec.ValidationError:
+            return [key, *steps[1:]]
+    return steps
 
 
 def _no_yaml(error: YamlError, place: str, remedy: str) -> RecordError:
@@ -110,10 +123,15 @@ def refusal(
     content: object,
     place: str,
     remedy: str,
+    steps: list[str] | None = None,
     line: int | None = None,
 ) -> RecordError:
-    """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read."""
-    what, steps = str(error).partition(" - at ")[0], _path_of(error)
+    """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read.
+
+    ``steps`` are the path where it is known better, ``line`` the line in which that begins.
+    """
+    what = str(error).partition(" - at ")[0]
+    steps = _path_of(error) if steps is None else steps
     if match := _UNKNOWN.fullmatch(what):
         steps, what = [*steps, match[1]], "found an unknown field"
     elif match := _ABSENT.fullmatch(what):

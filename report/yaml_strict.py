@@ -75,7 +75,7 @@ class _Builder:
     """Makes values of the parser's events; no deeper than ``_DEEPEST`` calls of itself."""
 
     events: Iterator[yaml.Event]
-    lines: dict[Path, int] = field(default_factory=dict)
+    lines: dict[Path, int] = field(default_factory=lambda: {(): 1})
 
     def document(self) -> Document:
         """The one document of the text; null where there is none."""

@@ -33,8 +33,9 @@ def test_pins_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("conv_scaling: a.json", "expected array"),
-        ("- conv_scaling", "the top level: expected object"),
+        ("conv_scaling: a.json", "line 1, conv_scaling: expected array, found"),
+        ("conv_scaling: []\nconv_profiling:\n- 2026", "line 3, conv_profiling[0]: expected str"),
+        ("- conv_scaling", "line 1, the top level: expected object"),
         ("conv_scaling: [1]", "expected str"),
         ("conv_scaling: [a.json\n", "not valid YAML"),
         ("conv_scalling: [a.json]", "conv_scalling: found a name that is no study"),
