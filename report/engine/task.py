@@ -74,6 +74,13 @@ def warm(action: str) -> None:
 
 def do(task: Task) -> Result:
     """Run a step and take the digests of what it made; what goes wrong is in the result."""
+    result = _do(task)
+    # The stage is gone when this is read; it stands for the folder in which it lies.
+    stage, out = str(task.stage), str(task.stage.parents[1])
+    return result._replace(failure=result.failure and result.failure.replace(stage, out))
+
+
+def _do(task: Task) -> Result:
     start = time.monotonic()
     try:
         done: Done = import_action(task.action).perform(task)

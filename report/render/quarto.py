@@ -17,6 +17,7 @@ from report.errors import RenderError
 from report.escape import latex
 from report.render.command import Finished, run
 from report.render.pandoc import TEMPLATES, plain_text
+from report.render.problems import name_of, place_of_line, refusal
 from report.render.site import LEAD, TITLE, Entry, describe
 from report.render.source import Source, read_source
 
@@ -28,6 +29,7 @@ FORMATS: Final = ("html", "pdf")
 
 _TIME_LIMIT_S: Final = 600.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_DOCUMENT: Final = re.compile(r"([\w-]+)\.qmd(?::(\d+))?")
 _COPIED: Final = ("figures", "tables", "files")
 #: What a page links to beside figures.
 _RESOURCES: Final = ("*/files/*", "*/tables/*.csv")
@@ -222,21 +224,30 @@ def _check_version(path: Path) -> None:
 def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> dict[str, Path]:
     """Run ``quarto render`` on a project that ``write_project`` made.
 
-    Returns the outputs as ``collect`` does.  Raises ``RenderError`` with Quarto's own words, which
-    name the document and the line.
+    Returns the outputs as ``collect`` does.  Raises ``RenderError`` with Quarto's own words
+    and the place that they name.
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown or not formats:
         raise RenderError(
             f"quarto: {', '.join(unknown) or 'no format'} asked for; use {' or '.join(FORMATS)}."
         )
-    command: list[str | Path] = [find_quarto(), "render", str(project.resolve())]
+    command: list[str | Path] = [find_quarto(), "render", "."]
     if set(formats) != set(FORMATS):
         command += ["--to", formats[0]]
     finished = run(command, project, _TIME_LIMIT_S, environment=_environment())
     if finished.code != 0:
-        raise RenderError(f"{project}: quarto render failed: {_own_words(finished)}")
+        raise _refusal(project, _own_words(finished).replace(f"{project}/", ""))
     return collect(project)
+
+
+def _refusal(project: Path, words: str) -> RenderError:
+    named = _DOCUMENT.search(words)
+    if named is None:
+        return refusal("out/quarto", "Quarto", words)
+    document = project / named[1] / f"{named[1]}.qmd"
+    place = place_of_line(document, int(named[2])) if named[2] else name_of(document)
+    return refusal(place, "Quarto", words)
 
 
 def collect(project: Path) -> dict[str, Path]:
