@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report.errors import OutputError, RidgepointError
+from report.errors import RidgepointError
 from report.pipeline import ROOT, Announce, Explain, Output, Request, Summary, build, look
-from report.streams import lost_output, open_streams
+from report.streams import check_output, open_streams
 from report.studies import STUDIES
 
 OUTPUTS: tuple[Output, ...] = ("html", "pdf")
@@ -290,19 +290,14 @@ _TOO_MANY_FILES = (
 )
 
 
-def _checked(options: argparse.Namespace, code: int) -> int:
-    """The exit code, which is 1 if what was printed is the result and some of it was lost."""
-    lost = lost_output() if any(getattr(options, name) for name in _RESULTS) else None
-    if lost is None:
-        return code
-    raise OutputError(f"standard output: cannot be written ({lost}); send it elsewhere.")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     options = parse(arguments)
     try:
-        return _checked(options, command(options))
+        code = command(options)
+        if any(getattr(options, name) for name in _RESULTS):
+            check_output()
+        return code
     except RidgepointError as error:
         if options.debug:
             raise

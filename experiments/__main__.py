@@ -19,7 +19,7 @@ from experiments.harness.run import Request, StoppedError, Terminated, exit_code
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
-from report.streams import open_streams
+from report.streams import check_output, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -118,6 +118,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
 def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "list":
         print(listing(registry.load(name) for name in registry.STUDIES))
+        check_output()
         return 0
     return _run(options)
 

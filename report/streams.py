@@ -1,7 +1,7 @@
 """The standard streams of a command, wherever they lead: closed, full, or without a reader.
 
 The work matters more than what is said of it, so that output that cannot be written is dropped.
-Where the output is the result, ``lost_output`` tells the command to fail.  A stream that is closed
+Where the output is the result, ``check_output`` lets the command fail.  A stream that is closed
 leads to the null device: its number would else go to the next file that is opened, and what is
 printed would end up in that file.  Characters that the encoding lacks are named by their numbers.
 """
@@ -12,6 +12,8 @@ import io
 import os
 import sys
 from typing import IO, Any
+
+from report.errors import OutputError
 
 
 class _Lossy(io.FileIO):
@@ -38,11 +40,12 @@ def open_streams() -> None:
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
 
 
-def lost_output() -> str | None:
-    """Why some of the standard output could not be written; None if nothing was lost."""
+def check_output() -> None:
+    """Raise ``OutputError`` if some of the standard output, which is a result, was lost."""
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    return raw.failure if isinstance(raw, _Lossy) else None
+    if isinstance(raw, _Lossy) and raw.failure is not None:
+        raise OutputError(f"standard output: cannot be written ({raw.failure}); send it elsewhere.")
 
 
 def _open_closed(number: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from report.pipeline import ROOT
 from tests.test_freshness import ONE, build, built, digests, project, replace
 
 __all__ = ["built", "project"]
@@ -120,3 +121,19 @@ def test_folders_may_have_any_name(built: Path, tmp_path: Path, name: str) -> No
     (moved / "data").rename(place / "data")
     build(moved, "--out", str(place / "out"), "--data", str(place / "data"))
     assert digests(place, "out") == digests(built)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code"),
+    [("2>&- >&- <&-", 0), ("| true; exit ${PIPESTATUS[0]}", 0), (">/dev/full", 1)],
+)
+def test_the_measuring_command_needs_no_stream(redirection: str, code: int) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", f'"$0" -m experiments list {redirection}', sys.executable],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, code), ended.stderr

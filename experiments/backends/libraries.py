@@ -19,9 +19,9 @@ ON_GPU: Final = ("torch_cuda", "cupy")
 
 _INSTALL: Final = {
     "numpy": "python -m pip install numpy",
-    "torch": "python -m pip install 'ridgepoint[experiments]'",
-    "jax": "python -m pip install 'ridgepoint[jax]'",
-    "torch_cuda": "python -m pip install 'ridgepoint[experiments]'",
+    "torch": "python -m pip install -e '.[experiments]'",
+    "jax": "python -m pip install -e '.[jax]'",
+    "torch_cuda": "python -m pip install -e '.[experiments]'",
     "cupy": "python -m pip install cupy-cuda12x",
 }
 

@@ -16,7 +16,7 @@ from typing import Final
 from experiments.datasets.refusal import DataSetError, refusal, system_errors_named
 
 EXTENSIONS: Final = (".jpeg", ".jpg", ".png")
-INSTALL: Final = "python -m pip install 'ridgepoint[photographs]'"
+INSTALL: Final = "python -m pip install -e '.[photographs]'"
 
 _HEADS: Final = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}
 _TRAIN: Final = "train"

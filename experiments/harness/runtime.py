@@ -12,7 +12,7 @@ from report.errors import MeasurementError
 if TYPE_CHECKING:
     import types
 
-INSTALL = "python -m pip install 'ridgepoint[experiments]'"
+INSTALL = "python -m pip install -e '.[experiments]'"
 
 
 def cores_available() -> int:

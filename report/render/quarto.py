@@ -232,7 +232,7 @@ def render_quarto(project: Path, formats: Sequence[str] = FORMATS) -> dict[str, 
         raise RenderError(
             f"quarto: {', '.join(unknown) or 'no format'} asked for; use {' or '.join(FORMATS)}."
         )
-    command: list[str | Path] = [find_quarto(), "render", "."]
+    command: list[str | Path] = [find_quarto(), "render", str(project.resolve())]
     if set(formats) != set(FORMATS):
         command += ["--to", formats[0]]
     finished = run(command, project, _TIME_LIMIT_S, environment=_environment())

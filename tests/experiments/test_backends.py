@@ -426,7 +426,7 @@ def test_a_library_that_is_not_installed_names_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "jax", None)
-    with pytest.raises(UnavailableError, match=r"pip install 'ridgepoint\[jax\]'"):
+    with pytest.raises(UnavailableError, match=r"pip install -e '\.\[jax\]'"):
         load("jax", 1)
 
 

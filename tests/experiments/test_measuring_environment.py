@@ -120,7 +120,7 @@ def test_no_cuda_is_one_sentence() -> None:
 
 def test_no_torch_is_one_sentence_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MeasurementError, match=r"pip install 'ridgepoint\[experiments\]'"):
+    with pytest.raises(MeasurementError, match=r"pip install -e '\.\[experiments\]'"):
         runtime.import_torch()
 
 

@@ -341,7 +341,7 @@ def problem(write: Write, text: str) -> str:
         ('::: {.content-visible when-format="docx"}\nA\n:::\n', "format docx is not known"),
         ("::: {.content-visible}\nA\n:::\n", "has no format"),
         ("::: {.callout-note}\nNever closed.\n", "unclosed"),
-        ("$$ \\frac{a $$\n", "pandoc refused it (Could not convert TeX math"),
+        ("$$ \\frac{a $$\n", "pandoc refused it (the formula \\frac{a: unexpected"),
     ],
 )
 def test_what_is_wrong_is_named(write: Write, text: str, expected: str) -> None:

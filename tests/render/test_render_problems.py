@@ -66,9 +66,7 @@ CASES: dict[str, tuple[str, str, tuple[Render, ...], str, str]] = {
     "no alternative text": (
         "![C](figures/time){#fig-time}", "", ALL, f"{TEMPLATE}:{FIRST}", "fig-time has no alt",
     ),
-    "id twice": (
-        "# A {#sec-a}\n\n# B {#sec-a}", "", ALL, f"{TEMPLATE}:{FIRST}", "sec-a is defined",
-    ),
+    "id twice": ("# A {#sec-a}\n\n# B {#sec-a}", "", ALL, f"{TEMPLATE}:{FIRST}", "sec-a is"),
     "entry without end": (
         "By [@knuth84].", "@book{bad,\n  title = {X,\n}\n", ALL, f"{BIB}:9: entry bad", "",
     ),

@@ -240,7 +240,7 @@ def test_quartos_own_words_are_passed_on(
 ) -> None:
     error = "processing\n\x1b[31mERROR: Unable to resolve @fig-x\x1b[0m\nsample/sample.qmd:12\n"
     monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", error=error)))
-    with pytest.raises(RenderError, match=r"ERROR: Unable to resolve @fig-x\nsample/sample.qmd:12"):
+    with pytest.raises(RenderError, match=r"ERROR: Unable to resolve @fig-x sample/sample.qmd:12"):
         render_quarto(project)
 
 
