@@ -1,0 +1,1 @@
+"""Seeded attacks on the build: ``python -m tests.fuzz``."""
