@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from concurrent.futures import as_completed
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ from report.difference.compare import Changes, FileChange, compare, differing
 from report.difference.side import Side, inputs_of, read_side
 from report.engine.workers import process_pool
 from report.errors import RidgepointError
+from report.signals import hold_signals
 
 if TYPE_CHECKING:
     from report.pipeline import Request
@@ -75,10 +75,9 @@ def study_all(request: Request, old: Path, announce: Announce) -> tuple[Studied,
         for age in _AGES
     ]
     found: dict[tuple[str, Age], Side | Refused] = {}
-    with closing(_done(tasks, request.jobs)) as done:
-        for task, side in done:
-            found[task.study, task.age] = side
-            announce(f"{task.study}: computed from the {task.age} data", len(found) / len(tasks))
+    for task, side in _done(tasks, request.jobs):
+        found[task.study, task.age] = side
+        announce(f"{task.study}: computed from the {task.age} data", len(found) / len(tasks))
     return tuple(_outcome(study, files[study], found) for study in request.studies)
 
 
@@ -96,15 +95,19 @@ def _outcome(
     return Studied(study, files, refused=refused)
 
 
-def _done(tasks: list[_Task], jobs: int) -> Generator[tuple[_Task, Side | Refused], None, None]:
+def _done(tasks: list[_Task], jobs: int) -> Iterator[tuple[_Task, Side | Refused]]:
     """Each side as it is finished, in worker processes if there are several."""
     if min(len(tasks), jobs) < 2:
         yield from ((task, _side(task)) for task in tasks)
         return
     with process_pool(min(jobs, len(tasks))) as pool:
-        futures = {pool.submit(_side, task): task for task in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        with hold_signals():
+            futures = {pool.submit(_side, task): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _side(task: _Task) -> Side | Refused:

@@ -15,7 +15,7 @@ from report.engine.graph import KEPT, SCRATCH
 from report.engine.scratch import temporary_files_in
 from report.engine.task import unwritable
 from report.outputs import install
-from report.signals import exit_on_signals
+from report.signals import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 _TEMPORARY: Final = ".tmp"
@@ -29,8 +29,8 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Be the only build that writes to ``out``; calls ``waiting`` once if another one is at it.
 
     The system frees the lock when a build ends in whatever way.  What a build that was killed has
-    left behind is removed.  Raises ``OutputError`` if ``out`` cannot be written, and ``SystemExit``
-    on SIGTERM and SIGHUP.
+    left behind is removed.  A signal ends this process with its own removed too.  Raises
+    ``OutputError`` if ``out`` cannot be written.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -38,8 +38,8 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
     except OSError as error:
         raise unwritable(error) from error
     try:
-        with exit_on_signals():
-            _take(lock, waiting)
+        _take(lock, waiting)
+        with leave_on_signals(lambda: out.glob(f"{SCRATCH}*")):
             _tidy(out)
             try:
                 yield
@@ -74,11 +74,7 @@ def _leave() -> None:
 
 def _tidy(out: Path) -> None:
     for left in out.glob(f"{SCRATCH}*"):
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                left.unlink()
+        remove(left)
 
 
 def _take(lock: int, waiting: Callable[[], None]) -> None:

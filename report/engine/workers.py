@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
-from multiprocessing import active_children, get_context, parent_process
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from report.engine.task import Result, Task, do, warm
-from report.subprocesses import kill_programs
+from report.signals import hold_signals
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -22,36 +20,22 @@ if TYPE_CHECKING:
 _ENGINES: Final = frozenset({"html", "tex", "latex", "listed", "index", "quarto"})
 
 
-@contextmanager
-def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes, which are killed when an error leaves the block or this process ends.
+def process_pool(jobs: int) -> ProcessPoolExecutor:
+    """Worker processes that end with this one.
 
     New processes, not copies of this one: a copy would wait for ever for the threads that Typst
     has started here, which are not copied.
     """
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
-    try:
-        yield pool
-    except BaseException:
-        for process in active_children():
-            process.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
 
 class Workers:
-    """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker.
-
-    Where an error ends the ``with``, what runs then is killed.
-    """
+    """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._stack = ExitStack()
         self._processes: ProcessPoolExecutor | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._futures: list[Future[Result]] = []
 
     def __enter__(self) -> Workers:
         return self
@@ -62,15 +46,9 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
-        if self._threads is None:
-            return
-        self._threads.shutdown(wait=kind is None, cancel_futures=True)
-        running = {future for future in self._futures if not future.done()}
-        while running:
-            # Again and again, since a step may start one more program when its last was killed.
-            kill_programs()
-            running = wait(running, timeout=0.05).not_done
+        for pool in (self._processes, self._threads):
+            if pool is not None:
+                pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def submit(self, task: Task, *, alone: bool) -> Future[Result]:
         """Run ``task``; ``alone`` says that nothing else runs meanwhile."""
@@ -80,22 +58,23 @@ class Workers:
             return here
         pool = self._thread_pool() if task.action in _ENGINES else self._process_pool()
         try:
-            future = pool.submit(do, task)
+            with hold_signals():
+                return pool.submit(do, task)
         except BrokenExecutor as error:
-            future = Future()
-            future.set_exception(error)
-        self._futures.append(future)
-        return future
+            broken: Future[Result] = Future()
+            broken.set_exception(error)
+            return broken
 
     def expect(self, action: str) -> None:
         """Let the workers import what ``action`` needs while this process is busy."""
         if self._jobs > 1 and self._processes is None:
-            for _ in range(self._jobs - 1):
-                self._process_pool().submit(warm, action)
+            with hold_signals():
+                for _ in range(self._jobs - 1):
+                    self._process_pool().submit(warm, action)
 
     def _process_pool(self) -> ProcessPoolExecutor:
         if self._processes is None:
-            self._processes = self._stack.enter_context(process_pool(self._jobs))
+            self._processes = process_pool(self._jobs)
         return self._processes
 
     def _thread_pool(self) -> ThreadPoolExecutor:
