@@ -29,6 +29,9 @@ VERSION: Final = 2
 
 _CHECKSUM: Final = '"checksum": "'
 _DIGITS: Final = 64
+_BEGINNINGS: Final = tuple(f"{place}/" for place in PLACES)
+#: No step takes a year.
+_LONGEST_S: Final = 366 * 86_400
 #: What reading damaged content raises.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -72,7 +75,7 @@ def read_manifest(out: str) -> Manifest:
         if content["version"] != VERSION:
             return EMPTY
         if b"\\ud" in text.lower():
-            json.dumps(content, ensure_ascii=False).encode()  # raises on half a surrogate pair
+            json.dumps(content, ensure_ascii=False).encode()  # no half of a surrogate pair
         steps = {
             id: Entry(Inputs(**entry["inputs"]), entry["outputs"], tuple(entry["notices"]))
             for id, entry in content["steps"].items()
@@ -93,9 +96,6 @@ def _stays_inside(steps: Mapping[str, Entry], out: str) -> bool:
         and all(name.startswith(_BEGINNINGS) for name in outputs)
         and not behind_links(outputs, out)
     )
-
-
-_BEGINNINGS: Final = tuple(f"{place}/" for place in PLACES)
 
 
 def _has_texts(manifest: Manifest) -> bool:
@@ -151,7 +151,7 @@ def write_manifest(manifest: Manifest, out: str) -> None:
         },
         "closures": {key: manifest.closures[key] for key in used if key in manifest.closures},
     }
-    _replace(MANIFEST, _with_checksum(content, indent=0), out)
+    _replace(MANIFEST, with_checksum(content, indent=0), out)
 
 
 def read_index(out: str) -> dict[str, Any]:
@@ -186,26 +186,23 @@ def _is_index(
     )
 
 
-#: No step takes longer: a year.
-_LONGEST_S: Final = 366 * 86_400
-
-
 def write_index(content: Mapping[str, Any], out: str) -> None:
     """Replace the memory; that it cannot be written harms nobody and is not said."""
     try:
-        _replace(INDEX, _with_checksum(content), out)
+        _replace(INDEX, with_checksum(content), out)
     except OSError:
         return
 
 
-def _with_checksum(content: Mapping[str, Any], indent: int | None = None) -> str:
+def with_checksum(content: Mapping[str, Any], indent: int | None = None) -> str:
+    """The content as JSON that begins with a checksum; its keys come after «checksum»."""
     text = json.dumps({"checksum": "", **content}, indent=indent, sort_keys=True) + "\n"
     head, mark, rest = text.partition(_CHECKSUM)
     return f"{head}{mark}{hashlib.sha256(rest.encode()).hexdigest()}{rest}"
 
 
 def _read(path: str) -> bytes:
-    """What ``_with_checksum`` made; raises ``OSError``, or ``ValueError`` if it was altered."""
+    """What ``with_checksum`` made; raises ``OSError``, or ``ValueError`` if it was altered."""
     if not os.path.isfile(path):
         raise ValueError("no file: to open a pipe would wait for ever")
     with open(path, "rb") as stream:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.graph import KEPT, SCRATCH
+from report.engine.manifest import behind_links
 from report.engine.scratch import temporary_files_in
 from report.engine.task import unwritable
 from report.outputs import install
@@ -149,7 +150,7 @@ def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -
             if (stage / whole).exists():
                 _make_folders((out / whole).parent, out, stage)
                 install(stage / whole, out / whole)
-            else:
+            elif not behind_links([whole], str(out)):
                 _discard(out / whole, stage)
     except OSError as error:
         raise unwritable(error) from error

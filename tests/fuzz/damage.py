@@ -24,9 +24,9 @@ from report.engine.manifest import (
     INDEX,
     MANIFEST,
     Manifest,
-    _with_checksum,
     read_index,
     read_manifest,
+    with_checksum,
 )
 from report.pipeline import Request, look
 from tests.fuzz.outcome import Outcome, Report
@@ -149,7 +149,7 @@ def damage(random: random.Random, path: Path) -> str:
     del content["checksum"]
     for _ in range(random.randrange(1, 4)):
         content = change_a_node(random, content)
-    path.write_text(_with_checksum(content) if way == "sealed node" else json.dumps(content))
+    path.write_text(with_checksum(content) if way == "sealed node" else json.dumps(content))
     return way
 
 
