@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from report.subprocesses import started
 
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
@@ -56,18 +57,20 @@ class Child:
         self._announce = announce
         self._output: list[str] = []
         self._lines: list[str] = []
-        # A session of its own, so that Ctrl-C reaches it once and from here, not from the terminal.
-        self._process = subprocess.Popen(
-            [sys.executable, str(project / "build.py"), *arguments],
-            cwd=project,
-            env=None if environment is None else dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-            umask=umask,
+        self._stack = ExitStack()
+        # Not in the terminal's group, so that Ctrl-C reaches it once and from here.
+        self._process = self._stack.enter_context(
+            started(
+                [sys.executable, str(project / "build.py"), *arguments],
+                cwd=project,
+                env=None if environment is None else dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                umask=umask,
+            )
         )
         self._readers = [
             threading.Thread(target=read, args=(stream,), daemon=True)
@@ -87,11 +90,7 @@ class Child:
             self._process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE_S)
-        if self._process.poll() is None:
-            self._kill()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        self._stack.close()
 
     def wait(self) -> Ended:
         """How the build ended, when it has."""
@@ -107,13 +106,6 @@ class Child:
                 self._lines.append(line)
             else:
                 self._announce(step[2], int(step[1]) / 100)
-
-    def _kill(self) -> None:
-        if hasattr(os, "killpg"):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
-        self._process.wait()
 
 
 def errors_in(lines: Iterable[str]) -> tuple[str, ...]:

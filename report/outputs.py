@@ -13,11 +13,12 @@ from typing import Any, Final
 def install(new: Path, target: Path) -> None:
     """Move a finished file or folder to ``target``, replacing what was there in one step.
 
-    What was there is where ``new`` was afterwards, if both are folders.  Where the system cannot
-    exchange two folders, the old one is moved beside the new one first.
+    Where either is a folder, what was there is where ``new`` was afterwards, or beside it where
+    the system cannot exchange the two.  A link is replaced, never what it leads to.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    if new.is_dir() and target.exists():
+    replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
+    if replaced:
         if _exchange(new, target):
             return
         target.replace(new.with_name(new.name + ".old"))
@@ -31,7 +32,7 @@ _SWAP: Final = 2
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step; False where the system or the file system cannot."""
+    """Exchange two paths in one step; False where the system or the file system cannot."""
     library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     first, second = os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):

@@ -142,8 +142,10 @@ def _run(situation: _Situation, request: Request, announce: Announce, explain: E
     from report.engine.place import stage_in
     from report.engine.progress import Progress
     from report.engine.run import Runner
+    from report.engine.scratch import remove_abandoned
     from report.engine.workers import Workers
 
+    remove_abandoned()
     seconds = situation.memory.get("seconds", {})
     progress = Progress(announce, {id: float(str(value)) for id, value in seconds.items()})
     found = situation.survey()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,8 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from report.bytewise import MANIFEST, Difference, differing, explain, files_of, sums
 from report.child import Announce, Child, Ended
+from report.engine.graph import SCRATCH
+from report.engine.scratch import keep, scratch_folder
 from report.errors import OutputError, RenderError
 from report.missing import Missing
+from report.signals import exit_on_signals
 from report.surroundings import Surroundings, furnish, shifted_clock, surroundings
 
 if TYPE_CHECKING:
@@ -98,25 +100,19 @@ def verify(
     """
     announce("copying the project", 0.0)
     around = around or surroundings(request.jobs)
-    scratch = Path(tempfile.mkdtemp(prefix="ridgepoint-verify-")).resolve()
-    keep = False
-    try:
+    with exit_on_signals(), scratch_folder() as scratch:
         environments = _set_up_both(around, request, project, scratch)
         _build_both(around, environments, request, project, scratch, announce)
         outs = [scratch / each.out for each in around]
         files, others = (files_of(out) for out in outs)
         differences = explain(differing(files, others), *outs)
-        keep = bool(differences)
-    finally:
-        if not keep:
-            shutil.rmtree(scratch, ignore_errors=True)
+        kept = keep(scratch, "verify") if differences else None
     present = _present(files, request.out)
     if not differences:
         _write(sums(files), request.out / MANIFEST)
     return Verified(
-        around, files, differences, _notes(around), present, request.out / MANIFEST,
-        scratch if keep else None,
-    )  # fmt: skip
+        around, files, differences, _notes(around), present, request.out / MANIFEST, kept
+    )
 
 
 def _notes(around: Sequence[Surroundings]) -> tuple[str, ...]:
@@ -139,7 +135,7 @@ def _present(files: Mapping[str, str], out: Path) -> tuple[str, ...] | None:
 
 def _write(text: str, path: Path) -> None:
     """Replace the file in one step; raises ``OutputError``."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    scratch = path.with_name(f"{SCRATCH}{os.getpid()}-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch.write_text(text, "utf-8", newline="\n")

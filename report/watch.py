@@ -17,6 +17,7 @@ from report.child import Announce, Child
 from report.engine.contents import files_below
 from report.errors import RidgepointError
 from report.serve import Site, open_server, running
+from report.signals import exit_on_signals
 
 #: Builds; returns None, or what went wrong.
 Rebuild: TypeAlias = Callable[[], str | None]
@@ -134,7 +135,7 @@ def watch_and_serve(
 
     site = Site(out, live=True)
     server = open_server(site, port)
-    with suppress(KeyboardInterrupt), running(server):
+    with exit_on_signals(), suppress(KeyboardInterrupt), running(server):
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
         site.tell(said())
         watch(said, changed, site)

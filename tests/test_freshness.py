@@ -64,7 +64,13 @@ def digests(project: Path, out: str = "out") -> dict[str, str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with one old record, built."""
-    project = tmp_path_factory.mktemp("built") / "project"
+    project = write_project(tmp_path_factory.mktemp("built") / "project")
+    build(project)
+    return project
+
+
+def write_project(project: Path) -> Path:
+    """Copy the project to a new folder, with one old record and nothing built."""
     project.mkdir()
     for name in ("report", "figures", "templates"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -77,7 +83,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (old,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
     (data / ONE).mkdir()
     shutil.copyfile(old, data / ONE / old.name)
-    build(project)
     return project
 
 

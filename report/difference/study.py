@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.difference.compare import Changes, FileChange, compare, differing
 from report.difference.side import Side, inputs_of, read_side
+from report.engine.workers import process_pool
 from report.errors import RidgepointError
+from report.signals import hold_signals
 
 if TYPE_CHECKING:
     from report.pipeline import Request
@@ -99,9 +100,9 @@ def _done(tasks: list[_Task], jobs: int) -> Iterator[tuple[_Task, Side | Refused
     if min(len(tasks), jobs) < 2:
         yield from ((task, _side(task)) for task in tasks)
         return
-    # New processes, not copies: a copy would wait for ever for threads that Typst has started.
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(_side, task): task for task in tasks}
+    with process_pool(min(jobs, len(tasks))) as pool:
+        with hold_signals():
+            futures = {pool.submit(_side, task): task for task in tasks}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

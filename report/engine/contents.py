@@ -72,6 +72,8 @@ class Contents:
 def file_digest(path: str) -> str | None:
     """SHA-256 of a file in hexadecimal; None if it cannot be read, or is no file."""
     try:
+        if not os.path.isfile(path):
+            return None  # to open a pipe would wait for ever
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:

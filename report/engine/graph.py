@@ -31,7 +31,9 @@ Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
 #: Where a step leaves what only later steps read.
 KEPT: Final = ".steps"
-#: How the folders in ``out/`` begin in which a build works.
+#: The folders of ``out/`` that steps write to.
+PLACES: Final = (KEPT, "html", "pdf", "qmd", "quarto", "tex", "values")
+#: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
 CHOSEN: Final = "chosen.json"

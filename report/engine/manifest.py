@@ -4,21 +4,36 @@ The manifest is the cache, the check of what is stale, and the provenance: step 
 from → the digests of what it made.  It depends on the data and the code alone, so that two builds
 write the same one.  What only this machine can know, such as the times of files, is kept in
 ``out/.index.json``; without it a build reads every file once more and is right all the same.
+
+Both begin with a checksum of the rest: one that is damaged anywhere counts as none.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
+
+from report.engine.graph import PLACES, SCRATCH
 
 MANIFEST: Final = "manifest.json"
 INDEX: Final = ".index.json"
 #: Raised when the meaning of the manifest changes; another one is as good as none.
 #:
 #: 1. The first.
-VERSION: Final = 1
+#: 2. With a checksum.
+VERSION: Final = 2
+
+_CHECKSUM: Final = '"checksum": "'
+_DIGITS: Final = 64
+_BEGINNINGS: Final = tuple(f"{place}/" for place in PLACES)
+#: No step takes a year.
+_LONGEST_S: Final = 366 * 86_400
+#: What reading damaged content raises.
+_DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class Inputs(NamedTuple):
@@ -50,26 +65,75 @@ EMPTY: Final = Manifest({}, {})
 
 
 def read_manifest(out: str) -> Manifest:
-    """The manifest in ``out``; an empty one if there is none, or none that can be understood."""
+    """The manifest in ``out``; an empty one if there is none, or none that can be believed.
+
+    None is believed that names an output where no build writes, or one behind a symbolic link.
+    """
     try:
-        with open(os.path.join(out, MANIFEST), "rb") as stream:
-            content = json.loads(stream.read())
+        text = _read(os.path.join(out, MANIFEST))
+        content = json.loads(text)
         if content["version"] != VERSION:
             return EMPTY
+        if b"\\ud" in text.lower():
+            json.dumps(content, ensure_ascii=False).encode()  # no half of a surrogate pair
         steps = {
             id: Entry(Inputs(**entry["inputs"]), entry["outputs"], tuple(entry["notices"]))
             for id, entry in content["steps"].items()
         }
-        # Damage that JSON does not notice must not be believed either.
-        whole = all(_is_whole(entry) for entry in steps.values())
-        return Manifest(steps, content["closures"]) if whole else EMPTY
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        manifest = Manifest(steps, content["closures"])
+        lists = [entry["notices"] for entry in content["steps"].values()]
+        whole = _are({list}, lists) and _has_texts(manifest) and _stays_inside(steps, out)
+    except _DAMAGE:
         return EMPTY
+    return manifest if whole else EMPTY
 
 
-def _is_whole(entry: Entry) -> bool:
-    tables = (*entry.inputs[:1], *entry.inputs[2:], entry.outputs)
-    return isinstance(entry.inputs.code, str) and all(isinstance(table, dict) for table in tables)
+def _stays_inside(steps: Mapping[str, Entry], out: str) -> bool:
+    """Whether every output is where builds write, and no name leads elsewhere."""
+    outputs = [name for entry in steps.values() for name in entry.outputs]
+    return (
+        _are_relative([*steps, *outputs])
+        and all(name.startswith(_BEGINNINGS) for name in outputs)
+        and not behind_links(outputs, out)
+    )
+
+
+def _has_texts(manifest: Manifest) -> bool:
+    """Whether each table leads from text to text, and every other value is a text."""
+    entries = manifest.steps.values()
+    inputs = [entry.inputs for entry in entries]
+    tables: list[dict[str, str]] = [
+        *manifest.closures.values(),
+        *(table for each in inputs for table in (*each[:1], *each[2:])),
+        *(entry.outputs for entry in entries),
+    ]
+    texts = (table.values() for table in tables)
+    notices = (entry.notices for entry in entries)
+    codes = (each.code for each in inputs)
+    return _are({dict}, tables) and _are({str}, chain(codes, *texts, *notices))
+
+
+def _are(kinds: set[type], values: Iterable[object]) -> bool:
+    return set(map(type, values)) <= kinds
+
+
+def _are_relative(names: Iterable[str]) -> bool:
+    """Whether all are plain paths: no empty part, as before a first ``/``, no ``.``, ``..``."""
+    text = "".join(f"/{name}/\n" for name in names)
+    return not any(odd in text for odd in ("//", "/./", "/../", "\\", "\0"))
+
+
+def behind_links(names: Iterable[str], out: str) -> set[str]:
+    """Those of the outputs ``names`` whose folders, as far down as ``out``, include a link."""
+    linked: dict[str, bool] = {"": False}
+
+    def is_linked(folder: str) -> bool:
+        if folder not in linked:
+            above = folder.rpartition("/")[0]
+            linked[folder] = is_linked(above) or os.path.islink(os.path.join(out, folder))
+        return linked[folder]
+
+    return {name for name in names if is_linked(name.rpartition("/")[0])}
 
 
 def write_manifest(manifest: Manifest, out: str) -> None:
@@ -87,34 +151,78 @@ def write_manifest(manifest: Manifest, out: str) -> None:
         },
         "closures": {key: manifest.closures[key] for key in used if key in manifest.closures},
     }
-    _replace(os.path.join(out, MANIFEST), json.dumps(content, indent=0, sort_keys=True) + "\n")
+    _replace(MANIFEST, with_checksum(content, indent=0), out)
 
 
 def read_index(out: str) -> dict[str, Any]:
-    """What an earlier build remembered of this machine; nothing if it cannot be understood."""
+    """What an earlier build remembered of this machine; nothing if it cannot be believed."""
     try:
-        with open(os.path.join(out, INDEX), "rb") as stream:
-            content = json.loads(stream.read())
-    except (OSError, ValueError):
+        content: dict[str, Any] = json.loads(_read(os.path.join(out, INDEX)))
+        whole = _is_index(**content)
+    except _DAMAGE:
         return {}
-    parts = ("files", "imports", "seconds", "programs")
-    fit = isinstance(content, dict) and all(isinstance(content.get(key), dict) for key in parts)
-    return content if fit else {}
+    return content if whole else {}
 
 
-def write_index(content: dict[str, Any], out: str) -> None:
+def _is_index(
+    files: dict[str, Any],
+    imports: dict[str, Any],
+    programs: dict[str, Any],
+    seconds: dict[str, Any],
+    **rest: str,
+) -> bool:
+    """Whether all is of the kind that is read there; ``programs`` are checked when they are."""
+    seen = [tuple(map(type, each)) for each in files.values()]
+    digests = [each[-1] for each in files.values()]
+    return (
+        set(seen) <= {(int, int, int, int, str)}
+        and set(map(len, digests)) <= {_DIGITS}
+        and "".join(digests).isascii()
+        and _are({list}, imports.values())
+        and _are({str}, chain.from_iterable(imports.values()))
+        and _are({int, float}, seconds.values())
+        and all(0 <= each < _LONGEST_S for each in seconds.values())
+        and _are({dict}, [programs])
+    )
+
+
+def write_index(content: Mapping[str, Any], out: str) -> None:
     """Replace the memory; that it cannot be written harms nobody and is not said."""
     try:
-        _replace(os.path.join(out, INDEX), json.dumps(content, sort_keys=True))
+        _replace(INDEX, with_checksum(content), out)
     except OSError:
         return
 
 
-def _replace(path: str, text: str) -> None:
-    scratch = f"{path}.{os.getpid()}.tmp"
+def with_checksum(content: Mapping[str, Any], indent: int | None = None) -> str:
+    """The content as JSON that begins with a checksum; its keys come after «checksum»."""
+    text = json.dumps({"checksum": "", **content}, indent=indent, sort_keys=True) + "\n"
+    head, mark, rest = text.partition(_CHECKSUM)
+    return f"{head}{mark}{hashlib.sha256(rest.encode()).hexdigest()}{rest}"
+
+
+def _read(path: str) -> bytes:
+    """What ``with_checksum`` made; raises ``OSError``, or ``ValueError`` if it was altered."""
+    if not os.path.isfile(path):
+        raise ValueError("no file: to open a pipe would wait for ever")
+    with open(path, "rb") as stream:
+        text = stream.read()
+    rest = text.partition(_CHECKSUM.encode())[2]
+    if hashlib.sha256(rest[_DIGITS:]).hexdigest().encode() != rest[:_DIGITS]:
+        raise ValueError("the checksum is another one")
+    return text
+
+
+def _replace(name: str, text: str, out: str) -> None:
+    """Replace ``out/<name>`` in one step, also where a folder has its name."""
+    path = os.path.join(out, name)
+    scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{name}")
     try:
-        with open(scratch, "w", encoding="utf-8") as stream:
+        _remove(scratch)
+        with open(scratch, "x", encoding="utf-8") as stream:
             stream.write(text)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.replace(path, f"{scratch}-old")
         os.replace(scratch, path)
     except OSError:
         _remove(scratch)

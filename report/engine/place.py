@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.graph import KEPT, SCRATCH, paper_files
+from report.engine.manifest import behind_links
+from report.engine.scratch import temporary_files_in
 from report.engine.task import unwritable
 from report.outputs import install
+from report.signals import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
+_TEMPORARY: Final = ".tmp"
 #: What each study has of its own, and what all share: these are replaced as a whole.
 _OF_A_STUDY: Final = (KEPT, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
@@ -25,24 +30,43 @@ def only_build(out: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Be the only build that writes to ``out``; calls ``waiting`` once if another one is at it.
 
     The system frees the lock when a build ends in whatever way.  What a build that was killed has
-    left behind is removed.  Raises ``OutputError`` if ``out`` cannot be written.
+    left behind is removed.  A signal ends this process with its own removed too.  Raises
+    ``OutputError`` if ``out`` cannot be written.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = (out / _LOCK).open("a")
+        lock = _open_lock(out)
     except OSError as error:
         raise unwritable(error) from error
-    with lock:
-        _take(lock.fileno(), waiting)
-        _tidy(out)
-        yield
+    try:
+        _take(lock, waiting)
+        with leave_on_signals(lambda: out.glob(f"{SCRATCH}*")):
+            _tidy(out)
+            try:
+                yield
+            finally:
+                _tidy(out)
+    finally:
+        os.close(lock)
+
+
+def _open_lock(out: Path) -> int:
+    """The lock file of ``out``; what is no file, such as a pipe or a link, is taken away first."""
+    path = out / _LOCK
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        path.replace(Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out)) / _LOCK)
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def tidy(out: Path) -> None:
     """Remove what a killed build has left, unless another build is at work or nothing may be."""
-    with suppress(OSError), (out / _LOCK).open("a") as lock:
-        _take(lock.fileno(), _leave)
-        _tidy(out)
+    with suppress(OSError):
+        lock = _open_lock(out)
+        try:
+            _take(lock, _leave)
+            _tidy(out)
+        finally:
+            os.close(lock)
 
 
 def _leave() -> None:
@@ -51,7 +75,7 @@ def _leave() -> None:
 
 def _tidy(out: Path) -> None:
     for left in out.glob(f"{SCRATCH}*"):
-        shutil.rmtree(left, ignore_errors=True)
+        remove(left)
 
 
 def _take(lock: int, waiting: Callable[[], None]) -> None:
@@ -71,13 +95,17 @@ def _take(lock: int, waiting: Callable[[], None]) -> None:
 
 @contextmanager
 def stage_in(out: Path) -> Iterator[Path]:
-    """An empty folder on the file system of ``out``; raises ``OutputError``."""
+    """A folder on the file system of ``out``; raises ``OutputError``.
+
+    It is empty but for the temporary files of all that runs meanwhile.
+    """
     try:
         folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
     except OSError as error:
         raise unwritable(error) from error
     try:
-        yield folder
+        with temporary_files_in(folder / _TEMPORARY):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,6 +126,9 @@ def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
+    if source.is_symlink():
+        shutil.copyfile(source, target)
+        return
     try:
         os.link(source, target)
     except FileNotFoundError:
@@ -120,8 +151,9 @@ def put(stage: Path, out: Path, outputs: Mapping[str, str], changed: set[str]) -
         for whole in sorted(wholes):
             _take_paper(whole, stage, out)
             if (stage / whole).exists():
+                _make_folders((out / whole).parent, out, stage)
                 install(stage / whole, out / whole)
-            else:
+            elif not behind_links([whole], str(out)):
                 _discard(out / whole, stage)
     except OSError as error:
         raise unwritable(error) from error
@@ -146,7 +178,20 @@ def _whole(name: str) -> str:
     return parts[0] if parts[0] in _OF_ALL else name
 
 
+def _make_folders(folder: Path, out: Path, stage: Path) -> None:
+    """Make ``folder`` and those above it, up to ``out``; links and files in the way are discarded.
+
+    So nothing is ever written behind a link that leads elsewhere.
+    """
+    if folder == out:
+        return
+    _make_folders(folder.parent, out, stage)
+    if folder.is_symlink() or not folder.is_dir():
+        _discard(folder, stage)
+    folder.mkdir(exist_ok=True)
+
+
 def _discard(path: Path, stage: Path) -> None:
-    """Take away what no step makes any more."""
-    if path.exists():
+    """Take away what no step makes any more, or what is in the way."""
+    if os.path.lexists(path):
         path.replace(Path(tempfile.mkdtemp(dir=stage)) / path.name)

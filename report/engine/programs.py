@@ -35,10 +35,13 @@ def find_tex(remembered: dict[str, Any]) -> tuple[Tex, dict[str, Any]]:
 
 def _unchanged(known: dict[str, Any]) -> bool:
     try:
+        f"{known['version']}{known['lacking']}".encode()
+        texts = isinstance(known["version"], str) and isinstance(known["lacking"], str)
         looks = known["looks"].items()
-        return known["path"] == _on_path() and all(_look(file) == look for file, look in looks)
-    except (KeyError, AttributeError):
-        return False
+        same = known["path"] == _on_path() and all(_look(file) == look for file, look in looks)
+    except (KeyError, AttributeError, ValueError):
+        return False  # it was damaged
+    return texts and same
 
 
 def _on_path() -> dict[str, list[int | str]]:
@@ -55,7 +58,7 @@ def _on_path() -> dict[str, list[int | str]]:
 def _look(path: str) -> list[int]:
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return []
     return [status.st_size, status.st_mtime_ns, status.st_ino]
 

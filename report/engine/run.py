@@ -6,13 +6,13 @@ A study that fails does not stop the others, and its old output stays where it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from report.engine.graph import Step
-from report.engine.manifest import Entry, Inputs, Manifest, write_manifest
+from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
 from report.engine.place import lay_out, put
 from report.engine.plan import Goal, World, inputs_of, reasons
 from report.engine.progress import Progress
@@ -152,7 +152,7 @@ class Runner:
         ended, _ = wait(self._futures, return_when=FIRST_COMPLETED)
         for future in ended:
             work, step = self._futures.pop(future)
-            result = future.result()
+            result = _result(future, step)
             if result.failure is None:
                 inputs = work.running.pop(step.id)
                 work.entries[step.id] = Entry(inputs, result.outputs, result.notices)
@@ -179,7 +179,8 @@ class Runner:
         places, contents = self._world.places, self._world.contents
         outputs = _outputs(work.entries.values())
         gone = self._given_up(work, outputs)
-        changed = {n for n, d in outputs.items() if contents.digest(places.made(n)) != d} | gone
+        changed = {n for n, d in outputs.items() if contents.digest(places.made(n)) != d}
+        changed |= gone | behind_links(outputs, places.out)
         out = Path(places.out)
         if changed:
             lay_out((name for name in outputs if name not in changed), out, work.stage)
@@ -220,6 +221,15 @@ class Runner:
             except OSError as error:
                 raise unwritable(error) from error
         self.manifest = manifest
+
+
+def _result(future: Future[Result], step: Step) -> Result:
+    """The result of a step; one whose process did not live to say it has failed."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        failure = f"{step.id}: its process was killed, as systems do for want of memory; "
+        return Result({}, failure=f"{failure}build again with a smaller --jobs.")
 
 
 def _outputs(entries: Iterable[Entry]) -> dict[str, str]:

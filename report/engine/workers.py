@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from report.engine.task import Result, Task, do, warm
+from report.signals import hold_signals
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -18,12 +20,17 @@ if TYPE_CHECKING:
 _ENGINES: Final = frozenset({"html", "tex", "latex", "listed", "index", "quarto"})
 
 
-class Workers:
-    """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker.
+def process_pool(jobs: int) -> ProcessPoolExecutor:
+    """Worker processes that end with this one.
 
     New processes, not copies of this one: a copy would wait for ever for the threads that Typst
     has started here, which are not copied.
     """
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+
+class Workers:
+    """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -50,19 +57,24 @@ class Workers:
             here.set_result(do(task))
             return here
         pool = self._thread_pool() if task.action in _ENGINES else self._process_pool()
-        return pool.submit(do, task)
+        try:
+            with hold_signals():
+                return pool.submit(do, task)
+        except BrokenExecutor as error:
+            broken: Future[Result] = Future()
+            broken.set_exception(error)
+            return broken
 
     def expect(self, action: str) -> None:
         """Let the workers import what ``action`` needs while this process is busy."""
         if self._jobs > 1 and self._processes is None:
-            for _ in range(self._jobs - 1):
-                self._process_pool().submit(warm, action)
+            with hold_signals():
+                for _ in range(self._jobs - 1):
+                    self._process_pool().submit(warm, action)
 
     def _process_pool(self) -> ProcessPoolExecutor:
         if self._processes is None:
-            self._processes = ProcessPoolExecutor(
-                self._jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
-            )
+            self._processes = process_pool(self._jobs)
         return self._processes
 
     def _thread_pool(self) -> ThreadPoolExecutor:
@@ -72,7 +84,11 @@ class Workers:
 
 
 def _end_with_parent() -> None:
-    """End this worker when the build is killed; its queue would keep it waiting for ever."""
+    """End this worker when the build is killed; its queue would keep it waiting for ever.
+
+    Ctrl-C in a terminal is for the build, which then ends its workers.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
+from report.subprocesses import started
 
 #: What a program may see of the user's environment.  Everything else could change its output.
 _INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
@@ -52,39 +52,24 @@ def run(
     it started.  Raises ``RenderError`` then, and if it cannot be started; its exit status is the
     caller's to judge.
     """
-    name = Path(command[0]).name
     try:
-        process = subprocess.Popen(
+        with started(
             [str(part) for part in command],
             cwd=folder,
             env=fixed_environment() if environment is None else dict(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        ) as process:
+            stdout, stderr = process.communicate(stdin.encode("utf-8"), timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise RenderError(
+            f"{folder}: {Path(command[0]).name} was not done after {limit_s:g} s and was ended; "
+            "look for what it waits for, or make the document smaller."
+        ) from None
     except OSError as error:
         raise RenderError(f"{command[0]}: cannot be started ({error.strerror}).") from error
-    try:
-        stdout, stderr = process.communicate(stdin.encode("utf-8"), timeout=limit_s)
-    except BaseException as error:
-        _end(process)
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise RenderError(
-                f"{folder}: {name} was not done after {limit_s:g} s and was ended; "
-                "look for what it waits for, or make the document smaller."
-            ) from None
-        raise
     return Finished(process.returncode, _text(stdout), _text(stderr))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all that it started, and wait for it."""
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.communicate()
 
 
 def _text(output: bytes) -> str:

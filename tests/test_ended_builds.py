@@ -1,0 +1,186 @@
+"""A build that is ended ends all that it has started, and leaves nothing behind (Linux).
+
+Uses the small project of ``test_freshness``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from report.engine.scratch import remove_abandoned, scratch_folder
+from report.pipeline import ROOT
+from report.signals import exit_on_signals
+from tests.fuzz.kills import alive, kill_once, left_behind, start
+from tests.test_freshness import build, built, digests, project, slower
+from tests.test_robust_build import after
+
+__all__ = ["after", "built", "project"]
+
+
+def until(condition: Callable[[], object], limit_s: float = 30) -> None:
+    """Wait for something that happens by itself."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def scratch(project: Path) -> list[Path]:
+    return list((project / "out").glob(".scratch-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_a_build_that_works(project: Path, number: int) -> None:
+    slower(project)
+    process = start(project)
+    until(lambda: scratch(project))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert left_behind(project) == []
+    until(lambda: not alive(process.pid, str(project)))
+
+
+@pytest.mark.parametrize(
+    ("moment_s", "number", "jobs"),
+    [(0.8, signal.SIGKILL, 2), (1.6, signal.SIGKILL, 4), (2.0, signal.SIGTERM, 4)],
+)
+def test_the_next_build_is_as_if_nothing_had_happened(
+    project: Path, after: dict[str, str], moment_s: float, number: int, jobs: int
+) -> None:
+    slower(project)
+    assert kill_once(project, moment_s, number, after, jobs) is None
+
+
+_PROGRAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from report.render.command import run
+print("begun", flush=True)
+ThreadPoolExecutor(1).submit(run, ["sh", "-c", "sleep 600 & sleep 600"], Path("/"), 600).result()
+"""
+
+
+def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """As latexmk does, which starts pdflatex, when nothing can be tidied up."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+
+    def sleeping() -> list[str]:
+        return [words for words in alive(process.pid, str(tmp_path)) if words.startswith("sleep")]
+
+    try:
+        until(lambda: len(sleeping()) == 2)
+        process.kill()
+        process.communicate()
+        until(lambda: not sleeping(), 10)
+    finally:
+        process.kill()
+        for folder in Path("/proc").glob("[0-9]*"):
+            if _is_marked(folder, tmp_path):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def _is_marked(folder: Path, mark: Path) -> bool:
+    try:
+        return os.fsencode(mark) in (folder / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+def test_the_workers_of_a_comparison_end_with_it(project: Path) -> None:
+    before = shutil.copytree(project / "data", project.parent / "before")
+    slower(project)
+    process = start(project, "--diff", str(before))
+
+    def workers() -> list[str]:
+        return [words for words in alive(process.pid, str(project)) if "spawn_main" in words]
+
+    until(lambda: len(workers()) == 2)
+    process.kill()
+    process.communicate()
+    until(lambda: not workers(), 10)
+
+
+def test_a_worker_that_is_killed_is_a_sentence(project: Path, after: dict[str, str]) -> None:
+    slower(project)
+    process = start(project)
+
+    def workers() -> list[int]:
+        return [
+            int(folder.name)
+            for folder in Path("/proc").glob("[0-9]*")
+            if _is_marked(folder, project) and b"spawn_main" in (folder / "cmdline").read_bytes()
+        ]
+
+    until(workers)
+    for worker in workers():
+        os.kill(worker, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "its process was killed, as systems do for want of memory" in errors
+    assert "Traceback" not in errors
+    build(project)
+    assert digests(project) == after
+
+
+def test_a_folder_is_removed_when_nobody_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = (
+        "from report.engine.scratch import scratch_folder\n"
+        "with scratch_folder() as folder:\n"
+        "    (folder / 'a').mkdir()\n"
+        "    print(flush=True)\n"
+        "    input()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    with scratch_folder() as own:
+        remove_abandoned()
+        assert own.exists()
+        assert len(list(tmp_path.iterdir())) == 2, "the other one is used too"
+    process.kill()
+    process.communicate()
+    remove_abandoned()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As SIGHUP is under nohup; and the first of the others counts."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as ended, exit_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+        assert ended.value.code == 128 + signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
