@@ -140,6 +140,12 @@ def test_touching_a_file_runs_nothing(project: Path) -> None:
     assert ran(project) == set()
 
 
+def test_another_font_draws_and_prints_again(project: Path) -> None:
+    replace("templates/fonts/README", "Fonts", "Typefaces")(project)
+    papers = {f"{study}/pdf" for study in BOTH}
+    assert ran(project) == papers.union(*(figures_of(project, study) for study in BOTH))
+
+
 #: What is changed, the steps that must run beside figures, and the study whose figures may change.
 #: Lists of studies are made again where the words of an abstract change, which its numbers decide.
 CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
@@ -177,7 +183,7 @@ CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
     "helper two imports away": (
         replace("report/format.py", "\nfrom ", "\n# another comment\nfrom "),
         {"site/quarto"}
-        | {f"{study}/{name}" for study in BOTH for name in ("read", "study", "manuscript")},
+        | {f"{study}/{name}" for study in BOTH for name in ("read", "study", "manuscript", "tex")},
         None,
     ),
     "package version": (another_typst, {f"{study}/pdf" for study in BOTH}, None),
