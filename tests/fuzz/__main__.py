@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,7 @@ from tests.fuzz.outcome import Outcome, Report
 #: The modules that attack, and whether the test suite runs them for some seconds.
 KINDS: Final = {"records": True, "inputs": True, "damage": True, "kills": False}
 #: An attack that takes longer hangs.
-_LIMIT_S: Final = 60
+_LIMIT_S: Final = 300
 
 
 class Attack(NamedTuple):
@@ -39,15 +39,17 @@ class Attack(NamedTuple):
         return f"--seed {self.seed} --first {self.index} --count 1 {self.kind}"
 
 
-def run(attack: Attack) -> Report:
-    """Make one attack in a scratch folder; what it raises, or that it hangs, is wrong."""
+def run(attack: Attack, room: Path) -> Report:
+    """Make one attack in the folder ``room``; what it raises, or that it hangs, is wrong.
+
+    The attacks of one kind share a room, in which the first may prepare what all need.
+    """
     chance = random.Random(f"{attack.seed} {attack.kind} {attack.index}")
     signal.signal(signal.SIGALRM, _hangs)
     signal.alarm(_LIMIT_S)
     try:
-        with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
-            report: Report = import_module(f"tests.fuzz.{attack.kind}").attack(chance, Path(room))
-            return report
+        report: Report = import_module(f"tests.fuzz.{attack.kind}").attack(chance, room)
+        return report
     except Exception as error:
         return Report(attack.kind, Outcome.WRONG, f"{type(error).__name__}: {error}")
     finally:
@@ -81,23 +83,34 @@ def main(arguments: Sequence[str]) -> int:
     """Attack for the time or the number that was asked for; returns the exit code."""
     options = _parse(arguments)
     kinds = options.kind or [kind for kind, quick in KINDS.items() if quick]
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        rooms = {kind: Path(folder) / kind for kind in kinds}
+        for room in rooms.values():
+            room.mkdir()
+        planned = attacks(kinds, options.seed, options.first, options.count)
+        counts = _attack(planned, rooms, options.seconds)
+    print(table(counts))
+    return 1 if any(outcome is Outcome.WRONG for _, outcome in counts) else 0
+
+
+def _attack(
+    planned: Iterable[Attack], rooms: Mapping[str, Path], seconds: float | None
+) -> Counter[tuple[str, Outcome]]:
+    """How often each kind came to each outcome; what is wrong is printed at once."""
     start = shown = time.monotonic()
     counts: Counter[tuple[str, Outcome]] = Counter()
-    wrong = 0
-    for done, attack in enumerate(attacks(kinds, options.seed, options.first, options.count)):
+    for done, attack in enumerate(planned):
         now = time.monotonic()
-        if options.seconds is not None and now - start > options.seconds:
+        if seconds is not None and now - start > seconds:
             break
         if now - shown > 10:
             shown = now
-            print(f"{done} attacks in {now - start:.0f} s, {wrong} wrong", file=sys.stderr)
-        report = run(attack)
+            print(f"{done} attacks in {now - start:.0f} s", file=sys.stderr)
+        report = run(attack, rooms[attack.kind])
         counts[report.kind.partition(": ")[0], report.outcome] += 1
         if report.outcome is Outcome.WRONG:
-            wrong += 1
             print(f"WRONG {report.kind} ({attack}): {report.detail}", flush=True)
-    print(table(counts))
-    return 1 if wrong else 0
+    return counts
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
