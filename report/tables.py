@@ -226,7 +226,7 @@ _CAPACITY: Final = {False: 62, True: 128}
 #: The same for a page whose text has one column.
 _ONE_COLUMN: Final = 99
 #: Text columns up to this width are never broken, and those that are get this much at least.
-_SHORT, _NARROW = 22, 18
+_SHORT, _NARROW = 22, 20
 
 
 #: Heads of columns up to this width are never broken.
