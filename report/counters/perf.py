@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.counters.logs import REMEDY
-from report.errors import RecordError
+from report.errors import RecordError, shorten
 from report.records import Series
 
 TOOL: Final = "perf"
@@ -168,8 +168,8 @@ def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
     events = known(asked)
     if not events or asked != set(counts):
         raise RecordError(
-            f"{place}: found counts of {', '.join(sorted(counts))}, but asked for were "
-            f"{', '.join(sorted(asked)) or 'no events'}; {REMEDY}."
+            f"{place}: found counts of {shorten(', '.join(sorted(counts)), 80)}, but asked for were "
+            f"{shorten(', '.join(sorted(asked)) or 'no events', 80)}; {REMEDY}."
         )
     total = sum(event.flops * counts[event.name] for event in events)
     return (Series(quantity=FLOPS, unit="FLOP", samples=(total,)),)
