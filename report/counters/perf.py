@@ -167,9 +167,9 @@ def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
     asked = set(logs.get(_ASKED, "").split())
     events = known(asked)
     if not events or asked != set(counts):
+        found, wanted = (shorten(", ".join(sorted(names)), 80) for names in (counts, asked))
         raise RecordError(
-            f"{place}: found counts of {shorten(', '.join(sorted(counts)), 80)}, but asked for were "
-            f"{shorten(', '.join(sorted(asked)) or 'no events', 80)}; {REMEDY}."
+            f"{place}: found counts of {found}, but asked for were {wanted or 'no events'}; {REMEDY}."
         )
     total = sum(event.flops * counts[event.name] for event in events)
     return (Series(quantity=FLOPS, unit="FLOP", samples=(total,)),)
