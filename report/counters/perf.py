@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.counters.logs import REMEDY
-from report.errors import RecordError
+from report.errors import RecordError, shorten
 from report.records import Series
 
 TOOL: Final = "perf"
@@ -167,9 +167,9 @@ def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
     asked = set(logs.get(_ASKED, "").split())
     events = known(asked)
     if not events or asked != set(counts):
+        found, wanted = (shorten(", ".join(sorted(names)), 80) for names in (counts, asked))
         raise RecordError(
-            f"{place}: found counts of {', '.join(sorted(counts))}, but asked for were "
-            f"{', '.join(sorted(asked)) or 'no events'}; {REMEDY}."
+            f"{place}: found counts of {found}, but asked for were {wanted or 'no events'}; {REMEDY}."
         )
     total = sum(event.flops * counts[event.name] for event in events)
     return (Series(quantity=FLOPS, unit="FLOP", samples=(total,)),)
