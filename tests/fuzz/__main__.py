@@ -39,6 +39,10 @@ class Attack(NamedTuple):
         return f"--seed {self.seed} --first {self.index} --count 1 {self.kind}"
 
 
+class HangError(Exception):
+    """An attack does not end; no ``OSError``, which a build takes for a file it cannot read."""
+
+
 def run(attack: Attack, room: Path) -> Report:
     """Make one attack in the folder ``room``; what it raises, or that it hangs, is wrong.
 
@@ -57,7 +61,7 @@ def run(attack: Attack, room: Path) -> Report:
 
 
 def _hangs(number: int, frame: FrameType | None) -> None:
-    raise TimeoutError(f"not done after {_LIMIT_S} s")
+    raise HangError(f"not done after {_LIMIT_S} s")
 
 
 def attacks(kinds: Sequence[str], seed: int, first: int, count: int) -> Iterator[Attack]:
