@@ -169,7 +169,8 @@ def series_of(logs: Mapping[str, str], place: str) -> tuple[Series, ...]:
     if not events or asked != set(counts):
         found, wanted = (shorten(", ".join(sorted(names)), 80) for names in (counts, asked))
         raise RecordError(
-            f"{place}: found counts of {found}, but asked for were {wanted or 'no events'}; {REMEDY}."
+            f"{place}: found counts of {found}, but asked for were {wanted or 'no events'}; "
+            f"{REMEDY}."
         )
     total = sum(event.flops * counts[event.name] for event in events)
     return (Series(quantity=FLOPS, unit="FLOP", samples=(total,)),)
