@@ -153,12 +153,16 @@ def damage(random: random.Random, path: Path) -> str:
     return way
 
 
+class HungError(Exception):
+    """Something did not end; no ``OSError``, which the build takes for a file it cannot read."""
+
+
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raise ``TimeoutError`` in what hangs."""
+    """Raise ``HungError`` in what hangs."""
 
     def wake(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"hung for {seconds} s")
+        raise HungError(f"hung for {seconds} s")
 
     before = signal.signal(signal.SIGALRM, wake)
     signal.alarm(seconds)
