@@ -258,7 +258,7 @@ def test_a_defect_is_one_sentence_without_debug(
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(computing, "find_study", broken)
+    monkeypatch.setattr(computing, "compute", broken)
     assert built(tmp_path / "out", data, "--jobs", "1") == 1
     text = capsys.readouterr().err
     assert f"error: {STUDY}: ZeroDivisionError: division by zero" in text
