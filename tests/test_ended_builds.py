@@ -38,16 +38,10 @@ def scratch(project: Path) -> list[Path]:
     return list((project / "out").glob(".scratch-*"))
 
 
-def usual_signals() -> None:
-    """Ignore none, whatever the tests were started by: ``nohup`` and ``&`` ignore some."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_a_build_that_works(project: Path, number: int) -> None:
     slower(project)
-    process = start(project, preexec_fn=usual_signals)
+    process = start(project)
     until(lambda: scratch(project))
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)

@@ -26,6 +26,12 @@ _WHOLES = ("html", "qmd", "tex", "values", "pdf")
 _GRACE_S = 10.0
 
 
+def usual_signals() -> None:
+    """Ignore none, whatever the tests were started by: ``nohup`` and ``&`` ignore some."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(project: Path, *arguments: str, jobs: int = 2) -> subprocess.Popen[str]:
     """A build in a session and with a temporary folder of its own, both known by the project."""
     temporary(project).mkdir(exist_ok=True)
@@ -37,6 +43,7 @@ def start(project: Path, *arguments: str, jobs: int = 2) -> subprocess.Popen[str
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=usual_signals,  # noqa: PLW1509  (no threads here)
     )
 
 
