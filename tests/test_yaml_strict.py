@@ -100,7 +100,7 @@ def test_every_file_is_read_so(name: str, content: bytes, tmp_path: Path) -> Non
         READERS[name](tmp_path / name)
     message = str(caught.value)
     assert re.search(
-        rf"{re.escape(name)}: (line \d+, .*|cannot be read|has no front matter)", message
+        rf"{re.escape(name)}:(\d+: .*| line \d+, .*| cannot be read| has no front matter)", message
     )
     assert len(message) <= 300
     assert "\n" not in message
