@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from report.errors import StudyError
 from report.layers import Layer
 from report.quantities import LARGEST
+from report.record_faults import LONGEST_NAME
 from report.records import Factor
 from report.shapes import check, elements
 from report.store import Stored
@@ -19,8 +20,6 @@ from report.store import Stored
 #: What a factor may be: a whole number from 1 on, any text, or one of some texts.
 Levels: TypeAlias = type[int] | type[str] | Collection[str]
 
-#: Characters of a layer's name, which tables print.
-_LONGEST_NAME: Final = 200
 _REMEDY: Final = "run the experiment of this version again"
 
 
@@ -74,8 +73,8 @@ def _check_layer(layer: Layer, place: str) -> None:
         raise StudyError(f"{place}: {error}") from error
     windows = (getattr(layer, name, (1, 1)) for name in ("kernel", "stride", "padding", "dilation"))
     largest = max(*map(elements, (layer.input_shape, layer.output_shape)), *map(max, windows))
-    if largest > LARGEST or len(layer.name) > _LONGEST_NAME:
+    if largest > LARGEST or len(layer.name) > LONGEST_NAME:
         raise StudyError(
-            f"{place}: layer {layer.name}: expected a name of at most {_LONGEST_NAME} characters "
+            f"{place}: layer {layer.name}: expected a name of at most {LONGEST_NAME} characters "
             f"and tensors of at most 2^63 elements; {_REMEDY}."
         )

@@ -16,7 +16,7 @@ from report.strict import repeated
 if TYPE_CHECKING:
     from report.records import Case, Ceiling, Environment, Factor, Record, Series
 
-_LONGEST_NAME: Final = 200
+LONGEST_NAME: Final = 200
 _LONGEST_REASON: Final = 2000
 
 
@@ -25,7 +25,7 @@ def faults(record: Record) -> Iterator[str]:
     yield from _moment_faults(record)
     yield from _environment_faults(record.environment)
     yield from _number_faults(_numbers(record))
-    yield from _text_faults(_names(record.environment), _LONGEST_NAME)
+    yield from _text_faults(_names(record.environment), LONGEST_NAME)
     for index, ceiling in enumerate(record.ceilings):
         yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
@@ -126,9 +126,9 @@ def _case_faults(case: Case) -> Iterator[str]:
 
 
 def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:
-    yield from _text_faults({"factors": max(factors, key=len, default="")}, _LONGEST_NAME)
+    yield from _text_faults({"factors": max(factors, key=len, default="")}, LONGEST_NAME)
     texts = {f"factors.{name}": level for name, level in factors.items() if isinstance(level, str)}
-    yield from _text_faults(texts, _LONGEST_NAME)
+    yield from _text_faults(texts, LONGEST_NAME)
     numbers = {f"factors.{n}": level for n, level in factors.items() if not isinstance(level, str)}
     yield from _number_faults(numbers)
 

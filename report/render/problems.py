@@ -14,14 +14,12 @@ from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from report.errors import RenderError
+from report.errors import LONGEST, RenderError
 
 #: Where the templates of the papers lie.
 PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"
 BIBLIOGRAPHY: Final = "references.bib"
 
-#: A complaint with its place, which is read in one look; programs may say more than that.
-_LONGEST: Final = 300
 #: Fewer characters that two lines have in common are no sign that one was made from the other.
 _ALIKE: Final = 6
 _BEFORE: Final = 6
@@ -109,7 +107,7 @@ def naming(document: Path, folder: Path) -> Iterator[None]:
 def refusal(place: str, program: str, words: str, remedy: str = "mend that place") -> RenderError:
     """One sentence that is not too long: ``place``, what ``program`` said of it, what to do."""
     said = " ".join(words.split()).rstrip(".")
-    room = _LONGEST - len(f"{place}: {program} refused it (); {remedy}.")
+    room = LONGEST - len(f"{place}: {program} refused it (); {remedy}.")
     short = said if len(said) <= room else f"{said[: max(room - 1, 0)].rstrip()}…"
     return RenderError(f"{place}: {program} refused it ({short}); {remedy}.")
 
