@@ -24,7 +24,7 @@ format: $(VENV)/test.stamp  ## Bring the code into shape
 	$(RUN) -m ruff check --fix .
 
 schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a change of the record
-	$(RUN) -m report.schema
+	$(RUN) -m report.records.schema
 
 bench: $(VENV)/test.stamp  ## Compare with other tools and write benchmarks/README.md (a quarter of an hour)
 	$(RUN) -m benchmarks

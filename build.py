@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from report.engine.pipeline import ROOT, Announce, Explain, Output, Request, Summary, build, look
 from report.errors import RidgepointError
-from report.pipeline import ROOT, Announce, Explain, Output, Request, Summary, build, look
-from report.streams import check_output, open_streams
 from report.studies import STUDIES
+from report.system.streams import check_output, open_streams
 
 OUTPUTS: tuple[Output, ...] = ("html", "pdf")
 _PORT = 8000
@@ -185,7 +185,7 @@ def tell(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Print what is stale or not as expected; returns 1 if anything is."""
-    from report.check import faults
+    from report.commands.check import faults
 
     found = faults(request_of(options))
     for fault in found:
@@ -195,7 +195,7 @@ def check(options: argparse.Namespace) -> int:
 
 def accept(options: argparse.Namespace) -> int:
     """Write down today's verdicts and audits as the expected ones."""
-    from report.check import accept_results
+    from report.commands.check import accept_results
 
     print(_shown(accept_results(request_of(options))))
     return 0
@@ -203,7 +203,7 @@ def accept(options: argparse.Namespace) -> int:
 
 def differ(options: argparse.Namespace) -> int:
     """Print what other data would make the papers say, and write the page that shows it."""
-    from report.difference import difference
+    from report.commands.difference import difference
 
     found = difference(request_of(options), options.diff, announcer())
     _clear_line()
@@ -215,7 +215,7 @@ def differ(options: argparse.Namespace) -> int:
 
 def verify_twice(options: argparse.Namespace) -> int:
     """Build twice from nothing, and print whether the bytes are the same."""
-    from report.verify import verify
+    from report.commands.verify import verify
 
     found = verify(request_of(options), ROOT, announcer())
     _clear_line()
@@ -225,7 +225,7 @@ def verify_twice(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Serve the pages on this machine until Ctrl-C."""
-    from report.serve import serve
+    from report.commands.serve import serve
 
     serve(request_of(options).out, options.serve, _say)
     return 0
@@ -233,7 +233,7 @@ def show(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """Build now and whenever a file changes, and keep the pages in the browser up to date."""
-    from report.watch import build_anew, changes, states, watch_and_serve
+    from report.commands.watch import build_anew, changes, states, watch_and_serve
 
     request = request_of(options)
     changed = changes(lambda: states(ROOT, request.data))

@@ -91,7 +91,7 @@ def prepare(folder: Path, data: Path = ROOT / "data") -> Prepared:
 
 
 def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
-    from report.compose import compose
+    from report.engine.compose import compose
     from report.render.html import PageLinks, render_html
     from report.render.latex import write_latex
     from report.render.typst import write_typst
@@ -132,7 +132,7 @@ def _recorded_calls() -> Iterator[list[Call]]:
 
 def _computed(study: str, data: Path) -> tuple[float, list[Task]]:
     """Seconds for reading and computing a study, and its drawings."""
-    from report.gather import gather
+    from report.engine.gather import gather
     from report.studies import find_study
 
     compute = find_study(study)  # imported beforehand

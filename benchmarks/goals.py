@@ -199,7 +199,7 @@ def _against_pandas(own: Point, other: Point, words: str) -> Goal:
         sentence=f"Reading {COMPARED_CASES:,} cases: how much longer pandas.json_normalize takes, "
         f"{words}",
         measured=f"pandas.json_normalize: {two:.2f} s",
-        base=f"report.store.read_study: {one:.2f} s",
+        base=f"report.records.store.read_study: {one:.2f} s",
         ratio=two / one,
         bound=5.0,
         kind="at least",

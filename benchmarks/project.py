@@ -199,7 +199,7 @@ def change_record(folder: Path) -> None:
 
 def used_record(folder: Path) -> Path:
     """The newest record of the edited study that its paper uses."""
-    from report.store import newest_by_device, read_study
+    from report.records.store import newest_by_device, read_study
 
     data = folder / "data"
     return data / newest_by_device(read_study(EDITED_STUDY, data))[0].file

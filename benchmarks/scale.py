@@ -37,10 +37,10 @@ REPEATS: Final = 3
 
 #: What each axis grows, in words for the tables.
 AXES: Final[Mapping[str, str]] = {
-    "cases_read": "cases read and checked (`report.store.read_study`)",
+    "cases_read": "cases read and checked (`report.records.store.read_study`)",
     "cases_pandas": "the same files by `pandas.json_normalize`, a row a case with all it holds",
     "cases_series": "the same files by `pandas.json_normalize`, a row a series with few fields",
-    "records_newest": "records of a study, listed, and read for a paper (`report.store`)",
+    "records_newest": "records of a study, listed, and read for a paper (`report.records.store`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
     "studies_cold": "studies, all pages built from nothing",
@@ -153,14 +153,14 @@ def _remove(folder: Path) -> None:
 
 def read_strictly(data: Path) -> int:
     """All records with all checks; returns the number of cases."""
-    from report.store import read_study
+    from report.records.store import read_study
 
     return sum(len(stored.record.cases) for stored in read_study(synthetic.STUDY, data))
 
 
 def read_newest(data: Path) -> int:
     """The record of each device that a paper uses; returns the number of cases."""
-    from report.store import list_records, newest_by_device, read_record
+    from report.records.store import list_records, newest_by_device, read_record
 
     used = newest_by_device(list_records(synthetic.STUDY, data))
     return sum(len(read_record(data / item.file, data).record.cases) for item in used)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
-from report.paper import Figure, Findings, Inputs
-from report.tables import Column, Table
-from report.values import Value
+from report.paper.findings import Figure, Findings, Inputs
+from report.paper.tables import Column, Table
+from report.paper.values import Value
 
 
 def findings(inputs: Inputs) -> Findings:

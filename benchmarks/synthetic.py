@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import ROOT, copy_project
-from report.records import Case, Record, encode
-from report.store import read_study, record_name
+from report.records.record import Case, Record, encode
+from report.records.store import read_study, record_name
 
 STUDY: Final = "conv_scaling"
 #: What is kept of a case.

@@ -19,7 +19,7 @@ from experiments.harness.run import Request, StoppedError, Terminated, exit_code
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
-from report.streams import check_output, open_streams
+from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType

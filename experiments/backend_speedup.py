@@ -48,8 +48,8 @@ from experiments.harness.study import (
     Session,
     Study,
 )
-from report.layers import DType, Layer
-from report.records import Series
+from report.records.layers import DType, Layer
+from report.records.record import Series
 
 if TYPE_CHECKING:
     from experiments.datasets import Images, Split

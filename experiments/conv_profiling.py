@@ -39,10 +39,10 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.workload import Workload
-from report.counters import ncu_logs
-from report.layers import Layer
-from report.records import Factor as Level
-from report.records import Series
+from report.instruments.counters import ncu_logs
+from report.records.layers import Layer
+from report.records.record import Factor as Level
+from report.records.record import Series
 
 if TYPE_CHECKING:
     from torch import nn

@@ -35,9 +35,9 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.workload import Workload
-from report.counters import ncu_logs
-from report.layers import Layer
-from report.records import Series
+from report.instruments.counters import ncu_logs
+from report.records.layers import Layer
+from report.records.record import Series
 
 if TYPE_CHECKING:
     import torch

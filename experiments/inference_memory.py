@@ -62,8 +62,8 @@ from experiments.inference_scores import (
     trained,
     weights_file,
 )
-from report.layers import ELEMENT_BYTES, Convolution, Layer
-from report.records import Series
+from report.records.layers import ELEMENT_BYTES, Convolution, Layer
+from report.records.record import Series
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
-from report.records import Series
+from report.records.record import Series
 
 if TYPE_CHECKING:
     import torch

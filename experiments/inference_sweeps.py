@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from experiments.harness.study import Factors, Levels
-from report.records import Factor as Level
+from report.records.record import Factor as Level
 
 Sweep: TypeAlias = Callable[[Levels], Iterator[Factors]]
 

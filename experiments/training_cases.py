@@ -11,7 +11,7 @@ from typing import Final
 
 from experiments.harness.sensors import SENSORS
 from experiments.harness.study import Factors, Levels
-from report.records import Factor as Level
+from report.records.record import Factor as Level
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 

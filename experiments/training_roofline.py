@@ -52,10 +52,10 @@ from experiments.harness.study import (
 )
 from experiments.harness.workload import Workload
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
-from report.counters import ncu_logs
-from report.layers import DType, Layer, Linear
-from report.records import Factor as Level
-from report.records import Series
+from report.instruments.counters import ncu_logs
+from report.records.layers import DType, Layer, Linear
+from report.records.record import Factor as Level
+from report.records.record import Series
 
 if TYPE_CHECKING:
     from experiments.datasets.image_folder import Photographs

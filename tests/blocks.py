@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from report.layers import Layer, PaddedShortcut
+from report.records.layers import Layer, PaddedShortcut
 from tests.networks import Chain
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from report.layers import Convolution, Layer
-from report.quantities import QUANTITIES
-from report.records import (
+from report.records.layers import Convolution, Layer
+from report.records.quantities import QUANTITIES
+from report.records.record import (
     SCHEMA_VERSION,
     Case,
     Ceiling,
@@ -25,7 +25,7 @@ from report.records import (
     Status,
     Torch,
 )
-from report.store import Stored, record_name
+from report.records.store import Stored, record_name
 
 #: The layer's theory, typed in once by hand as the oracle of the tests.
 FLOPS_AN_IMAGE = 21_233_664

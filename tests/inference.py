@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from report.layers import Addition, Layer, Linear, PaddedShortcut
-from report.liveness import peak
-from report.records import Case, Environment, Record
-from report.shapes import elements
+from report.records.layers import Addition, Layer, Linear, PaddedShortcut
+from report.records.record import Case, Environment, Record
 from report.studies.inference_memory.subject import LAYOUTS, RESNETS, TILED, Call
-from report.workspaces import Conditions
+from report.theory.liveness import peak
+from report.theory.shapes import elements
+from report.theory.workspaces import Conditions
 from tests import factory
 from tests import networks as known
 from tests.networks import Chain

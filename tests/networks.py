@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from report.layers import (
+from report.records.layers import (
     Activation,
     Addition,
     BatchNorm,

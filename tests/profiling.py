@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from report.convolutions import executed_terms, method
-from report.layers import Layer
-from report.products import LIBRARY
-from report.records import Attachment, Case, Environment, Record
+from report.records.layers import Layer
+from report.records.record import Attachment, Case, Environment, Record
 from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.theory.convolutions import executed_terms, method
+from report.theory.products import LIBRARY
 from tests import factory
 from tests.networks import mnist_example
 

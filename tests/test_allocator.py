@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.allocator import (
+from report.errors import StudyError
+from report.records.layers import Layer
+from report.theory.allocator import (
     LARGE_SEGMENT,
     MIB,
     NOTHING,
@@ -30,8 +32,6 @@ from report.allocator import (
     rounded,
     segment_size,
 )
-from report.errors import StudyError
-from report.layers import Layer
 from tests.networks import Chain, mnist_conv2, mnist_example
 
 KIB = 1024

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from report.anomaly import UNIFORM, Spread, bimodality, spread
 from report.errors import StudyError
 from report.missing import Missing
+from report.statistics.anomaly import UNIFORM, Spread, bimodality, spread
 
 NOISE = random.Random(2)
 STEADY = [NOISE.gauss(1, 0.01) for _ in range(200)]

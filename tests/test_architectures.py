@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from report.architectures import ARCHITECTURES
-from report.dataflow import sources
-from report.layers import Layer
-from report.resized import at_image
-from report.shapes import check, parameter_count
-from report.work import forward_macs
+from report.records.layers import Layer
+from report.theory.architectures import ARCHITECTURES
+from report.theory.dataflow import sources
+from report.theory.rescale_shapes import at_image
+from report.theory.shapes import check, parameter_count
+from report.theory.work import forward_macs
 from tests import networks
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report import audit
-from report.audit import Printed, check, exact
 from report.errors import StudyError
+from report.evidence import audit
+from report.evidence.audit import Printed, check, exact
+from report.paper.audit_table import audit_table
 
 RATE = "TFLOP/s"
 
@@ -120,7 +121,7 @@ def test_the_table_prints_every_check() -> None:
         check(number(3, 0), "a + b", audit.total, number(1, 0), number(2, 0)),
         check(number(5, 0), "a + b", audit.total, number(1, None), number(2, None)),
     ]
-    table = audit.audit_table("tbl-audit", "All.", checks, ("reported/x.json",))
+    table = audit_table("tbl-audit", "All.", checks, ("reported/x.json",))
     assert [row[-1] for row in table.rows] == ["agrees", "differs"]
     assert [row[3] for row in table.rows] == [3, 3]
     assert audit.count_by_verdict(checks) == {"agrees": 1, "rounds": 0, "differs": 1}

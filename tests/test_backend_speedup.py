@@ -12,15 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.devices import read_devices
 from report.errors import StudyError
-from report.layers import Activation, Layer, Linear, Softmax
-from report.manuscript import write_manuscript
+from report.evidence.devices import read_devices
+from report.evidence.reported import read_reported
 from report.missing import Missing
-from report.paper import Findings, Inputs
-from report.records import Case, Record, Series
-from report.reported import read_reported
-from report.statistics import Estimate
+from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.layers import Activation, Layer, Linear, Softmax
+from report.records.record import Case, Record, Series
+from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
 from report.studies.backend_speedup import findings
 from report.studies.backend_speedup.decomposed import (
@@ -51,9 +52,8 @@ from report.studies.backend_speedup.subject import (
     parameter_count,
     total,
 )
-from report.tables import to_csv, to_latex, to_markdown
-from report.work import forward_macs as macs_of_layers
-from report.work import training_macs
+from report.theory.work import forward_macs as macs_of_layers
+from report.theory.work import training_macs
 from tests import factory
 
 ROOT = Path(__file__).parents[1]

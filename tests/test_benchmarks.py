@@ -571,10 +571,10 @@ def test_many_studies_stand_in_a_copy_of_the_project(tmp_path: Path) -> None:
 
 def test_the_small_study_can_be_computed() -> None:
     from benchmarks.small_study import findings
-    from report.devices import Devices
-    from report.paper import Inputs
-    from report.reported import Reported
-    from report.store import Stored
+    from report.evidence.devices import Devices
+    from report.evidence.reported import Reported
+    from report.paper.findings import Inputs
+    from report.records.store import Stored
 
     record = synthetic.sized(synthetic.pattern(), 4, 0)
     reported = Reported(study="small", source="x", device="x", software="x", tables=(), values=())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from report.bibliography import check_bibliography
+from report.engine.source_folder import copy_bibliography
 from report.errors import RecordError
-from report.source_folder import copy_bibliography
+from report.paper.bibliography import check_bibliography
 
 PLACE = "data/references.bib"
 GOOD = rb"""% a comment

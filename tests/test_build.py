@@ -17,13 +17,13 @@ import pytest
 from pypdf import PdfReader
 
 import build
-from report import pipeline
+from report.engine import pipeline
 from report.engine.actions import study as computing
 from report.engine.manifest import INDEX
+from report.engine.pipeline import ROOT, Request, choose_engine
 from report.errors import RenderError
-from report.pipeline import ROOT, Request, choose_engine
+from report.records.store import read_record, write_record
 from report.render.latex import LatexTools, find_latex
-from report.store import read_record, write_record
 from report.studies import STUDIES
 
 STUDY = "conv_scaling"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-from report.check import EXPECTED, Expected, Results, differences, faults, read_expected
+from report.commands.check import EXPECTED, Expected, Results, differences, faults, read_expected
+from report.engine.pipeline import ROOT, Request
 from report.errors import RecordError
-from report.pipeline import ROOT, Request
 
 STUDY = "backend_speedup"
 VERDICTS = st.sampled_from(["supported", "refuted", "undecided", "not measured"])

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from report.compose import compose
+from report.engine.compose import compose
+from report.engine.gather import gather
 from report.engine.place import stage_in
 from report.errors import RecordError
-from report.gather import gather
-from report.outputs import install, write_json
-from report.records import Attachment
-from report.store import digest, write_record
+from report.records.record import Attachment
+from report.records.store import digest, write_record
 from report.studies import ATTACHMENTS
+from report.system.outputs import install, write_json
 from tests import factory
 
 ROOT = Path(__file__).parents[1]

@@ -12,20 +12,20 @@ import msgspec
 import pytest
 
 from figures.timeline import Timeline
-from report.audit import Check
-from report.devices import read_devices
 from report.errors import RecordError, StudyError
-from report.manuscript import write_manuscript
+from report.evidence.audit import Check
+from report.evidence.devices import read_devices
+from report.evidence.reported import Unreported, read_reported
 from report.missing import Missing
-from report.paper import Findings, Inputs
-from report.records import Case, Record
-from report.reported import Unreported, read_reported
-from report.statistics import Estimate
+from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.record import Case, Record
+from report.statistics.estimates import Estimate
 from report.studies import ATTACHMENTS, STUDIES, find_study
 from report.studies.conv_profiling import findings
 from report.studies.conv_profiling.source import audit, legible
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.tables import to_csv, to_latex, to_markdown
 from tests import factory, profiling
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.networks import mnist_example

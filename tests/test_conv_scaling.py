@@ -14,19 +14,19 @@ import msgspec
 import pytest
 
 from figures.scaling import Scaling
-from report.devices import read_devices
 from report.errors import StudyError
-from report.format import NO_BREAK
-from report.manuscript import write_manuscript
+from report.evidence.devices import read_devices
+from report.evidence.reported import Unreported, read_reported
 from report.missing import Missing
-from report.paper import Figure, Findings, Inputs
-from report.records import Case, Record
-from report.reported import Unreported, read_reported
-from report.statistics import Estimate
+from report.paper.findings import Figure, Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.record import Case, Record
+from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
 from report.studies.conv_scaling import findings
 from report.studies.conv_scaling.measured import runs
-from report.tables import to_csv, to_latex, to_markdown
+from report.text.format import NO_BREAK
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.convolutions import executed_terms, method, unfolded_peak
 from report.errors import StudyError
-from report.layers import Convolution
-from report.products import LIBRARY
-from report.reconciliation import Term
+from report.records.layers import Convolution
 from report.studies.conv_profiling.subject import Dimensions
-from report.work import macs
+from report.theory.convolutions import executed_terms, method, unfolded_peak
+from report.theory.products import LIBRARY
+from report.theory.reconciliation import Term
+from report.theory.work import macs
 
 BUILD = f"PyTorch built with:\n  - Intel(R) oneAPI {LIBRARY}-Product Build"
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.counters import lackey, perf
-from report.counters.logs import CaseLogs, attachment_name, pack, unpack
 from report.errors import RecordError
-from report.records import parse
-from report.store import read_attachment, read_record
-from report.work import macs
+from report.instruments.counters import lackey, perf
+from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
+from report.records.record import parse
+from report.records.store import read_attachment, read_record
+from report.theory.work import macs
 
 #: As valgrind 3.19 wrote it for one call of a convolution; the command is shortened.
 LOG = """\

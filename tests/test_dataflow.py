@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from report.dataflow import NETWORK_INPUT, Caller, callers, sources
 from report.errors import StudyError
-from report.layers import Layer
+from report.records.layers import Layer
+from report.theory.dataflow import NETWORK_INPUT, Caller, callers, sources
 from tests.blocks import named, plain_block, shortcut
 from tests.networks import Chain, alexnet
 

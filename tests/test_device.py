@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.counters import ncu_logs
-from report.counters.logs import CaseLogs, pack
-from report.counters.ncu import case_range, products
-from report.kernels import ATTACHMENT, short_name
+from report.evidence.allocator_replay import replayed
+from report.instruments.counters import ncu_logs
+from report.instruments.counters.logs import CaseLogs, pack
+from report.instruments.counters.ncu import case_range, products
 from report.missing import Missing
-from report.paper import Findings
-from report.records import Case, Record, Series
-from report.replayed import replayed
+from report.paper.findings import Findings
+from report.paper.kernels import ATTACHMENT, short_name
+from report.records.record import Case, Record, Series
 from report.studies.conv_scaling import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from report.devices import Device, read_devices
 from report.errors import RecordError
+from report.evidence.devices import Device, read_devices
 
 DATA = Path(__file__).parents[1] / "data"
 DEVICES = read_devices(DATA / "devices.yaml")

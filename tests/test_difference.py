@@ -14,25 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import build
-from report.difference import Difference, difference
-from report.difference.alignment import SentenceChange, marked, sentence_changes
-from report.difference.cells import table_changes
-from report.difference.compare import Change, claim_changes, compare, value_changes
-from report.difference.counts import file_words
-from report.difference.prints import step
-from report.difference.revision import find_data
-from report.difference.side import Drawn, Side, inputs_of
-from report.difference.text import LIMITS, difference_text
-from report.difference.words import Document, Sentence, read_document
+from report.commands.difference import Difference, difference
+from report.commands.difference.alignment import SentenceChange, marked, sentence_changes
+from report.commands.difference.cells import table_changes
+from report.commands.difference.compare import Change, claim_changes, compare, value_changes
+from report.commands.difference.counts import file_words
+from report.commands.difference.prints import step
+from report.commands.difference.revision import find_data
+from report.commands.difference.side import Drawn, Side, inputs_of
+from report.commands.difference.text import LIMITS, difference_text
+from report.commands.difference.words import Document, Sentence, read_document
+from report.engine.pipeline import ROOT, Request
 from report.errors import RecordError
 from report.missing import Missing
-from report.paper import Claim
-from report.pipeline import ROOT, Request
-from report.statistics import Estimate
-from report.store import write_record
+from report.paper.findings import Claim
+from report.paper.tables import Citation, Column, Table
+from report.paper.values import Value
+from report.records.store import write_record
+from report.statistics.estimates import Estimate
 from report.studies import STUDIES
-from report.tables import Citation, Column, Table
-from report.values import Value
 from tests import factory
 
 STUDY = "conv_scaling"

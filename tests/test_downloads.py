@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from report import pipeline
+from report.engine import pipeline
 from report.engine.actions import study as computing
 from report.engine.manifest import INDEX, MANIFEST
+from report.engine.pipeline import ROOT, Request
 from report.errors import TemplateError
-from report.manuscript import write_manuscript
-from report.paper import Download, Findings, Inputs
-from report.pipeline import ROOT, Request
-from report.tables import Column, Table
+from report.paper.findings import Download, Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import Column, Table
 
 STUDY = "conv_scaling"
 TRACE = Download("trace-1.json.gz", gzip.compress(b"{}", mtime=0), "Trace of *one* call [gzip]")

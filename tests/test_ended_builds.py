@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from report.engine.pipeline import ROOT
 from report.engine.scratch import remove_abandoned, scratch_folder
-from report.pipeline import ROOT
-from report.signals import exit_on_signals
+from report.system.signals import exit_on_signals
 from tests.fuzz.kills import alive, kill_once, left_behind, start
 from tests.test_freshness import build, built, digests, project, slower
 from tests.test_robust_build import after

@@ -27,12 +27,12 @@ from report.engine.manifest import (
     write_manifest,
 )
 from report.engine.packages import installed, versions
+from report.engine.pipeline import ROOT
 from report.engine.place import lay_out, only_build, put, stage_in, tidy
 from report.engine.plan import Places, World, altered, inputs_of, reasons
 from report.engine.task import Task, do
 from report.errors import OutputError
-from report.outputs import install
-from report.pipeline import ROOT
+from report.system.outputs import install
 
 STUDY = "conv_scaling"
 FILES = Files({STUDY: (f"data/{STUDY}/a.json",)}, ("templates/ridgepoint.lua",))
@@ -160,7 +160,7 @@ def test_the_closure_holds_whatever_running_imports() -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "import report.engine.actions.study\n"
-        "from report.gather import gather\n"
+        "from report.engine.gather import gather\n"
         "from report.studies import find_study\n"
         "find_study('conv_profiling')(gather('conv_profiling', Path('data')))\n"
         "print('\\n'.join(m.__file__ for n, m in sys.modules.items()"
@@ -337,7 +337,7 @@ def test_two_folders_are_exchanged(tmp_path: Path) -> None:
 def test_where_folders_cannot_be_exchanged_they_are_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("report.outputs._exchange", lambda one, other: False)
+    monkeypatch.setattr("report.system.outputs._exchange", lambda one, other: False)
     test_two_folders_are_exchanged(tmp_path)
 
 

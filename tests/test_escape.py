@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from report.escape import escape, latex, markdown, math_text
-from report.format import MINUS, NO_BREAK
+from report.text.escape import escape, latex, markdown, math_text
+from report.text.format import MINUS, NO_BREAK
 
 #: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
 RISKY = "\\`*_{}[]()<>#|@$^~'\"&%!-+=:;.,?/1aA \n\t"

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.events import UNEXPLAINED, explain_events
+from report.evidence.events import UNEXPLAINED, explain_events
 from report.missing import Missing
-from report.reconciliation import Term, series_table
+from report.paper.events import event_table
+from report.paper.reconciliations import series_table
+from report.theory.reconciliation import Term
 from tests.networks import convolution, mnist_conv2
 
 BIAS, DESCRIPTORS = "Workspace, padded bias", "Workspace, batch descriptors"
@@ -261,7 +263,9 @@ def test_no_events_are_no_measurement() -> None:
 
 
 def test_the_events_as_a_table() -> None:
-    table = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2).as_table("tbl-e", "Events.")
+    table = event_table(
+        explain_events(mnist_conv2(1), nchw(1), block=8, threads=2), "tbl-e", "Events."
+    )
     assert len(table.rows) == 7
     assert table.rows[0] == (1, 86_528, 86_528, INPUT)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from report.format import NO_BREAK
-from report.layers import Convolution, Linear
-from report.paper import Findings
-from report.products import LIBRARY, MATRIX_MATRIX
-from report.records import Case, Series, parse
+from report.paper.findings import Findings
+from report.paper.tables import to_latex, to_markdown
+from report.records.layers import Convolution, Linear
+from report.records.record import Case, Series, parse
 from report.studies.conv_scaling import findings
-from report.tables import to_latex, to_markdown
+from report.text.format import NO_BREAK
+from report.theory.products import LIBRARY, MATRIX_MATRIX
 from tests import factory
 from tests.test_conv_scaling import inputs
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from report.format import (
+from report.statistics.estimates import Estimate
+from report.text.format import (
     MINUS,
     NO_BREAK,
     SIGNIFICANT_DIGITS,
@@ -24,7 +25,6 @@ from report.format import (
     scale_for,
     scale_to,
 )
-from report.statistics import Estimate
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 NUMBERS = st.floats(1e-12, 1e15)

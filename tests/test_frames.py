@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from report.frames import Column, case_frame, sample_frame, select
-from report.quantities import QUANTITIES
-from report.records import Series
+from report.records.frames import Column, case_frame, sample_frame, select
+from report.records.quantities import QUANTITIES
+from report.records.record import Series
 from tests import factory
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4))))

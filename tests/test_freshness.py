@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from report.pipeline import ROOT
-from report.store import read_record, write_record
+from report.engine.pipeline import ROOT
+from report.records.store import read_record, write_record
 
 ONE, OTHER = "conv_scaling", "training_roofline"
 BOTH = (ONE, OTHER)
@@ -181,7 +181,7 @@ CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
         None,
     ),
     "helper two imports away": (
-        replace("report/format.py", "\nfrom ", "\n# another comment\nfrom "),
+        replace("report/text/format.py", "\nfrom ", "\n# another comment\nfrom "),
         {"site/quarto"}
         | {f"{study}/{name}" for study in BOTH for name in ("read", "study", "manuscript", "tex")},
         None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from report.pipeline import ROOT
+from report.engine.pipeline import ROOT
 from tests.fuzz.__main__ import KINDS
 
 

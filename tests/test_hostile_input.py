@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from report.case_checks import check_factors
+from report.engine.gather import gather
+from report.engine.pipeline import ROOT
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
-from report.gather import gather
-from report.pipeline import ROOT
-from report.records import content_hash, encode, parse
-from report.store import read_record
+from report.evidence.case_checks import check_factors
+from report.records.record import content_hash, encode, parse
+from report.records.store import read_record
 from report.studies import compute
 from tests import factory
 from tests.fuzz import inputs, records

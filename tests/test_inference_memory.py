@@ -15,16 +15,16 @@ import pytest
 
 from figures.drawing.render import render
 from figures.scaling import Scaling
-from report.devices import read_devices
 from report.errors import StudyError
-from report.layers import Layer
-from report.manuscript import write_manuscript
+from report.evidence.devices import read_devices
+from report.evidence.reported import read_reported
 from report.missing import Missing
-from report.paper import Findings, Inputs
-from report.records import Case, Record
-from report.reported import read_reported
-from report.shapes import parameter_count
-from report.statistics import Estimate
+from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.layers import Layer
+from report.records.record import Case, Record
+from report.statistics.estimates import Estimate
 from report.studies import ATTACHMENTS, STUDIES, find_study
 from report.studies.inference_memory import findings
 from report.studies.inference_memory.batches import knee
@@ -37,8 +37,8 @@ from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
-from report.tables import to_csv, to_latex, to_markdown
-from report.work import forward_macs
+from report.theory.shapes import parameter_count
+from report.theory.work import forward_macs
 from tests import factory
 from tests import inference as inf
 

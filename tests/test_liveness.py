@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.layers import Convolution, Layer
-from report.liveness import (
+from report.missing import Missing
+from report.paper.reconciliations import series_table
+from report.records.layers import Convolution, Layer
+from report.theory.liveness import (
     CALLERS,
     INPUT,
     INPUT_CAST,
@@ -28,10 +30,9 @@ from report.liveness import (
     peak,
     reconciled_peak,
 )
-from report.memory import output_bytes, parameter_bytes
-from report.missing import Missing
-from report.reconciliation import Term, series_table
-from report.workspaces import (
+from report.theory.memory import output_bytes, parameter_bytes
+from report.theory.reconciliation import Term
+from report.theory.workspaces import (
     WORKSPACES,
     Conditions,
     Layout,

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from report.errors import TemplateError
-from report.manuscript import write_manuscript
 from report.missing import Missing
-from report.paper import Claim, Download, Findings
-from report.tables import Column, Table
-from report.values import Value
+from report.paper.findings import Claim, Download, Findings
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import Column, Table
+from report.paper.values import Value
 
 FINDINGS = Findings(
     values={

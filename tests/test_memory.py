@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.layers import ELEMENT_BYTES, Layer
-from report.memory import (
+from report.records.layers import ELEMENT_BYTES, Layer
+from report.theory.memory import (
     activation_bytes,
     arithmetic_intensity,
     compulsory_traffic,

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.counters import ncu_logs
-from report.counters.ncu import (
+from report.errors import RecordError
+from report.instruments.counters import ncu_logs
+from report.instruments.counters.ncu import (
     Calibration,
     Product,
     calibrations,
@@ -26,15 +27,14 @@ from report.counters.ncu import (
     products,
     total_of,
 )
-from report.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
-from report.counters.ncu_output import (
+from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
+from report.instruments.counters.ncu_output import (
     CountersUnavailable,
     KernelRow,
     complaint,
     part_of,
     read_table,
 )
-from report.errors import RecordError
 
 # ------------------------------------------------------------------------------------ real names
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from report.pipeline import ROOT
+from report.engine.pipeline import ROOT
 from tests.test_freshness import ONE, build, built, digests, project, replace
 
 __all__ = ["built", "project"]

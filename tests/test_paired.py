@@ -7,7 +7,7 @@ import math
 import pytest
 
 from report.errors import StudyError
-from report.paired import mean_difference, share_difference
+from report.statistics.paired_differences import mean_difference, share_difference
 
 
 def test_the_mean_of_differences() -> None:

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.layers import Linear
-from report.products import (
+from report.records.layers import Linear
+from report.theory.products import (
     LIBRARY,
     MATRIX_MATRIX,
     MATRIX_VECTOR,
     product_kernel,
     product_terms,
 )
-from report.terms import padded_channels, theory_macs
+from report.theory.terms import padded_channels, theory_macs
 from tests.networks import Chain, mnist_conv2
 
 BUILD = f"PyTorch built with: - GCC 13.3 - Intel(R) oneAPI {LIBRARY}-Product Build 20240605"

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from report.errors import TemplateError
-from report.prose import check_prose, typed_results
+from report.paper.prose import check_prose, typed_results
 
 PAPERS = Path(__file__).parents[1] / "templates" / "papers"
 

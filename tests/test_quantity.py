@@ -32,7 +32,7 @@ from report.quantity.operations import (
 )
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
-from report.statistics import Estimate
+from report.statistics.estimates import Estimate
 
 
 def series(name: str, *processes: list[float], of: str = "s", device: str = "cpu") -> Quantity:

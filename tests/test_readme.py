@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from report.pipeline import ROOT
+from report.engine.pipeline import ROOT
 from report.studies import STUDIES
 
 #: A reader who clones has a history; who commits there does not matter.

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.reconciliation import (
-    Reconciliation,
-    Term,
-    as_table,
-    series_table,
-    without_idle_terms,
-)
-from report.tables import Column, to_latex, to_markdown
+from report.paper.reconciliations import as_figure, as_sentence, as_table, series_table
+from report.paper.tables import Column, to_latex, to_markdown
+from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
 
 
 def term(name: str, amount: int) -> Term:
@@ -233,16 +228,16 @@ def test_json_holds_every_number_and_the_reason() -> None:
 
 
 def test_a_sentence_for_readers_who_do_not_see_the_figure() -> None:
-    text = replace(V100, terms=V100.terms[:1]).as_sentence().replace("\N{NO-BREAK SPACE}", " ")
+    text = as_sentence(replace(V100, terms=V100.terms[:1])).replace("\N{NO-BREAK SPACE}", " ")
     assert text == (
         "FLOPs on the V100: Theory 339,738,624 FLOP, Bias additions +589,824; sum 340,328,448 "
         "FLOP; Reported 340,918,272 FLOP; Residual, unexplained 589,824 FLOP."
     )
-    assert replace(V100, measured=Missing("x")).as_sentence().endswith("; not measured.")
+    assert as_sentence(replace(V100, measured=Missing("x"))).endswith("; not measured.")
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:
-    figure = V100.as_figure("Title")
+    figure = as_figure(V100, "Title")
     assert figure.levels == (339_738_624, 340_328_448, 340_918_272)
     assert figure.total.amount == figure.levels[-1] == V100.end
     assert [bar.text for bar in figure.terms] == ["+589,824", "+589,824"]
@@ -257,13 +252,13 @@ def test_the_figure_has_all_bars_in_one_unit() -> None:
 
 
 def test_a_figure_of_nothing_measured_has_no_bar_for_it() -> None:
-    figure = replace(V100, measured=Missing("no counter")).as_figure()
+    figure = as_figure(replace(V100, measured=Missing("no counter")))
     assert figure.measured is figure.residual is None
 
 
 @given(st.integers(0, 10**12), st.lists(st.integers(-(10**9), 10**9), max_size=6))
 def test_levels_follow_the_terms(start: int, amounts: list[int]) -> None:
-    figure = reconciliation(start, amounts, start).as_figure()
+    figure = as_figure(reconciliation(start, amounts, start))
     assert [b - a for a, b in pairwise(figure.levels)] == amounts
     assert figure.whole.per_unit >= 1
     assert figure.detail.per_unit >= 1

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report import records
 from report.errors import RecordError
-from report.quantities import LARGEST, SHORTEST_S, Quantity
-from report.records import Case, Record, content_hash, encode, file_hash, parse
-from report.schema import SCHEMA_FILE, record_schema, schema_text
-from report.store import read_record
+from report.records import record as records
+from report.records.quantities import LARGEST, SHORTEST_S, Quantity
+from report.records.record import Case, Record, content_hash, encode, file_hash, parse
+from report.records.schema import SCHEMA_FILE, record_schema, schema_text
+from report.records.store import read_record
 from tests import factory
 
 OLD_RECORDS = Path(__file__).parent / "records"
@@ -364,7 +364,9 @@ def test_the_hash_changes_with_any_value_and_not_with_the_layout() -> None:
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run: python -m report.schema"
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), (
+        "run: python -m report.records.schema"
+    )
 
 
 VALIDATOR = jsonschema.Draft202012Validator(record_schema())

@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.allocator import Allocate, Free
 from report.errors import StudyError
+from report.evidence.allocator_replay import (
+    MOMENTS,
+    SUMS,
+    CallReplay,
+    reconciliations,
+    replayed,
+    requests,
+)
 from report.missing import Missing
-from report.records import Case
-from report.replayed import MOMENTS, SUMS, CallReplay, reconciliations, replayed, requests
+from report.records.record import Case
+from report.theory.allocator import Allocate, Free
 from tests import factory
 
 MIB = 2**20

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from report.errors import RecordError, StudyError
-from report.memory import layer_memory
-from report.reported import Reported, Unreported, read_reported
-from report.shapes import elements, output_shape, parameter_count
-from report.work import flops, macs, work
+from report.evidence.reported import Reported, Unreported, read_reported
+from report.theory.memory import layer_memory
+from report.theory.shapes import elements, output_shape, parameter_count
+from report.theory.work import flops, macs, work
 from tests.networks import mnist_conv2, mnist_example
 
 DATA = Path(__file__).parents[1] / "data"
@@ -78,7 +78,7 @@ def test_reserved_memory_moves_by_segments() -> None:
     assert numbers("IV", "reserved_memory") == (0, 0, 20_971_520, 18_874_368, 37_748_736)
 
 
-# ----------------------------------------------------------------------- against report.work
+# ----------------------------------------------------------------------- against report.theory.work
 
 
 def test_theory_is_what_we_compute() -> None:

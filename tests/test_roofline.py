@@ -7,9 +7,10 @@ import pytest
 from figures.canvas import Drawing
 from figures.drawing.render import render
 from figures.roofline import Ceiling, Marks, RoofLine, Roofline
-from report.memory import compulsory_traffic
-from report.resized import at_image
-from report.roofline import (
+from report.statistics.estimates import Estimate
+from report.theory.memory import compulsory_traffic
+from report.theory.rescale_shapes import at_image
+from report.theory.roofline import (
     DEPTHWISE,
     Load,
     Roof,
@@ -26,9 +27,8 @@ from report.roofline import (
     training_passes,
     update_load,
 )
-from report.shapes import parameter_count
-from report.statistics import Estimate
-from report.work import flops, training_macs
+from report.theory.shapes import parameter_count
+from report.theory.work import flops, training_macs
 from tests.networks import Chain, convolution
 from tests.training import layers_of
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.frames import case_frame, select
-from report.records import Factor
-from report.runs import Run, remembered
-from report.statistics import median_interval
+from report.evidence.runs import Run, remembered
+from report.records.frames import case_frame, select
+from report.records.record import Factor
+from report.statistics.estimates import median_interval
 from tests import factory
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4, 16))))

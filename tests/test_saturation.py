@@ -9,8 +9,8 @@ import pytest
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.saturation import Saturation, saturation_fit
-from report.statistics import Estimate
+from report.statistics.estimates import Estimate
+from report.statistics.saturation import Saturation, saturation_fit
 
 BATCHES = (2, 8, 32, 128)
 

@@ -17,10 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.errors import RidgepointError
-from report.exchange import is_local
-from report.pipeline import ROOT
-from report.serve import (
+from report.commands.exchange import is_local
+from report.commands.serve import (
     EVENTS,
     HOME,
     ROOMS,
@@ -34,6 +32,8 @@ from report.serve import (
     serve,
     with_script,
 )
+from report.engine.pipeline import ROOT
+from report.errors import RidgepointError
 
 PAGE = b"<!DOCTYPE html><html><body><p>Gr\xc3\xbc\xc3\x9fe</p></body></html>"
 
@@ -408,7 +408,7 @@ def test_without_pages_the_command_says_how_to_make_them(tmp_path: Path) -> None
 PROGRAM = """
 import signal, sys
 from pathlib import Path
-from report import serve
+from report.commands import serve
 # Where the tests run in the background, Ctrl-C is ignored by what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 site = serve.Site(Path(sys.argv[1]), live=True)

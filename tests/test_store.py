@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from report.errors import RecordError
-from report.records import content_hash, encode
-from report.store import (
+from report.records.record import content_hash, encode
+from report.records.store import (
     Stored,
     list_records,
     newest_by_device,

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from report import store
 from report.errors import RecordError
-from report.records import Attachment, Record, encode, parse
-from report.store import digest, read_attachment, read_record, read_study, write_record
+from report.records import store
+from report.records.record import Attachment, Record, encode, parse
+from report.records.store import digest, read_attachment, read_record, read_study, write_record
 from tests import factory
 
 FILES = {"lackey.json.gz": b"\x1f\x8b logs", "perf.json.gz": b"more"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from report.engine.gather import read_pins
 from report.errors import RecordError
-from report.gather import read_pins
-from report.strict import read_strictly
+from report.records.strict import read_strictly
 
 
 def pins(folder: Path, text: str) -> Path:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.format import MISSING, NO_BREAK
 from report.missing import Missing, present
-from report.statistics import Estimate
-from report.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
+from report.paper.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
+from report.statistics.estimates import Estimate
+from report.text.format import MISSING, NO_BREAK
 
 NO_GPU = Missing("no GPU here")
 NO_ROOM = Missing("out of memory on A|B: 5 GiB*")

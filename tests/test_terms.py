@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.allocator import Allocate, EmptyCache, Snapshot, replay
 from report.errors import StudyError
-from report.layers import Convolution, Linear
 from report.missing import Missing
-from report.reconciliation import Reconciliation, Term
-from report.terms import (
+from report.records.layers import Convolution, Linear
+from report.theory.allocator import Allocate, EmptyCache, Snapshot, replay
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.terms import (
     added_sums,
     allocator_rounding,
     as_flops,

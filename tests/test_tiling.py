@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.dataflow import NETWORK_INPUT, sources
 from report.errors import StudyError
-from report.layers import Convolution, Layer, PaddedShortcut, Pooling
-from report.memory import input_bytes, output_bytes, parameter_bytes
-from report.shapes import Axis
-from report.tiling import Span, Tiling, cut, input_extent, input_span, layer_by_layer, tiled
-from report.work import forward_macs, macs
+from report.records.layers import Convolution, Layer, PaddedShortcut, Pooling
+from report.theory.dataflow import NETWORK_INPUT, sources
+from report.theory.memory import input_bytes, output_bytes, parameter_bytes
+from report.theory.shapes import Axis
+from report.theory.tiling import Span, Tiling, cut, input_extent, input_span, layer_by_layer, tiled
+from report.theory.work import forward_macs, macs
 from tests.blocks import named, plain_block
 from tests.networks import Chain, alexnet, lenet5, mnist_conv2
 

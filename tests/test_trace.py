@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
-from report.operators import OperatorRow, Sums, as_table, operator_rows
-from report.tables import to_csv
-from report.trace import Trace, read_trace
+from report.instruments.operators import OperatorRow, Sums, operator_rows
+from report.instruments.trace import Trace, read_trace
+from report.paper.operators import operator_table
+from report.paper.tables import to_csv
 
 PLACE = "data/conv_profiling/run/trace.layer-64.json.gz"
 MICRO = 1000
@@ -192,11 +193,11 @@ def test_an_operator_that_only_calls_its_like_is_one_call() -> None:
 
 
 def test_the_table_has_device_time_only_with_a_device() -> None:
-    with_device = to_csv(as_table(operator_rows(made(), on_host=False), "tbl-x", "x"))
+    with_device = to_csv(operator_table(operator_rows(made(), on_host=False), "tbl-x", "x"))
     assert "Device time [s]" in with_device
     assert "5.025e-05" in with_device
     without = [event for event in EVENTS if event.get("cat") != "kernel"]
-    assert "Device time" not in to_csv(as_table(operator_rows(made(without)), "tbl-x", "x"))
+    assert "Device time" not in to_csv(operator_table(operator_rows(made(without)), "tbl-x", "x"))
 
 
 def test_live_bytes_follow_the_events() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from report.layers import Activation, Layer
-from report.training_memory import categories, kept_bytes
+from report.records.layers import Activation, Layer
+from report.theory.training_memory import categories, kept_bytes
 from tests.networks import Chain
 from tests.training import layers_of
 

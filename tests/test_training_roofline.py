@@ -12,15 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from report.audit import Check
-from report.devices import read_devices
 from report.errors import StudyError
-from report.manuscript import write_manuscript
+from report.evidence.audit import Check
+from report.evidence.devices import read_devices
+from report.evidence.reported import Reported, read_reported
+from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
-from report.paper import Findings, Inputs
-from report.records import Record
-from report.reported import Reported, read_reported
-from report.statistics import Estimate
+from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.record import Record
+from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
 from report.studies.training_roofline import advice, findings
 from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
@@ -31,9 +33,7 @@ from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.profiled import main_profiles
 from report.studies.training_roofline.source import audit, image_traffic
 from report.studies.training_roofline.subject import NETWORKS, Step
-from report.tables import to_csv, to_latex, to_markdown
-from report.trace import MemoryEvent, Operator, Trace
-from report.work import forward_macs
+from report.theory.work import forward_macs
 from tests import factory, training
 from tests.training import COPY, PEAK, case, cases, layers_of, record, steps_of
 

@@ -8,12 +8,12 @@ import pypandoc
 import pytest
 
 from figures.canvas import Drawing
-from report.format import NO_BREAK
-from report.manuscript import provenance
 from report.missing import Missing
-from report.paper import Claim, Figure, Findings
-from report.statistics import Estimate
-from report.values import NOT_MEASURED, Value
+from report.paper.findings import Claim, Figure, Findings
+from report.paper.manuscript import provenance
+from report.paper.values import NOT_MEASURED, Value
+from report.statistics.estimates import Estimate
+from report.text.format import NO_BREAK
 from tests.test_tables import rows_of
 
 TIME = Value(

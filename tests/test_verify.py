@@ -14,11 +14,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from report.bytewise import MANIFEST, differing, explain, files_of, first_difference, sums
-from report.errors import OutputError, RenderError
-from report.missing import Missing
-from report.pipeline import ROOT, Request
-from report.surroundings import (
+from report.commands.compare_files import (
+    MANIFEST,
+    differing,
+    explain,
+    files_of,
+    first_difference,
+    sums,
+)
+from report.commands.environments import (
     Clock,
     Surroundings,
     foreign_locale,
@@ -26,7 +30,10 @@ from report.surroundings import (
     shifted_clock,
     surroundings,
 )
-from report.verify import Verified, project_files, verify
+from report.commands.verify import Verified, project_files, verify
+from report.engine.pipeline import ROOT, Request
+from report.errors import OutputError, RenderError
+from report.missing import Missing
 
 STUDY = "conv_scaling"
 #: What of a build is copied and changed by the tests.
@@ -301,7 +308,7 @@ def test_what_was_built_before_is_compared_too(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    from report.verify import _write
+    from report.commands.verify import _write
 
     (tmp_path / "out").write_text("a file", "utf-8")
     with pytest.raises(OutputError, match="cannot be written"):

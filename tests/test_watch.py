@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from report.child import Child, errors_in
-from report.errors import RecordError
-from report.serve import Site
-from report.watch import (
+from report.commands.serve import Site
+from report.commands.watch import (
     Pace,
     attempt,
     build_anew,
@@ -22,6 +20,8 @@ from report.watch import (
     watch,
     watch_and_serve,
 )
+from report.errors import RecordError
+from report.system.child import Child, errors_in
 
 PACE = Pace(look_s=3.0, quiet_s=1.0, patience=4)
 

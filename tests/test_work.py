@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.errors import StudyError
-from report.layers import BatchNorm, Convolution, Layer, Linear
-from report.shapes import (
+from report.records.layers import BatchNorm, Convolution, Layer, Linear
+from report.theory.shapes import (
     bias_count,
     check,
     elements,
@@ -17,7 +17,7 @@ from report.shapes import (
     parameter_count,
     weight_count,
 )
-from report.work import (
+from report.theory.work import (
     NO_WORK,
     Macs,
     Pass,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from report.check import read_expected
-from report.devices import read_devices
+from report.commands.check import read_expected
+from report.engine.gather import read_pins
 from report.errors import RecordError, RenderError
-from report.gather import read_pins
+from report.evidence.devices import read_devices
+from report.records.strict_yaml import YamlError, parse_yaml
 from report.render.source import front_matter
-from report.yaml_strict import YamlError, parse_yaml
 
 TEXTS = (
     "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "0b1", "yes", "No", "on",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from report.architectures import ARCHITECTURES
-from report.layers import Layer, Linear
-from report.records import Case, Environment, Record
-from report.roofline import in_type, training_loads
+from report.records.layers import Layer, Linear
+from report.records.record import Case, Environment, Record
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step
-from report.training_memory import categories
+from report.theory.architectures import ARCHITECTURES
+from report.theory.roofline import in_type, training_loads
+from report.theory.training_memory import categories
 from tests import factory
 
 #: What the machine of these records reaches: FLOP/s in float32 and in bfloat16, and B/s.

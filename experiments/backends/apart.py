@@ -17,7 +17,7 @@ import msgspec
 from experiments.backends.child import Result, Task
 from experiments.harness.apart import LIMIT_S, ended
 from experiments.harness.outcomes import OutcomeError
-from report.records import Series
+from report.records.record import Series
 
 _ROOT: Final = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ import msgspec
 from experiments.harness import memory
 from experiments.harness.outcomes import UnavailableError, outcome_of
 from experiments.harness.study import Factors
-from report.records import Protocol, Series, Status
+from report.records.record import Protocol, Series, Status
 
 if TYPE_CHECKING:
     from experiments.backends.libraries import Library

@@ -10,7 +10,16 @@ from typing import Final, NamedTuple
 
 from experiments.backends.learning import CLASSES, Network, Parameters, he_weights
 from experiments.backends.operations import Array, Operations
-from report.layers import Activation, Convolution, DType, Flatten, Layer, Linear, Pooling, Softmax
+from report.records.layers import (
+    Activation,
+    Convolution,
+    DType,
+    Flatten,
+    Layer,
+    Linear,
+    Pooling,
+    Softmax,
+)
 
 SIDE: Final = 28
 CHANNELS: Final = 8

@@ -23,7 +23,7 @@ from experiments.backends.subject import Subject
 from experiments.harness import memory
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
-from report.records import Series
+from report.records.record import Series
 
 #: Stages in order: what each makes stays alive, but for ``warm_up``.
 Stages: TypeAlias = dict[str, Callable[[], None]]

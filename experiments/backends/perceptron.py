@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from experiments.backends.learning import CLASSES, Network, Parameters, he_weights
 from experiments.backends.operations import Array, Operations
-from report.layers import Activation, DType, Layer, Linear, Softmax
+from report.records.layers import Activation, DType, Layer, Linear, Softmax
 
 PIXELS: Final = 784
 #: Of the source study.

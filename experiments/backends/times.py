@@ -14,8 +14,8 @@ from experiments.backends.operations import timed
 from experiments.backends.subject import Images, Part, Step, Subject, prepared
 from experiments.harness.timing import Duration, collector_off, cpu_clock, repeated, series_of
 from experiments.harness.workload import Workload
-from report.quantities import QUANTITIES
-from report.records import Protocol, Series
+from report.records.quantities import QUANTITIES
+from report.records.record import Protocol, Series
 
 #: The passes over phases and over operations take this share of a case's time budget each, and at
 #: least so many samples.

@@ -26,7 +26,7 @@ from experiments.harness import runtime
 from experiments.harness.outcomes import OutcomeError, outcome_of
 from experiments.harness.study import CaseFile, Device, Factors, Session
 from experiments.harness.text import last_line
-from report.records import Protocol, Series, Status
+from report.records.record import Protocol, Series, Status
 
 #: Far longer than any case takes; a process that hangs must not hold up the run for ever.
 LIMIT_S: Final = 1800.0

@@ -10,7 +10,7 @@ from torch import nn
 
 from experiments.networks.blocks import Add, OptionAShortcut
 from report.errors import MeasurementError
-from report.layers import (
+from report.records.layers import (
     Activation,
     Addition,
     BatchNorm,
@@ -66,7 +66,7 @@ def _described(name: str, module: nn.Module, source: torch.Tensor, output: torch
             return convert(module, _common(name, source, output))
     raise MeasurementError(
         f"Layer {name}: {type(module).__name__} is not a layer that ridgepoint describes; "
-        "add it to report/layers.py and experiments/harness/capture.py."
+        "add it to report/records/layers.py and experiments/harness/capture.py."
     )
 
 

@@ -26,7 +26,7 @@ from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.text import last_line
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
-from report.records import Ceiling
+from report.records.record import Ceiling
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from report.records import Code
+from report.records.record import Code
 
 ROOT = Path(__file__).parents[2]
 _SHARED = ("errors", "layers", "quantities", "records", "store", "strict")

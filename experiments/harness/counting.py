@@ -21,10 +21,10 @@ from experiments.harness.journal import Count, Journal, Story
 from experiments.harness.measure import release
 from experiments.harness.study import Counting, Study
 from experiments.harness.summary import factors_text, period_text
-from report.counters.logs import CaseLogs, attachment_name, pack
 from report.errors import MeasurementError, RecordError
-from report.records import Attachment, Case, Series
-from report.store import digest
+from report.instruments.counters.logs import CaseLogs, attachment_name, pack
+from report.records.record import Attachment, Case, Series
+from report.records.store import digest
 
 
 class Watcher(Interface):

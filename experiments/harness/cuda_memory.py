@@ -2,10 +2,11 @@
 
 The statistics are read around a call after a warm-up call.  Around the first such call stands the
 history of every request since the allocator held nothing, so that a model of it can be replayed
-from the record alone (``report.replayed``).  In the history (``c10/cuda/CUDACachingAllocator.cpp``,
-``record_trace``) an ``alloc`` has the bytes that were asked for, not those of the block, and a
-``free_completed`` the same bytes in the moment in which the block can be used again; with one
-stream that is the moment of the free.  A request of 0 bytes takes no block and is not there.
+from the record alone (``evidence.allocator_replay``).  In the history
+(``c10/cuda/CUDACachingAllocator.cpp``, ``record_trace``) an
+``alloc`` has the bytes that were asked for, not those of the block, and a ``free_completed`` the
+same bytes in the moment in which the block can be used again; with one stream that is the moment
+of the free.  A request of 0 bytes takes no block and is not there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from experiments.harness.memory import REPEATS, call_once
 from experiments.harness.workload import Build, Workload
-from report.records import Series
+from report.records.record import Series
 
 #: Our words for the caching allocator's statistics: in blocks, as asked for, held in segments.
 _STATISTICS: Final = {

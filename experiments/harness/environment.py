@@ -11,7 +11,7 @@ import msgspec
 from experiments.harness import machine, memory
 from experiments.harness.study import Device
 from experiments.harness.text import without_paths
-from report.records import Environment, Gpu, Precision, Torch
+from report.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:
     import types

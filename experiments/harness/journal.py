@@ -20,7 +20,7 @@ import msgspec
 
 from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records import Case, Ceiling, Code, Environment, Protocol
+from report.records.record import Case, Ceiling, Code, Environment, Protocol
 
 JOURNAL_VERSION: Final = 1
 

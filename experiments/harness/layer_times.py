@@ -18,7 +18,7 @@ from torch import nn
 
 from experiments.harness.steps import PhaseClock
 from report.errors import MeasurementError
-from report.records import Series
+from report.records.record import Series
 
 Direction: TypeAlias = Literal["forward", "backward"]
 #: Stands around one layer in one direction.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.runtime import cores_available
-from report.records import Cpu
+from report.records.record import Cpu
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _GOVERNOR: Final = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")

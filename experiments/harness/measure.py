@@ -8,7 +8,7 @@ from experiments.harness import cuda_memory, memory, timing
 from experiments.harness.memory import REPEATS
 from experiments.harness.study import Session
 from experiments.harness.workload import Build
-from report.records import Series
+from report.records.record import Series
 
 
 def measure(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:

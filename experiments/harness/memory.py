@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from experiments.harness.workload import Build, Workload
 from report.errors import MeasurementError
-from report.records import Series
+from report.records.record import Series
 
 #: What is deterministic is measured again, so that a paper can check that it is.
 REPEATS: Final = 3

@@ -6,7 +6,7 @@ import re
 
 from experiments.harness.text import first_line
 from report.errors import MeasurementError
-from report.records import Status
+from report.records.record import Status
 
 
 class UnavailableError(MeasurementError):

@@ -17,8 +17,8 @@ import msgspec
 from experiments.harness.memory import CALL, call_once, native_messages_off
 from experiments.harness.study import Device
 from experiments.harness.workload import Build, Workload
-from report.counters.logs import gzipped
 from report.errors import MeasurementError
+from report.instruments.counters.logs import gzipped
 
 #: A trace that is kept beside a record is at most this large, compressed (B).
 LIMIT: Final = 1_000_000

@@ -17,7 +17,7 @@ from rich.progress import (
 
 from experiments.harness.study import Factors, Study
 from experiments.harness.summary import factors_text, outcome_text
-from report.records import Case
+from report.records.record import Case
 
 if TYPE_CHECKING:
     from rich.console import Console

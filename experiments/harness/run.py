@@ -33,8 +33,8 @@ from experiments.harness.study import (
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records import SCHEMA_VERSION, Attachment, Ceiling, Record, encode, parse
-from report.store import digest, write_record
+from report.records.record import SCHEMA_VERSION, Attachment, Ceiling, Record, encode, parse
+from report.records.store import digest, write_record
 
 
 @dataclass(frozen=True)

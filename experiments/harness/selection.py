@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from experiments.harness.study import Factors, Levels, Plan, Study, UsageError
-from report.records import Factor as Level
+from report.records.record import Factor as Level
 
 
 @dataclass(frozen=True)

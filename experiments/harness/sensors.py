@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import Device
-from report.quantities import QUANTITIES
-from report.records import Series
+from report.records.quantities import QUANTITIES
+from report.records.record import Series
 
 #: The quantity that each sensor reads.
 SENSORS: Final = {

@@ -21,7 +21,7 @@ from experiments.harness.study import Device
 from experiments.harness.timing import Duration
 from experiments.harness.training_step import Batch, Mark
 from experiments.harness.workload import Workload
-from report.records import Protocol, Series
+from report.records.record import Protocol, Series
 
 #: The warm-up of a slow case ends sooner: after half the case's time, but not before two steps.
 WARMUP_SHARE: Final = 0.5

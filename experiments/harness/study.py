@@ -11,9 +11,9 @@ import msgspec
 
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
-from report.layers import Layer
-from report.records import Factor as Level
-from report.records import Protocol, Series
+from report.records.layers import Layer
+from report.records.record import Factor as Level
+from report.records.record import Protocol, Series
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]

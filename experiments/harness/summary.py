@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from report.records import Case, Factor
+from report.records.record import Case, Factor
 
 if TYPE_CHECKING:
     from rich.table import Table

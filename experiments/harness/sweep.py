@@ -11,8 +11,8 @@ from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from report.errors import MeasurementError
-from report.layers import Layer
-from report.records import Case
+from report.records.layers import Layer
+from report.records.record import Case
 
 
 class Observer(Interface):

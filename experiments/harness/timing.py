@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from experiments.harness.study import Device
 from experiments.harness.workload import Workload
-from report.quantities import QUANTITIES
-from report.records import Protocol, Series
+from report.records.quantities import QUANTITIES
+from report.records.record import Protocol, Series
 
 TIMERS: dict[Device, str] = {
     "cpu": "time.perf_counter_ns around one call a sample",

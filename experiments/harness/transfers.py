@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from experiments.harness.timing import collector_off, cuda_clock, repeated
 from experiments.harness.workload import Workload
-from report.records import Protocol, Series
+from report.records.record import Protocol, Series
 
 if TYPE_CHECKING:
     import torch

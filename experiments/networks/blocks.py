@@ -13,7 +13,7 @@ class Add(nn.Module):
     """The sum of two tensors of the same shape, as a module so that a hook can see it run.
 
     In a residual block it is the attribute ``add``, and what lies on the other way is ``shortcut``:
-    by these two names ``report.dataflow`` finds out which layer reads which tensor.
+    by these two names ``report.theory.dataflow`` finds out which layer reads which tensor.
     """
 
     def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -15,8 +15,8 @@ from report.engine.graph import KEPT, SCRATCH, paper_files
 from report.engine.manifest import behind_links
 from report.engine.scratch import temporary_files_in
 from report.engine.task import unwritable
-from report.outputs import install
-from report.signals import leave_on_signals, remove
+from report.system.outputs import install
+from report.system.signals import leave_on_signals, remove
 
 _LOCK: Final = ".lock"
 _TEMPORARY: Final = ".tmp"

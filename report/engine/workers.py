@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from report.engine.task import Result, Task, do, warm
-from report.signals import hold_signals
+from report.system.signals import hold_signals
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

@@ -22,7 +22,7 @@ from report.quantity.expression import (
     Sampled,
 )
 from report.quantity.intervals import calls_interval
-from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval
+from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 
 Look: TypeAlias = Callable[[Sampled], float]
 

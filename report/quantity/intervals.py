@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from report.statistics import Estimate, binomial_rank, median_interval
+from report.statistics.estimates import Estimate, binomial_rank, median_interval
 
 #: From so many units on, an autocorrelation can be told from chance.
 _FEWEST: Final = 8

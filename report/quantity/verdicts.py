@@ -14,7 +14,7 @@ from report.errors import StudyError
 from report.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, Sampled
-from report.statistics import CONFIDENCE, Estimate, bonferroni
+from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 

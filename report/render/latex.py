@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.escape import bibtex, latex_source
 from report.missing import Missing
 from report.render.command import run
 from report.render.pandoc import TEMPLATES, convert
@@ -25,6 +24,7 @@ from report.render.problems import (
     refusal,
 )
 from report.render.source import read_source
+from report.text.escape import bibtex, latex_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.
 _NEEDED: Final = {

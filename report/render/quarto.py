@@ -14,12 +14,12 @@ import jinja2
 import yaml
 
 from report.errors import RenderError
-from report.escape import latex
 from report.render.command import Finished, run
 from report.render.pandoc import TEMPLATES, plain_text
 from report.render.problems import name_of, place_of_line, refusal
 from report.render.site import LEAD, TITLE, Entry, describe
 from report.render.source import Source, read_source
+from report.text.escape import latex
 
 #: The first version with one model for all cross references, which the papers rely on.
 MINIMUM_VERSION: Final = (1, 4)

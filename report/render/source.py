@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.errors import RenderError
+from report.records.strict_yaml import YamlError, parse_yaml
 from report.render.problems import name_of, place_of_line
-from report.yaml_strict import YamlError, parse_yaml
 
 #: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
 STYLES: Final = ("ieee", "report", "article")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from report.errors import StudyError
 
 if TYPE_CHECKING:
-    from report.paper import Findings, Inputs
+    from report.paper.findings import Findings, Inputs
 
 #: Study → module with a function ``findings(inputs)``, in the order in which they are listed.
 STUDIES: Final[dict[str, str]] = {

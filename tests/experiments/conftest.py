@@ -14,7 +14,7 @@ import tiny_study
 from experiments import registry
 from experiments.harness.journal import Header
 from experiments.harness.study import Factors, Study
-from report.records import Case, Code, Cpu, Environment, Precision, Torch
+from report.records.record import Case, Code, Cpu, Environment, Precision, Torch
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent

@@ -38,11 +38,11 @@ from experiments.backends.subject import (
 from experiments.datasets import digits
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import QUICK, SEED
-from report.layers import Layer
-from report.memory import parameter_bytes
-from report.quantities import QUANTITIES
-from report.records import Series
-from report.work import parameter_count
+from report.records.layers import Layer
+from report.records.quantities import QUANTITIES
+from report.records.record import Series
+from report.theory.memory import parameter_bytes
+from report.theory.work import parameter_count
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
 NEEDS_JAX = pytest.mark.skipif(not HAS_JAX, reason="JAX is optional and not installed")

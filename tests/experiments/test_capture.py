@@ -16,7 +16,7 @@ from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.blocks import Add  # noqa: E402
 from experiments.networks.mnist import mnist_cnn, second_convolution  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
-from report.layers import (  # noqa: E402
+from report.records.layers import (  # noqa: E402
     Activation,
     Addition,
     BatchNorm,
@@ -28,7 +28,7 @@ from report.layers import (  # noqa: E402
 
 
 def parameters(layer: Layer) -> int:
-    """Written here again, apart from report.work."""
+    """Written here again, apart from report.theory.work."""
     match layer:
         case Convolution():
             weights = layer.output_shape[1] * layer.input_shape[1] // layer.groups

@@ -14,7 +14,7 @@ from experiments.harness import run
 from experiments.harness.journal import journal_path
 from experiments.harness.run import Request, command_of, differences
 from experiments.harness.study import Study
-from report.store import read_study
+from report.records.store import read_study
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from experiments.harness.selection import default_levels
 from experiments.harness.study import FULL, Factors, Session
 from experiments.harness.sweep import run_case
 from experiments.harness.workload import Workload
-from report.layers import Layer
-from report.records import Case
-from report.shapes import elements
+from report.records.layers import Layer
+from report.records.record import Case
+from report.theory.shapes import elements
 
 torch = pytest.importorskip("torch")
 

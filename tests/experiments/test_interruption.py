@@ -9,7 +9,7 @@ import time
 import pytest
 from conftest import Driver
 
-from report.store import read_study
+from report.records.store import read_study
 
 LIMIT_S = 60
 

@@ -21,7 +21,7 @@ from experiments.harness.journal import (
 )
 from experiments.harness.study import Study
 from report.errors import MeasurementError
-from report.records import Case
+from report.records.record import Case
 
 
 def outcome(size: int) -> Case:

@@ -21,11 +21,11 @@ from experiments.harness.counters.tools import Tool, calls_on_cpu
 from experiments.harness.counting import Pace
 from experiments.harness.journal import Finish, Journal, Story, read_story
 from experiments.harness.study import CounterChoice
-from report.counters.lackey import series_of
-from report.counters.logs import unpack
 from report.errors import MeasurementError
-from report.records import Case, Series
-from report.store import digest
+from report.instruments.counters.lackey import series_of
+from report.instruments.counters.logs import unpack
+from report.records.record import Case, Series
+from report.records.store import digest
 
 STUDY = counted_study.STUDY
 

@@ -23,9 +23,9 @@ from experiments.harness.outcomes import OutcomeError, UnavailableError
 from experiments.harness.selection import select
 from experiments.harness.study import QUICK, Factors, Session
 from experiments.harness.sweep import run_case
-from report.layers import Convolution, Linear
-from report.quantities import QUANTITIES
-from report.work import training_macs
+from report.records.layers import Convolution, Linear
+from report.records.quantities import QUANTITIES
+from report.theory.work import training_macs
 
 FULL = select(STUDY, quick=False).cases
 FULL_ON_GPU = select(STUDY.on("cuda"), quick=False).cases

@@ -33,10 +33,10 @@ from experiments.harness.profiling import LIMIT, chrome_trace
 from experiments.harness.selection import select
 from experiments.harness.study import Factors
 from report.errors import MeasurementError
-from report.layers import Convolution
-from report.records import Case, Record
-from report.store import read_study
-from report.trace import read_trace
+from report.instruments.trace import read_trace
+from report.records.layers import Convolution
+from report.records.record import Case, Record
+from report.records.store import read_study
 
 LIMIT_S = 300
 FULL = select(STUDY, quick=False).cases

@@ -17,7 +17,7 @@ import pytest
 from experiments.harness import cuda_memory, measure
 from experiments.harness.study import FULL, Session
 from experiments.harness.workload import Workload
-from report.records import Series
+from report.records.record import Series
 
 SEGMENT = 2 * 2**20
 
@@ -161,7 +161,7 @@ def test_statistics_of_three_calls_and_the_requests_that_led_there(
 
 
 def test_series_have_the_units_of_their_quantities(build: Callable[[], Workload]) -> None:
-    from report.quantities import QUANTITIES
+    from report.records.quantities import QUANTITIES
 
     for series in cuda_memory.measure(build):
         quantity = QUANTITIES[series.quantity]

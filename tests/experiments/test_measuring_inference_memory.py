@@ -21,11 +21,11 @@ from experiments.harness.outcomes import NotStartedError, UnavailableError
 from experiments.harness.selection import default_levels, select
 from experiments.harness.study import Factors, Session, UsageError
 from experiments.harness.sweep import run_case
-from report.layers import Convolution
-from report.liveness import Conditions, needed_peak, peak
-from report.records import Record
-from report.store import read_study
-from report.work import macs
+from report.records.layers import Convolution
+from report.records.record import Record
+from report.records.store import read_study
+from report.theory.liveness import Conditions, needed_peak, peak
+from report.theory.work import macs
 
 STUDY = study.STUDY
 FULL = STUDY.cases(default_levels(STUDY, quick=False))

@@ -20,11 +20,11 @@ from experiments.harness.listing import listing
 from experiments.harness.selection import select
 from experiments.harness.study import Factors, Session, UsageError
 from experiments.training_roofline import STUDY, layers, prepare
-from report.layers import Convolution, Linear
-from report.records import Case, Record
-from report.store import read_study
-from report.trace import read_trace
-from report.work import macs, training_macs
+from report.instruments.trace import read_trace
+from report.records.layers import Convolution, Linear
+from report.records.record import Case, Record
+from report.records.store import read_study
+from report.theory.work import macs, training_macs
 
 KEYS = {
     "subject",

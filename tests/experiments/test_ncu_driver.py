@@ -30,15 +30,15 @@ from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
 from experiments.harness.counters.tools import TOOLS
 from experiments.harness.journal import Finish, Journal, read_story
 from experiments.harness.study import CounterChoice, Counting, Study
-from report.counters import ncu_logs
-from report.counters.logs import unpack
-from report.counters.ncu import executed_flops, products
-from report.counters.ncu_metrics import MetricPlan, metrics_for
-from report.counters.ncu_output import CountersUnavailable
 from report.errors import MeasurementError
-from report.quantities import QUANTITIES
-from report.records import Case, Gpu, Series
-from report.store import digest
+from report.instruments.counters import ncu_logs
+from report.instruments.counters.logs import unpack
+from report.instruments.counters.ncu import executed_flops, products
+from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
+from report.instruments.counters.ncu_output import CountersUnavailable
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Gpu, Series
+from report.records.store import digest
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
 NAMES = [

@@ -19,10 +19,10 @@ from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
 from experiments.networks.cifar_resnet import DEPTHS, BasicBlock, cifar_resnet  # noqa: E402
 from experiments.networks.resnet import resnet  # noqa: E402
 from report.errors import StudyError  # noqa: E402
-from report.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
-from report.memory import compulsory_traffic, input_bytes  # noqa: E402
-from report.shapes import check, elements, parameter_count  # noqa: E402
-from report.work import NO_WORK, Macs, flops, forward_macs, macs, training_macs, work  # noqa: E402
+from report.records.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
+from report.theory.memory import compulsory_traffic, input_bytes  # noqa: E402
+from report.theory.shapes import check, elements, parameter_count  # noqa: E402
+from report.theory.work import NO_WORK, Macs, flops, forward_macs, macs, training_macs, work  # noqa: E402
 from tests import networks as oracles  # noqa: E402
 
 #: Parameters and multiply-adds as printed by their authors or by torchvision's documentation.

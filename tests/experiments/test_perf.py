@@ -12,7 +12,7 @@ from conftest import FOLDER
 from experiments.harness.counters import perf
 from experiments.harness.counters.plan import Counted, Job, Plan
 from experiments.harness.counters.tools import TOOLS
-from report.counters import perf as logs
+from report.instruments.counters import perf as logs
 
 #: Obeys --control as perf does: answers each command, and counts 7 for every one.
 STAND_IN = """\

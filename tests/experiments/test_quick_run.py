@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from report.records import Record, content_hash
-from report.store import read_study
+from report.records.record import Record, content_hash
+from report.records.store import read_study
 
 
 @pytest.fixture(scope="module")

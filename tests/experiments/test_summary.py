@@ -11,7 +11,7 @@ from rich.console import Console
 from experiments.harness.progress import Bar, Lines, watch
 from experiments.harness.study import Study
 from experiments.harness.summary import bytes_text, duration_text, outcome_text, table
-from report.records import Case, Series
+from report.records.record import Case, Series
 
 GOOD = Case(
     factors={"batch": 1024, "pass": "forward_backward", "subject": "layer"},

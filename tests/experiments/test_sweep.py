@@ -14,8 +14,8 @@ from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.harness.sweep import sweep
 from report.errors import MeasurementError
-from report.layers import Flatten
-from report.records import Case, Series
+from report.records.layers import Flatten
+from report.records.record import Case, Series
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 

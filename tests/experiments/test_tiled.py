@@ -24,9 +24,9 @@ from experiments.networks.tiled import (  # noqa: E402
     tiles,
     window,
 )
-from report.layers import Layer  # noqa: E402
-from report.tiling import tiled as in_tiles  # noqa: E402
-from report.work import macs  # noqa: E402
+from report.records.layers import Layer  # noqa: E402
+from report.theory.tiling import tiled as in_tiles  # noqa: E402
+from report.theory.work import macs  # noqa: E402
 
 FORMS: tuple[Form, ...] = ("tiled_layers", "tiled_blocks", "tiled_stages")
 
@@ -147,7 +147,7 @@ def test_only_one_tile_is_alive_beside_the_maps_of_a_block() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("tile", [8, 32])
 def test_tiles_execute_the_multiply_adds_that_theory_says(form: Form, tile: int) -> None:
-    """Counted by torch on the meta device, against ``report.tiling`` from the layers' shapes."""
+    """Counted by torch on the meta device, against ``theory.tiling`` from the layers' shapes."""
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network = cifar_resnet(20).eval()
         source = torch.empty(1, 3, 72, 40)

@@ -16,7 +16,7 @@ from experiments.harness import timing
 from experiments.harness.study import FULL
 from experiments.harness.timing import Duration
 from experiments.harness.workload import Workload
-from report.records import Protocol
+from report.records.record import Protocol
 
 
 def protocol(minimum: int, maximum: int, budget: float) -> Protocol:

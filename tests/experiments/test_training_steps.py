@@ -30,8 +30,8 @@ from experiments.harness.training_step import (  # noqa: E402
 from experiments.harness.workload import Workload  # noqa: E402
 from experiments.networks.blocks import Residual  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
-from report.records import Series  # noqa: E402
-from report.trace import read_trace  # noqa: E402
+from report.instruments.trace import read_trace  # noqa: E402
+from report.records.record import Series  # noqa: E402
 
 FOLDER = Path(__file__).parent
 PROTOCOL = msgspec.structs.replace(

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from experiments.harness.study import FULL, Factor, Factors, Levels, Session, Study
-from report.records import Series
+from report.records.record import Series
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:

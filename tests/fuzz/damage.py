@@ -28,7 +28,7 @@ from report.engine.manifest import (
     read_manifest,
     with_checksum,
 )
-from report.pipeline import Request, look
+from report.engine.pipeline import Request, look
 from tests.fuzz.outcome import Outcome, Report
 from tests.test_freshness import BOTH, build, digests, write_project
 

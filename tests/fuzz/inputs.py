@@ -9,14 +9,14 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from report.bibliography import check_bibliography
-from report.check import Results, differences, read_expected
-from report.devices import read_devices
-from report.gather import read_pins
-from report.paper import Inputs
-from report.pipeline import ROOT
+from report.commands.check import Results, differences, read_expected
+from report.engine.gather import read_pins
+from report.engine.pipeline import ROOT
+from report.evidence.devices import read_devices
+from report.evidence.reported import read_reported
+from report.paper.bibliography import check_bibliography
+from report.paper.findings import Inputs
 from report.render.source import front_matter
-from report.reported import read_reported
 from report.studies import STUDIES, compute
 from tests.fuzz.judge import judge, not_finite
 from tests.fuzz.outcome import Outcome, Report

@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from report.engine.gather import gather
+from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.gather import gather
-from report.manuscript import write_manuscript
-from report.pipeline import ROOT
-from report.records import Record, encode, parse
-from report.store import read_record, record_name
+from report.paper.manuscript import write_manuscript
+from report.records.record import Record, encode, parse
+from report.records.store import read_record, record_name
 from report.studies import STUDIES, compute
 from report.studies.training_roofline.subject import Step
 from tests import factory, inference, profiling, test_backend_speedup, training

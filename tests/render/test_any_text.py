@@ -21,13 +21,13 @@ from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.characters import visible
 from figures.drawing.render import render
-from report.compose import compose
-from report.escape import bibtex
-from report.records import Record, encode
+from report.engine.compose import compose
+from report.records.record import Record, encode
+from report.records.store import record_name
 from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, find_latex, write_latex
 from report.render.typst import render_typst
-from report.store import record_name
+from report.text.escape import bibtex
 from tests import factory
 from tests.boxes import misplaced
 

@@ -13,11 +13,11 @@ from pypdf import PdfReader
 
 from report.errors import RenderError
 from report.missing import Missing
+from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, find_latex, write_latex
 from report.render.source import read_source
 from report.render.typst import render_typst
-from report.tables import Column, Table, to_latex, to_markdown
 
 Write = Callable[..., Path]
 

@@ -26,9 +26,9 @@ import msgspec
 from experiments.harness.counters.ncu_child import Note
 from experiments.harness.counters.ncu_result import Output, has_run, settled
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
-from report.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
-from report.counters.ncu_output import CountersUnavailable, complaint
 from report.errors import MeasurementError
+from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
+from report.instruments.counters.ncu_output import CountersUnavailable, complaint
 
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (

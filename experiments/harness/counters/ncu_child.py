@@ -23,8 +23,8 @@ from experiments.harness.measure import release
 from experiments.harness.memory import call_once
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import Counting
-from report.counters.ncu import Product, case_range, products
-from report.records import Status
+from report.instruments.counters.ncu import Product, case_range, products
+from report.records.record import Status
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,8 +9,13 @@ from typing import Final
 from experiments.harness.counters.ncu_child import Note, ranges
 from experiments.harness.counters.plan import Counted, Job
 from experiments.harness.text import last_line
-from report.counters.ncu_logs import logs_of
-from report.counters.ncu_output import CountersUnavailable, KernelRow, complaint, read_table
+from report.instruments.counters.ncu_logs import logs_of
+from report.instruments.counters.ncu_output import (
+    CountersUnavailable,
+    KernelRow,
+    complaint,
+    read_table,
+)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ import msgspec
 from experiments.harness.counters.plan import Counted, Event, Job, Plan
 from experiments.harness.machine import cpuinfo
 from experiments.harness.text import last_line, without_paths
-from report.counters import perf
 from report.errors import MeasurementError
+from report.instruments.counters import perf
 
 INSTALL: Final = "apt-get install linux-perf"
 

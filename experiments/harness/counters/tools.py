@@ -10,10 +10,10 @@ from experiments.harness import runtime
 from experiments.harness.counters import lackey, ncu, perf
 from experiments.harness.counters.plan import Event, Job, Plan
 from experiments.harness.study import Counting, Device, Factors
-from report.counters import lackey as lackey_logs
-from report.counters import ncu_logs
-from report.counters import perf as perf_logs
-from report.records import Series
+from report.instruments.counters import lackey as lackey_logs
+from report.instruments.counters import ncu_logs
+from report.instruments.counters import perf as perf_logs
+from report.records.record import Series
 
 
 def _nothing_missing(logs: Mapping[str, str], place: str) -> dict[str, str]:

@@ -6,8 +6,8 @@ import json
 
 from report.engine.graph import ENTRY, KEPT, LISTED
 from report.engine.task import Done, Task
-from report.outputs import write_json
 from report.render.site import entry
+from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 
+from report.engine.gather import Origin
 from report.engine.graph import CHOSEN, FINDINGS, LISTED
 from report.engine.kept import kept
+from report.engine.source_folder import write_source
 from report.engine.task import Done, Task, files_in
-from report.gather import Origin
-from report.outputs import write_json
-from report.source_folder import write_source
+from report.system.outputs import write_json
 
 _LISTED = ("title", "abstract", "devices", "measured")
 

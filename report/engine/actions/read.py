@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from report.engine.gather import choose
 from report.engine.graph import CHOSEN
 from report.engine.task import Done, Task
-from report.gather import choose
-from report.outputs import write_json
+from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:

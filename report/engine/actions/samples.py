@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from report.counters.logs import gzipped
 from report.engine.graph import CHOSEN, SAMPLES
 from report.engine.task import Done, Task
-from report.frames import sample_frame
-from report.store import read_record
+from report.instruments.counters.logs import gzipped
+from report.records.frames import sample_frame
+from report.records.store import read_record
 
 
 def perform(task: Task) -> Done:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from report.engine.gather import load
 from report.engine.graph import CHOSEN, FINDINGS, drawing_file
 from report.engine.kept import keep
 from report.engine.task import Done, Task
-from report.gather import load
 from report.studies import compute
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from report.escape import markdown
-from report.images import DataSet, data_set, sample
 from report.missing import Missing
-from report.paper import Claim, Figure, Findings, Inputs
-from report.reconciliation import Reconciliation
-from report.setup import setup
-from report.statistics import Estimate
+from report.paper.environments import setup
+from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.images import DataSet, data_set, sample
+from report.paper.tables import Table
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import (
     claims,
     crossovers,
@@ -39,7 +38,8 @@ from report.studies.backend_speedup.measured import (
 )
 from report.studies.backend_speedup.subject import HIDDEN, Setting, check_subject
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.tables import Table
+from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from report.audit import Printed
-from report.format import NO_BREAK, interval_text, quantity_text, scale_for
+from report.evidence.audit import Printed
 from report.missing import Missing
-from report.paper import Claim, Inputs, Verdict
-from report.statistics import Estimate
+from report.paper.findings import Claim, Inputs, Verdict
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.decomposed import Decomposition, decompose
 from report.studies.backend_speedup.learning import (
     ALIKE,
@@ -25,6 +24,7 @@ from report.studies.backend_speedup.source import (
     gradient_beyond_backward,
 )
 from report.studies.backend_speedup.subject import KIND_NAMES, Kind, Setting, parameter_count
+from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
 
 CUPY: Final = Variant("cupy")
 _UNMEASURED: Final = "no run of this experiment is in the data directory"

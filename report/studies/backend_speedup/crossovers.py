@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from report.missing import Missing
-from report.statistics import Estimate
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.decomposed import (
     Crossing,
     found_crossing,
@@ -17,7 +18,6 @@ from report.studies.backend_speedup.decomposed import (
 )
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant, compared_runs
 from report.studies.backend_speedup.subject import HIDDEN, Setting
-from report.tables import Cell, Column, Table
 
 Factor = Literal["hidden", "samples"]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from report.layers import ELEMENT_BYTES
+from report.evidence.runs import known
 from report.missing import Missing
-from report.runs import known
-from report.statistics import Estimate
+from report.records.layers import ELEMENT_BYTES
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.diagram import Arrow, Box, Diagram
-from report.paper import Figure
+from report.paper.findings import Figure
 from report.studies.backend_speedup.subject import (
     CHANNELS,
     CLASSES,

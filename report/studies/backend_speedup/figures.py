@@ -9,8 +9,8 @@ from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.statistics import Estimate
+from report.paper.findings import Figure, Inputs
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.crossovers import Factor
 from report.studies.backend_speedup.decomposed import iteration_bound
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant

@@ -8,14 +8,14 @@ import msgspec
 
 from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
-from report import strict
-from report.images import DataSet
 from report.missing import Missing
-from report.paper import Figure, Inputs
+from report.paper.findings import Figure, Inputs
+from report.paper.images import DataSet
+from report.paper.tables import Cell, Column, Table
+from report.records import strict
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
 from report.studies.backend_speedup.source import count, data_set_number
 from report.studies.backend_speedup.subject import PIXELS, Setting
-from report.tables import Cell, Column, Table
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: Iterations between two marks of one library; libraries start at different ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.tables import Cell, Citation, Column, Table
+from report.paper.tables import Cell, Citation, Column, Table
 
 #: Key, subject, how it was studied, what was found, and where it stops.  Findings are those that
 #: the works state in their abstracts, in own words.

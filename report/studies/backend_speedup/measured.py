@@ -8,11 +8,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from report import runs as any_study
+from report.evidence import runs as any_study
+from report.evidence.runs import known, labels, remembered
 from report.missing import Missing
-from report.records import Factor, Sample
-from report.runs import known, labels, remembered
-from report.statistics import (
+from report.records.record import Factor, Sample
+from report.records.store import Stored
+from report.statistics.estimates import (
     CONFIDENCE,
     Estimate,
     bonferroni,
@@ -20,7 +21,6 @@ from report.statistics import (
     median_interval,
     rate_over,
 )
-from report.store import Stored
 from report.studies.backend_speedup.subject import (
     HIDDEN,
     Kind,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.layers import ELEMENT_BYTES
+from report.evidence.runs import difference
 from report.missing import Missing
-from report.reconciliation import Reconciliation, Term
-from report.runs import difference
+from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import CLASSES, Setting, components
+from report.theory.reconciliation import Reconciliation, Term
 
 #: Component → the quantity that holds it, and its name for a reader.
 COMPONENTS: Final = {

@@ -6,10 +6,11 @@ from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.reconciliation import UNEXPLAINED, Reconciliation, series_table
-from report.runs import known
+from report.paper.findings import Figure, Inputs
+from report.paper.reconciliations import series_table
+from report.paper.tables import Cell, Column, Table
 from report.studies.backend_speedup.measured import Run, Variant
 from report.studies.backend_speedup.memory import (
     COMPONENTS,
@@ -25,7 +26,7 @@ from report.studies.backend_speedup.memory import (
 from report.studies.backend_speedup.source import text
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import source_memory_rows, source_setting
-from report.tables import Cell, Column, Table
+from report.theory.reconciliation import UNEXPLAINED, Reconciliation
 
 _MEGA = 1e6
 

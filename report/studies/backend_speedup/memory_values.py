@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from report.format import Style
+from report.evidence.runs import difference
 from report.missing import Missing
-from report.reconciliation import Reconciliation
-from report.residuals import residual
-from report.runs import difference
+from report.paper.residuals import residual
+from report.paper.values import Finding, Value, exact
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.memory import framework, grown, theory
 from report.studies.backend_speedup.memory_tables import peaks, wholes
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.values import Finding, Value, exact
+from report.text.format import Style
+from report.theory.reconciliation import Reconciliation
 
 
 def own(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from report.missing import Missing
-from report.statistics import Estimate
+from report.paper.tables import Column, Table
+from report.paper.values import Finding, Value, exact
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.crossovers import round_to_two
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant, over
 from report.studies.backend_speedup.memory_values import own
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.tables import Column, Table
-from report.values import Finding, Value, exact
 
 
 def price_values(run: Run | None, best: Variant) -> tuple[Value, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from report.images import DataSet
 from report.missing import Missing
-from report.statistics import Estimate
+from report.paper.images import DataSet
+from report.paper.values import Finding, Value, exact
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.claims import growth
 from report.studies.backend_speedup.crossovers import Comparison, agreeing
 from report.studies.backend_speedup.decomposed import (
@@ -33,7 +34,6 @@ from report.studies.backend_speedup.steady import steady_values
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
 from report.studies.backend_speedup.tables import share_of
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.values import Finding, Value, exact
 
 _OVER: Final = "median of NumPy / median of the library"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from report.audit import (
+from report.errors import StudyError
+from report.evidence.audit import (
     Check,
     Printed,
     check,
@@ -19,10 +20,9 @@ from report.audit import (
     times,
     total,
 )
-from report.errors import StudyError
-from report.format import Number
-from report.reported import Reported
+from report.evidence.reported import Reported
 from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS, parameter_count
+from report.text.format import Number
 
 MEGA: Final = 10**6
 FLOAT: Final = 4

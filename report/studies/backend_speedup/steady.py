@@ -8,11 +8,11 @@ from statistics import median
 from typing import Final
 
 from report.missing import Missing
+from report.paper.values import Finding, Value, exact
 from report.studies.backend_speedup.measured import Run, Variant
 from report.studies.backend_speedup.memory_values import own
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.values import Finding, Value, exact
 
 #: Medians of one case further apart than this factor are called unsteady.
 APART: Final = 2.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from report.case_checks import Levels, check_factors
 from report.errors import StudyError
-from report.layers import ELEMENT_BYTES
-from report.store import Stored
-from report.work import Flops, Macs, flops, training_macs
+from report.evidence.case_checks import Levels, check_factors
+from report.records.layers import ELEMENT_BYTES
+from report.records.store import Stored
+from report.theory.work import Flops, Macs, flops, training_macs
 
 Network: TypeAlias = Literal["perceptron", "convnet"]
 Kind: TypeAlias = Literal[
@@ -96,7 +96,7 @@ class Step:
     """One operation of an iteration: multiply-adds, other operations, elements that it moves.
 
     ``elements`` are those of the operands and of the result, each once: what must cross the bus if
-    nothing stays in a cache (compare ``report.memory.compulsory_traffic``).
+    nothing stays in a cache (compare ``report.theory.memory.compulsory_traffic``).
     """
 
     kind: Kind
@@ -122,7 +122,7 @@ def _bias(name: str, rows: int, columns: int) -> Step:
 
 
 def _softmax(rows: int, columns: int) -> Step:
-    """Maximum, difference, exponential, sum and quotient, each element once (see report.work)."""
+    """Maximum, difference, exponential, sum and quotient, each element once (see theory.work)."""
     n = rows * columns
     work = (n - columns) + n + n + (n - columns) + n
     return Step("softmax", "softmax", others=work, elements=2 * n)

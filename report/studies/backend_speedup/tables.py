@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Claim, Inputs
-from report.runs import known
-from report.statistics import Estimate
+from report.paper.findings import Claim, Inputs
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.decomposed import (
     Decomposition,
     decompose,
@@ -36,7 +37,6 @@ from report.studies.backend_speedup.subject import (
     kinds,
 )
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.tables import Cell, Column, Table
 
 FASTER, SLOWER, UNTOLD = "faster", "slower", "not told apart"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.audit import Printed, audit_table, printed_value
-from report.layers import ELEMENT_BYTES
+from report.evidence.audit import Printed, printed_value
 from report.missing import Missing
-from report.paper import Inputs
+from report.paper.audit_table import audit_table
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.decomposed import intensity, iteration_bound, kind_bound
 from report.studies.backend_speedup.measured import NUMPY, Run
 from report.studies.backend_speedup.source import (
@@ -31,7 +33,6 @@ from report.studies.backend_speedup.subject import (
     parameter_count,
     total,
 )
-from report.tables import Cell, Column, Table
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 

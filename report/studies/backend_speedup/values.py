@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.audit import count_by_verdict
-from report.layers import ELEMENT_BYTES
-from report.paper import Inputs
-from report.statistics import CONFIDENCE
+from report.evidence.audit import count_by_verdict
+from report.paper.findings import Inputs
+from report.paper.values import Finding, Value, exact
+from report.records.layers import ELEMENT_BYTES
+from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup.source import (
     amdahl,
     amdahl_limit,
@@ -34,7 +35,6 @@ from report.studies.backend_speedup.subject import (
     total,
 )
 from report.studies.backend_speedup.theory_tables import source_setting
-from report.values import Finding, Value, exact
 
 #: Images of Kaggle's digit-recognizer that come without a label, by its description
 #: (``kaggledigit`` in the bibliography); the others of MNIST are its training file.

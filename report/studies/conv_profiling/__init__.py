@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from report.escape import markdown
-from report.images import DataSet, data_set, sample
-from report.kernels import kernel_table, kernels_of
 from report.missing import Missing
-from report.paper import Claim, Figure, Findings, Inputs
-from report.passes import PASSES
-from report.reconciliation import Reconciliation
-from report.setup import setup
+from report.paper.environments import setup
+from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.images import DataSet, data_set, sample
+from report.paper.kernels import kernel_table, kernels_of
+from report.paper.tables import Table
+from report.records.passes import PASSES
 from report.studies.conv_profiling import (
     claims,
     figures,
@@ -38,7 +37,8 @@ from report.studies.conv_profiling.reconciled import (
     reported_self_size,
 )
 from report.studies.conv_profiling.subject import BASE, check_subject
-from report.tables import Table
+from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from report.format import quantity_text
-from report.memory import layer_memory
 from report.missing import Missing
-from report.paper import Claim, Inputs
-from report.reconciliation import Reconciliation
+from report.paper.findings import Claim, Inputs
+from report.paper.values import Value
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.reconciled import (
     all_explained,
@@ -22,7 +20,9 @@ from report.studies.conv_profiling.reconciled import (
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import measured_work
-from report.values import Value
+from report.text.format import quantity_text
+from report.theory.memory import layer_memory
+from report.theory.reconciliation import Reconciliation
 
 #: How many times theory is «far more».
 FAR_MORE: Final = 1.5

@@ -9,15 +9,16 @@ from typing import Final
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from figures.scaling import Curve, Points, Scaling
-from report.memory import layer_memory
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.reconciliation import Reconciliation
+from report.paper.findings import Figure, Inputs
+from report.paper.reconciliations import as_figure, as_sentence
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.reconciled import changed, reported_estimate
 from report.studies.conv_profiling.source import CONVOLUTION, MB, operator_bytes, value
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import measured_work
+from report.theory.memory import layer_memory
+from report.theory.reconciliation import Reconciliation
 
 _GIGA: Final = 1e9
 _X: Final = "Batch size (images)"
@@ -193,11 +194,11 @@ def _share(amount: int, told: Reconciliation) -> float:
 def estimate(inputs: Inputs) -> Figure:
     """From the source's estimate of memory to its measurement."""
     told = reported_estimate(inputs)
-    drawn = told.as_figure()
+    drawn = as_figure(told)
     return Figure(
         "fig-estimate",
         "From the source's estimate of memory to what its profiler saw.",
-        f"Bars from estimate to measurement. {told.as_sentence()}",
+        f"Bars from estimate to measurement. {as_sentence(told)}",
         Drawing((drawn,), height=drawn.height),
         (inputs.reported_file,),
     )

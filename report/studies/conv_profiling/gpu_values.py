@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from report.missing import Missing
+from report.paper.values import Value, exact
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import counted_work, measured_work
 from report.studies.conv_profiling.values import CASES
-from report.values import Value, exact
 
 
 def gpu_values(run: Run | None) -> tuple[Value, ...]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from report import runs as any_study
-from report.layers import Layer
+from report.evidence import runs as any_study
+from report.evidence.runs import labels
 from report.missing import Missing
-from report.passes import Pass
-from report.records import Factor, Sample
-from report.runs import labels
-from report.statistics import Estimate
-from report.store import Stored
+from report.records.layers import Layer
+from report.records.passes import Pass
+from report.records.record import Factor, Sample
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
 
 COUNTED: Final = "lackey_multiply_adds"

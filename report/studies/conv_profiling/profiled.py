@@ -8,12 +8,13 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.timeline import Lane, Level, Span, Timeline
+from report.instruments.operators import OperatorRow, operator_rows
+from report.instruments.trace import Operator, Trace, read_trace
 from report.missing import Missing
-from report.operators import OperatorRow, as_table, operator_rows
-from report.paper import Download, Figure, Inputs
+from report.paper.findings import Download, Figure, Inputs
+from report.paper.operators import operator_table
+from report.paper.tables import Column, Table, to_csv
 from report.studies.conv_profiling.measured import Run
-from report.tables import Column, Table, to_csv
-from report.trace import Operator, Trace, read_trace
 
 #: The batch size at which the layer's operators are told, that of the source's table.
 SHOWN_BATCH: Final = 64
@@ -290,5 +291,5 @@ def _downloads(traced: Traced) -> Iterator[Download]:
     what = f"{traced.scope}, batch {traced.batch}, {traced.run.label}"
     start = f"{traced.run.key}.{traced.key}"
     yield Download(f"{start}.trace.json.gz", traced.content, f"Trace: {what}")
-    table = as_table(traced.rows, "tbl-all-operators", what)
+    table = operator_table(traced.rows, "tbl-all-operators", what)
     yield Download(f"{start}.operators.csv", to_csv(table).encode(), f"Operators: {what}")

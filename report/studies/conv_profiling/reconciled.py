@@ -7,13 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from report.convolutions import executed_terms, method, unfolded_peak
-from report.events import Explanation, blocked_channels, explain_events
-from report.memory import layer_memory
+from report.evidence.events import Explanation, blocked_channels, explain_events
 from report.missing import Missing
-from report.paper import Inputs
-from report.passes import Pass
-from report.reconciliation import Level, Reconciliation, Term
+from report.paper.findings import Inputs
+from report.records.passes import Pass
 from report.studies.conv_profiling.measured import COUNTED, FIRST, Run
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -23,7 +20,10 @@ from report.studies.conv_profiling.source import (
     value,
 )
 from report.studies.conv_profiling.subject import BASE, Dimensions
-from report.terms import COUNTED_WIDTH, SHAPES, theory_macs, theory_output
+from report.theory.convolutions import executed_terms, method, unfolded_peak
+from report.theory.memory import layer_memory
+from report.theory.reconciliation import Level, Reconciliation, Term
+from report.theory.terms import COUNTED_WIDTH, SHAPES, theory_macs, theory_output
 
 #: lackey serialises all threads, so that the counted process has one.
 COUNTED_THREADS: Final = 1

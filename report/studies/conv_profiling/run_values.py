@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from report.images import DataSet
-from report.layers import Convolution
-from report.memory import layer_memory
+from report.instruments.operators import Sums
 from report.missing import Missing
-from report.operators import Sums
-from report.residuals import residual
+from report.paper.images import DataSet
+from report.paper.residuals import residual
+from report.paper.values import Finding, Value, exact
+from report.records.layers import Convolution
 from report.studies.conv_profiling import network
 from report.studies.conv_profiling.measured import Run, Training, image_gain, scaled, timed_batches
 from report.studies.conv_profiling.profiled import Traced
@@ -19,8 +19,8 @@ from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import NO_RECORD
 from report.studies.conv_profiling.training import last
 from report.studies.conv_profiling.values import CASES
-from report.values import Finding, Value, exact
-from report.work import forward_macs
+from report.theory.memory import layer_memory
+from report.theory.work import forward_macs
 
 NO_TRACE: Final = Missing("no trace of it is beside a record")
 NO_TRAINING: Final = Missing("nothing was trained")

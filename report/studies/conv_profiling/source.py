@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from report.audit import (
+from report.errors import StudyError
+from report.evidence.audit import (
     Check,
     Printed,
     check,
@@ -18,8 +19,7 @@ from report.audit import (
     times,
     total,
 )
-from report.errors import StudyError
-from report.reported import Reported
+from report.evidence.reported import Reported
 
 #: TensorBoard's KB, and the MB of the programs that print a network's summary.
 KIB: Final = 1024

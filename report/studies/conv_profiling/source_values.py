@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from report.audit import count_by_verdict
-from report.memory import layer_memory
+from report.evidence.audit import count_by_verdict
 from report.missing import Missing
-from report.paper import Inputs
-from report.residuals import LEFT
-from report.shapes import elements, weight_count
+from report.paper.findings import Inputs
+from report.paper.residuals import LEFT
+from report.paper.values import Finding, Value, exact
 from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -19,7 +18,8 @@ from report.studies.conv_profiling.source import (
 )
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.values import whole
-from report.values import Finding, Value, exact
+from report.theory.memory import layer_memory
+from report.theory.shapes import elements, weight_count
 
 
 def source_values(inputs: Inputs) -> tuple[Value, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from report.case_checks import Levels, check_factors
 from report.errors import StudyError
-from report.format import NO_BREAK
-from report.layers import Convolution
-from report.passes import PASSES, Pass
-from report.records import Case, Factor
-from report.store import Stored
-from report.work import Flops, Macs, flops, macs
+from report.evidence.case_checks import Levels, check_factors
+from report.records.layers import Convolution
+from report.records.passes import PASSES, Pass
+from report.records.record import Case, Factor
+from report.records.store import Stored
+from report.text.format import NO_BREAK
+from report.theory.work import Flops, Macs, flops, macs
 
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
 _FIRST_KERNEL: Final = 3

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from report.audit import audit_table
-from report.memory import layer_memory
 from report.missing import Missing
-from report.paper import Claim, Inputs
-from report.reconciliation import Level, Reconciliation, as_table, series_table, without_idle_terms
+from report.paper.audit_table import audit_table
+from report.paper.findings import Claim, Inputs
+from report.paper.reconciliations import as_table, series_table
+from report.paper.tables import Cell, Column, Table
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
@@ -31,8 +31,9 @@ from report.studies.conv_profiling.source import (
 )
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.values import whole
-from report.tables import Cell, Column, Table
-from report.work import Macs, flops
+from report.theory.memory import layer_memory
+from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
+from report.theory.work import Macs, flops
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 NO_TRACE: Final = Missing("no trace of the layer is beside a record")

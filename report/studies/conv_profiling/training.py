@@ -7,14 +7,14 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
-from report.images import DataSet
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Figure
-from report.runs import known
-from report.shapes import parameter_count
+from report.paper.findings import Figure
+from report.paper.images import DataSet
+from report.paper.tables import Cell, Column, Table
 from report.studies.conv_profiling.measured import Run, Training
-from report.tables import Cell, Column, Table
-from report.work import forward_macs
+from report.theory.shapes import parameter_count
+from report.theory.work import forward_macs
 
 #: Colours of the trainings; that of the source, in all figures, lies between them.
 _SERIES: Final = (0, 2, 3, 4)

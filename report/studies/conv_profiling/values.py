@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.format import Number
-from report.memory import input_bytes, layer_memory
-from report.shapes import bias_count, elements, parameter_count, weight_count
-from report.statistics import CONFIDENCE
+from report.paper.values import Value, exact
+from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_profiling.subject import BASE
-from report.values import Value, exact
-from report.work import macs
+from report.text.format import Number
+from report.theory.memory import input_bytes, layer_memory
+from report.theory.shapes import bias_count, elements, parameter_count, weight_count
+from report.theory.work import macs
 
 #: The largest batch that the experiment plans to run.
 MANY: Final = 512

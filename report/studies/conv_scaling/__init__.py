@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from report.escape import markdown
-from report.memory import arithmetic_intensity
 from report.missing import Missing
-from report.paper import Claim, Findings, Inputs
-from report.setup import setup
+from report.paper.environments import setup
+from report.paper.findings import Claim, Findings, Inputs
+from report.paper.tables import Table
 from report.studies.conv_scaling import (
     claims,
     device_findings,
@@ -24,7 +23,8 @@ from report.studies.conv_scaling.device import gpu_run
 from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.network import network, network_values
 from report.studies.conv_scaling.subject import check_subject, subject
-from report.tables import Table
+from report.text.escape import markdown
+from report.theory.memory import arithmetic_intensity
 
 
 def findings(inputs: Inputs) -> Findings:

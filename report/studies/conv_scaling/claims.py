@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from report.format import NO_BREAK, interval_text, quantity_text, scale_for
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Claim, Inputs, Verdict
-from report.runs import known
-from report.statistics import Estimate, growth_exponent
+from report.paper.findings import Claim, Inputs, Verdict
+from report.paper.values import Value
+from report.statistics.estimates import Estimate, growth_exponent
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import rate_gain
 from report.studies.conv_scaling.source import reported_batches, work_fit
 from report.studies.conv_scaling.subject import footprint, operations
-from report.values import Value
+from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
 
 
 def all_claims(inputs: Inputs, runs: Sequence[Run], values: dict[str, Value]) -> tuple[Claim, ...]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from report.allocator import Allocate, Free
+from report.evidence.allocator_replay import CallReplay, reconciled, reconciliations, replayed
 from report.missing import Missing
-from report.passes import PASSES, Pass
-from report.reconciliation import Reconciliation, Term
-from report.records import Case
-from report.replayed import CallReplay, reconciled, reconciliations, replayed
+from report.records.passes import PASSES, Pass
+from report.records.record import Case
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
-from report.terms import (
+from report.theory.allocator import Allocate, Free
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.terms import (
     allocator_rounding,
     as_flops,
     bias_additions,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from report.kernels import kernel_table, kernels_of
 from report.missing import Missing
-from report.paper import Inputs
-from report.reconciliation import Reconciliation, largest_residual, series_table, without_idle_terms
+from report.paper.findings import Inputs
+from report.paper.kernels import kernel_table, kernels_of
+from report.paper.reconciliations import series_table
+from report.paper.tables import Table
+from report.paper.values import Value
 from report.studies.conv_scaling.device import (
     all_device_work,
     device_memory,
@@ -16,8 +18,7 @@ from report.studies.conv_scaling.device import (
     replays,
 )
 from report.studies.conv_scaling.measured import Run
-from report.tables import Table
-from report.values import Value
+from report.theory.reconciliation import Reconciliation, largest_residual, without_idle_terms
 
 #: The batch size whose kernels are listed one by one.
 SHOWN_BATCH: Final = 64

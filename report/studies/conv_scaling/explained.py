@@ -7,18 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from figures.canvas import Drawing
-from report.events import Explanation
-from report.format import NO_BREAK, Number
+from report.evidence.events import Explanation
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.passes import PASSES
-from report.reconciliation import (
-    Reconciliation,
-    largest_residual,
-    series_table,
-    without_idle_terms,
-)
-from report.statistics import Estimate, ratio_of_medians
+from report.paper.events import event_table
+from report.paper.findings import Figure, Inputs
+from report.paper.reconciliations import as_figure, as_sentence, series_table
+from report.paper.tables import Cell, Column, Table
+from report.paper.values import Value
+from report.records.passes import PASSES
+from report.statistics.estimates import Estimate, ratio_of_medians
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import (
     events,
@@ -32,8 +29,8 @@ from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS, Layout, footprint
 from report.studies.conv_scaling.tables import NO_RECORD
 from report.studies.conv_scaling.variants import variant_tables, variants
-from report.tables import Cell, Column, Table
-from report.values import Value
+from report.text.format import NO_BREAK, Number
+from report.theory.reconciliation import Reconciliation, largest_residual, without_idle_terms
 
 #: The batch size at which single calls are told event by event and drawn as waterfalls.
 SHOWN_BATCH: Final = 64
@@ -104,7 +101,8 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
     yield from variant_tables(run)
     told = events(run, SHOWN_BATCH)
     if isinstance(told, Explanation):
-        yield told.as_table(
+        yield event_table(
+            told,
             "tbl-events",
             f"The allocator's events in one forward call at batch {SHOWN_BATCH} on {run.label}.",
         )
@@ -189,11 +187,11 @@ def explained_figures(inputs: Inputs, run: Run | None) -> tuple[Figure, ...]:
 def _waterfall(
     id_: str, caption: str, reconciliation: Reconciliation, sources: tuple[str, ...]
 ) -> Figure:
-    figure = reconciliation.as_figure()
+    figure = as_figure(reconciliation)
     return Figure(
         id_,
         caption,
-        f"Bars from theory to measurement. {reconciliation.as_sentence()}",
+        f"Bars from theory to measurement. {as_sentence(reconciliation)}",
         Drawing((figure,), height=figure.height),
         sources,
     )

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from figures.canvas import Drawing
 from figures.scaling import Band, Curve, Points, Scaling
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.passes import PASS_NAMES, PASSES, Pass
-from report.runs import known
-from report.statistics import Estimate
+from report.paper.findings import Figure, Inputs
+from report.records.passes import PASS_NAMES, PASSES, Pass
+from report.statistics.estimates import Estimate
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.source import numbers, reported_batches
 from report.studies.conv_scaling.subject import footprint, operations

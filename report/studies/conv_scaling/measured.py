@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from report import runs as any_study
+from report.evidence import runs as any_study
+from report.evidence.runs import fitted, known, labels
 from report.missing import Missing
-from report.passes import PASSES, Pass
-from report.records import Factor, Sample
-from report.runs import fitted, known, labels
-from report.statistics import CONFIDENCE, Estimate, LinearFit, bonferroni, rate, rate_over
-from report.store import Stored
+from report.records.passes import PASSES, Pass
+from report.records.record import Factor, Sample
+from report.records.store import Stored
+from report.statistics.estimates import CONFIDENCE, Estimate, LinearFit, bonferroni, rate, rate_over
 from report.studies.conv_scaling.subject import Layout, operations
 
 #: Both intervals of an efficiency hold together with the usual confidence.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.layers import Layer
 from report.missing import Missing
-from report.paper import Inputs
-from report.setup import NOT_PUBLISHED
-from report.shapes import parameter_count
+from report.paper.environments import NOT_PUBLISHED
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.paper.values import Value
+from report.records.layers import Layer
 from report.studies.conv_scaling.subject import subject
-from report.tables import Cell, Column, Table
-from report.values import Value
-from report.work import forward_macs, macs
+from report.theory.shapes import parameter_count
+from report.theory.work import forward_macs, macs
 
 NO_NETWORK: Final = Missing("no record holds the shapes of the network")
 #: What the source's summary calls a kind of layer.

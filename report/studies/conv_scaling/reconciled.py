@@ -8,7 +8,16 @@ from typing import Final
 
 import msgspec
 
-from report.allocator import (
+from report.evidence.events import Explanation, blocked_channels, explain_events
+from report.missing import Missing
+from report.paper.findings import Inputs
+from report.records.layers import Convolution, Layer
+from report.records.passes import Pass
+from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.network import network_layers
+from report.studies.conv_scaling.source import numbers, reported_batches
+from report.studies.conv_scaling.subject import multiply_adds, subject
+from report.theory.allocator import (
     Allocate,
     Snapshot,
     activation_requests,
@@ -16,17 +25,8 @@ from report.allocator import (
     parameter_requests,
     replay,
 )
-from report.events import Explanation, blocked_channels, explain_events
-from report.layers import Convolution, Layer
-from report.missing import Missing
-from report.paper import Inputs
-from report.passes import Pass
-from report.reconciliation import Reconciliation, Term
-from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.network import network_layers
-from report.studies.conv_scaling.source import numbers, reported_batches
-from report.studies.conv_scaling.subject import multiply_adds, subject
-from report.terms import (
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.terms import (
     allocator_rounding,
     as_flops,
     bias_additions,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from report.format import Number, Style
+from report.evidence.runs import known
 from report.missing import Missing, present
-from report.passes import Pass
-from report.runs import known
-from report.statistics import Estimate, growth_exponent, rate_over, ratio_of_medians
+from report.paper.values import Value
+from report.records.passes import Pass
+from report.statistics.estimates import Estimate, growth_exponent, rate_over, ratio_of_medians
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.subject import footprint
 from report.studies.conv_scaling.tables import NO_RECORD
 from report.studies.conv_scaling.values import whole
-from report.values import Value
+from report.text.format import Number, Style
 
 Finding: TypeAlias = Number | Estimate | Missing
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from report.errors import StudyError
-from report.paper import Inputs
-from report.reported import Reported
-from report.statistics import LinearFit, linear_fit
+from report.evidence.reported import Reported
+from report.paper.findings import Inputs
+from report.statistics.estimates import LinearFit, linear_fit
 
 #: Every table of the source has a row for each batch size.
 _BATCHES: Final = 5

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from report.case_checks import Levels, check_factors
 from report.errors import StudyError
-from report.layers import Convolution
-from report.memory import LayerMemory, layer_memory
-from report.passes import PASSES, Pass
-from report.records import Case
-from report.store import Stored
-from report.work import Flops, Macs, flops, macs
+from report.evidence.case_checks import Levels, check_factors
+from report.records.layers import Convolution
+from report.records.passes import PASSES, Pass
+from report.records.record import Case
+from report.records.store import Stored
+from report.theory.memory import LayerMemory, layer_memory
+from report.theory.work import Flops, Macs, flops, macs
 
 #: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
 Layout: TypeAlias = Literal["contiguous", "channels_last"]

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from report.missing import Missing
-from report.paper import Claim, Inputs
-from report.passes import PASS_NAMES, PASSES
-from report.statistics import LinearFit
+from report.paper.findings import Claim, Inputs
+from report.paper.tables import Cell, Column, Table
+from report.records.passes import PASS_NAMES, PASSES
+from report.statistics.estimates import LinearFit
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches
 from report.studies.conv_scaling.subject import footprint, multiply_adds, operations
-from report.tables import Cell, Column, Table
-from report.work import Macs, flops
+from report.theory.work import Macs, flops
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 

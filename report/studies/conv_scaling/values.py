@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from report.format import Number
-from report.memory import arithmetic_intensity, input_bytes
 from report.missing import Missing
-from report.paper import Inputs
-from report.shapes import bias_count, elements, parameter_count, weight_count
-from report.statistics import CONFIDENCE, Estimate, LinearFit
+from report.paper.findings import Inputs
+from report.paper.values import Value
+from report.statistics.estimates import CONFIDENCE, Estimate, LinearFit
 from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches, work_fit
 from report.studies.conv_scaling.subject import footprint, multiply_adds, operations, subject
-from report.values import Value
-from report.work import macs
+from report.text.format import Number
+from report.theory.memory import arithmetic_intensity, input_bytes
+from report.theory.shapes import bias_count, elements, parameter_count, weight_count
+from report.theory.work import macs
 
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from report.format import NO_BREAK
-from report.layers import Convolution, Layer, Linear
-from report.products import MATRIX_VECTOR, product_kernel, product_terms
-from report.reconciliation import Reconciliation, Term, series_table, without_idle_terms
-from report.records import Case, Record
+from report.paper.reconciliations import series_table
+from report.paper.tables import Column, Table
+from report.records.layers import Convolution, Layer, Linear
+from report.records.record import Case, Record
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import COUNTED
-from report.tables import Column, Table
-from report.terms import COUNTED_WIDTH, padded_channels, skipped_padding, theory_macs
+from report.text.format import NO_BREAK
+from report.theory.products import MATRIX_VECTOR, product_kernel, product_terms
+from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
+from report.theory.terms import COUNTED_WIDTH, padded_channels, skipped_padding, theory_macs
 
 
 def variants(run: Run, kind: type[Convolution | Linear] | None = None) -> dict[str, Reconciliation]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from report.escape import markdown
 from report.missing import Missing
-from report.paper import Claim, Download, Figure, Findings, Inputs
-from report.reconciliation import Reconciliation
-from report.setup import setup
+from report.paper.environments import setup
+from report.paper.findings import Claim, Download, Figure, Findings, Inputs
+from report.paper.tables import Table
 from report.studies.inference_memory import (
     batches,
     choices,
@@ -31,7 +30,8 @@ from report.studies.inference_memory.networks import network_table
 from report.studies.inference_memory.operators import Traced, traces
 from report.studies.inference_memory.processor import clock_step
 from report.studies.inference_memory.subject import check_subject
-from report.tables import Table
+from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -7,14 +7,14 @@ from typing import Final, TypeAlias
 
 from figures.canvas import Drawing
 from figures.scaling import Absent, Points, Scaling
+from report.evidence.runs import remembered
 from report.missing import Missing, present
-from report.paper import Download, Figure, Inputs
-from report.runs import remembered
-from report.statistics import Estimate
+from report.paper.findings import Download, Figure, Inputs
+from report.paper.tables import Cell, Column, Table, to_csv
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.measured import Run, scaled
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, RESNETS, Call
-from report.tables import Cell, Column, Table, to_csv
-from report.workspaces import Layout
+from report.theory.workspaces import Layout
 
 #: A batch size is large enough when its rate is at least this share of the best one.
 ENOUGH: Final = 0.9

@@ -9,12 +9,12 @@ from typing import Final
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.statistics import CONFIDENCE, Estimate, bonferroni, ratio_of_medians
+from report.paper.findings import Figure, Inputs
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, ratio_of_medians
 from report.studies.inference_memory.batches import sweep
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import NETWORKS, Call
-from report.tables import Cell, Column, Table
 
 LATENCY, MEMORY, THROUGHPUT = "latency", "memory", "throughput"
 GOALS: Final = (LATENCY, MEMORY, THROUGHPUT)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from report.format import NO_BREAK
 from report.missing import Missing, present
-from report.paper import Claim, Inputs
-from report.statistics import Estimate
+from report.paper.findings import Claim, Inputs
+from report.paper.tables import Column, Table
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory import settings_claims as settings
 from report.studies.inference_memory.batches import ENOUGH, knee, rates, resnets, sweep
 from report.studies.inference_memory.faults import NEAR, exact, first_large, near, told
@@ -35,7 +35,7 @@ from report.studies.inference_memory.verdicts import (
     ratios,
     span,
 )
-from report.tables import Column, Table
+from report.text.format import NO_BREAK
 
 _Judge: TypeAlias = Callable[[Inputs, Run], Judged]
 #: The id of a claim, its sentence, and what judges it.

@@ -13,13 +13,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from report.evidence.runs import remembered
 from report.missing import Missing
-from report.runs import remembered
-from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 from report.studies.inference_memory.batches import rates, resnets, sweep
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
-from report.tables import Cell, Column, Table
 
 #: Blocks from this size on are always given back to the system when they are freed (B).
 THRESHOLD: Final = 32 * 2**20

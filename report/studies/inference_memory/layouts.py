@@ -8,11 +8,11 @@ from typing import Final
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from report.missing import Missing
-from report.paper import Figure
-from report.statistics import Estimate
+from report.paper.findings import Figure
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import REDUCED, RESNETS, Call, Precision
-from report.tables import Cell, Column, Table
 
 #: What is set against contiguous float32, by its name in tables.
 AMP, COALESCED, BOTH = "AMP", "channels last", "both"

@@ -8,14 +8,14 @@ from typing import Final, TypeAlias
 
 from figures.canvas import Drawing
 from figures.scaling import Absent, Band, Curve, Points, Scaling
+from report.evidence.runs import remembered
 from report.missing import Missing, present
-from report.paper import Figure
-from report.runs import remembered
+from report.paper.findings import Figure
+from report.paper.tables import Cell, Column, Table
 from report.studies.inference_memory.batches import series
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.subject import Call
-from report.tables import Cell, Column, Table
 
 _MEGA: Final = 1e-6
 _MEBI: Final = 2**20

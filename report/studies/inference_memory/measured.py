@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from report import runs as any_study
-from report.events import blocked_channels
-from report.layers import Layer
-from report.liveness import Held, held, peaks
+from report.evidence import runs as any_study
+from report.evidence.events import blocked_channels
+from report.evidence.runs import labels, remembered
 from report.missing import Missing
-from report.records import Case, Factor
-from report.runs import labels, remembered
-from report.statistics import CONFIDENCE, Estimate, bonferroni, median_interval, rate, rate_over
-from report.store import Stored
+from report.records.layers import Layer
+from report.records.record import Case, Factor
+from report.records.store import Stored
+from report.statistics.estimates import (
+    CONFIDENCE,
+    Estimate,
+    bonferroni,
+    median_interval,
+    rate,
+    rate_over,
+)
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
-from report.work import Flops, flops, forward_macs
-from report.workspaces import Conditions
+from report.theory.liveness import Held, held, peaks
+from report.theory.work import Flops, flops, forward_macs
+from report.theory.workspaces import Conditions
 
 #: Both intervals of a quotient hold together with the usual confidence.
 _EACH: Final = bonferroni(CONFIDENCE, 2)

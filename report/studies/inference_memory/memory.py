@@ -7,7 +7,15 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Band, Curve, Points, Scaling
-from report.liveness import (
+from report.evidence.runs import remembered
+from report.missing import Missing
+from report.paper.findings import Figure
+from report.paper.tables import Cell, Column, Table
+from report.studies.inference_memory.batches import sweep, ticks
+from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
+from report.studies.inference_memory.verdicts import listed
+from report.theory.liveness import (
     INPUT,
     PARAMETERS,
     PENDING,
@@ -17,16 +25,8 @@ from report.liveness import (
     Held,
     reconciled_peak,
 )
-from report.missing import Missing
-from report.paper import Figure
-from report.reconciliation import Reconciliation, Term
-from report.runs import remembered
-from report.studies.inference_memory.batches import sweep, ticks
-from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.studies.inference_memory.verdicts import listed
-from report.tables import Cell, Column, Table
-from report.workspaces import WORKSPACES, Layout
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.workspaces import WORKSPACES, Layout
 
 #: Theory and measurement agree within this share, from this batch on.
 TOLERANCE: Final = 0.02

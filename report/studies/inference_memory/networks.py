@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from report.layers import Convolution, Layer, Linear
-from report.memory import activation_bytes
+from report.evidence.reported import Cell as ReportedCell
+from report.evidence.reported import Unreported
 from report.missing import Missing
-from report.paper import Inputs
-from report.reported import Cell as ReportedCell
-from report.reported import Unreported
-from report.shapes import parameter_count
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.records.layers import Convolution, Layer, Linear
 from report.studies.inference_memory.measured import Run
-from report.tables import Cell, Column, Table
-from report.work import forward_macs
+from report.theory.memory import activation_bytes
+from report.theory.shapes import parameter_count
+from report.theory.work import forward_macs
 
 NO_SHAPES = Missing("no record holds the shapes of this network")
 

@@ -8,14 +8,14 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Scaling
+from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
-from report.paper import Download, Figure, Inputs
+from report.paper.findings import Download, Figure, Inputs
+from report.paper.tables import Cell, Column, Table
 from report.studies.inference_memory.batches import resnets, series, sweep, swept, ticks
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.processor import off_processor
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.tables import Cell, Column, Table
-from report.trace import Trace, read_trace
 
 #: Kinds of work, and what the names of their outermost operators contain, tried in this order.
 KINDS: Final = (

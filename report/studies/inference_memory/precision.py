@@ -7,15 +7,15 @@ from collections.abc import Callable
 from figures.canvas import Drawing
 from figures.scaling import Curve, Scaling
 from report.missing import Missing
-from report.paired import mean_difference, share_difference
-from report.paper import Figure
-from report.records import Factor, Sample
-from report.statistics import Estimate
+from report.paper.findings import Figure
+from report.paper.tables import Cell, Column, Table
+from report.records.record import Factor, Sample
+from report.statistics.estimates import Estimate
+from report.statistics.paired_differences import mean_difference, share_difference
 from report.studies.inference_memory.batches import numbers, points, ticks
 from report.studies.inference_memory.layouts import amp_precision
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import REDUCED, TRAINED, Call, Precision
-from report.tables import Cell, Column, Table
 
 _PERCENT = 100
 

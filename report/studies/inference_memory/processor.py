@@ -13,11 +13,11 @@ from __future__ import annotations
 from math import fsum
 from typing import Final
 
+from report.evidence.runs import remembered
 from report.missing import Missing
-from report.paired import mean_difference
-from report.records import Sample
-from report.runs import remembered
-from report.statistics import Estimate
+from report.records.record import Sample
+from report.statistics.estimates import Estimate
+from report.statistics.paired_differences import mean_difference
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from report.format import Number
 from report.missing import Missing
-from report.paper import Inputs
-from report.statistics import Estimate
+from report.paper.findings import Inputs
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.batches import knee, rates, resnets, sweep
 from report.studies.inference_memory.faults import (
     best_call,
@@ -26,7 +25,8 @@ from report.studies.inference_memory.memory import compared as compared_calls
 from report.studies.inference_memory.memory import judged
 from report.studies.inference_memory.memory import residuals as peak_residuals
 from report.studies.inference_memory.subject import Call
-from report.workspaces import Layout
+from report.text.format import Number
+from report.theory.workspaces import Layout
 
 Finding: TypeAlias = Number | Estimate | Missing
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from report.evidence.runs import known
 from report.missing import Missing
-from report.paper import Inputs
-from report.runs import known
-from report.statistics import CONFIDENCE, Estimate
+from report.paper.findings import Inputs
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.inference_memory.choices import (
     GOALS,
     Decision,

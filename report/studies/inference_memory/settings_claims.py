@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from report.format import NO_BREAK, Style, quantity_text
 from report.missing import Missing
-from report.paper import Inputs, Verdict
-from report.statistics import Estimate
+from report.paper.findings import Inputs, Verdict
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.choices import best, best_speedup, reported_speedups
 from report.studies.inference_memory.layouts import (
     AMP,
@@ -37,6 +36,7 @@ from report.studies.inference_memory.verdicts import (
     span,
     with_interval,
 )
+from report.text.format import NO_BREAK, Style, quantity_text
 
 # ------------------------------------------------------------------------------- precision
 

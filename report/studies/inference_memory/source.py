@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from report.audit import Check, audit_table, check, exact, printed_value, total
-from report.paper import Inputs
-from report.reported import Reported
-from report.tables import Table
+from report.evidence.audit import Check, check, exact, printed_value, total
+from report.evidence.reported import Reported
+from report.paper.audit_table import audit_table
+from report.paper.findings import Inputs
+from report.paper.tables import Table
 
 #: Pixels a side of a CIFAR-10 image, by the data set's own description.
 CIFAR_SIDE = 32

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, cast, get_args
 
-from report.case_checks import Levels, check_factors
 from report.errors import StudyError
-from report.records import Case, Factor
-from report.store import Stored
-from report.workspaces import Layout
+from report.evidence.case_checks import Levels, check_factors
+from report.records.record import Case, Factor
+from report.records.store import Stored
+from report.theory.workspaces import Layout
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 Execution: TypeAlias = Literal[

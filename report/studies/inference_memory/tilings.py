@@ -9,18 +9,18 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Band, Scaling
-from report.layers import Convolution, Layer
-from report.liveness import INPUT, PARAMETERS, STATISTICS, Held
-from report.memory import output_bytes
+from report.evidence.runs import remembered
 from report.missing import Missing
-from report.paper import Figure
-from report.runs import remembered
-from report.statistics import Estimate
+from report.paper.findings import Figure
+from report.paper.tables import Cell, Column, Table
+from report.records.layers import Convolution, Layer
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.batches import Estimated, numbers, points
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import EXECUTION_NAMES, TILED, Call, Execution
-from report.tables import Cell, Column, Table
-from report.tiling import Tiling, tiled
+from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held
+from report.theory.memory import output_bytes
+from report.theory.tiling import Tiling, tiled
 
 _MILLI, _MEGA, _PERCENT = 1e3, 1e-6, 100
 #: What a block of the network is called by the first part of its layers' names.

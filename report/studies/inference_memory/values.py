@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from report.format import Number, Style
 from report.missing import Missing
-from report.paper import Inputs
-from report.statistics import CONFIDENCE, Estimate
+from report.paper.findings import Inputs
+from report.paper.values import Value
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.inference_memory import run_values, setting_values
 from report.studies.inference_memory.batches import ENOUGH
 from report.studies.inference_memory.choices import reported_speedups
@@ -16,7 +16,7 @@ from report.studies.inference_memory.faults import NEAR, THRESHOLD
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE
 from report.studies.inference_memory.processor import COARSE
-from report.values import Value
+from report.text.format import Number, Style
 
 Finding: TypeAlias = Number | Estimate | Missing
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")

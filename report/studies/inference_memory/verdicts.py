@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.format import NO_BREAK, Style, interval_text, quantity_text, scale_for
 from report.missing import Missing
-from report.paper import Verdict
-from report.statistics import Estimate
+from report.paper.findings import Verdict
+from report.statistics.estimates import Estimate
+from report.text.format import NO_BREAK, Style, interval_text, quantity_text, scale_for
 
 UNMEASURED: Final = "no such case was measured"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from report.audit import Check, audit_table
-from report.escape import markdown
+from report.evidence.audit import Check
 from report.missing import Missing
-from report.paper import Figure, Findings, Inputs
-from report.setup import setup
+from report.paper.audit_table import audit_table
+from report.paper.environments import setup
+from report.paper.findings import Figure, Findings, Inputs
+from report.paper.tables import Table
 from report.studies.training_roofline import (
     advice,
     batches,
@@ -29,7 +30,7 @@ from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.source import audit
 from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
 from report.studies.training_roofline.theory import Complexity, complexities
-from report.tables import Table
+from report.text.escape import markdown
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from report.format import NO_BREAK
 from report.missing import Missing
-from report.statistics import Estimate
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.profiled import SIDES, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step
-from report.tables import Cell, Column, Table
+from report.text.format import NO_BREAK
 
 
 def smallest_enough(run: Run, network: str) -> Step | Missing:

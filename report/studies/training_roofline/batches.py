@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.anomaly import Spread, spread
 from report.errors import StudyError
-from report.format import NO_BREAK
 from report.missing import Missing
-from report.paper import Inputs
-from report.saturation import Saturation, saturation_fit
-from report.statistics import Estimate
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.statistics.anomaly import Spread, spread
+from report.statistics.estimates import Estimate
+from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import EACH, Run, product_mark
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
-from report.tables import Cell, Column, Table
+from report.text.format import NO_BREAK
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
-from report.paper import Claim, Inputs, Verdict
-from report.roofline import at_batch
-from report.saturation import Saturation
-from report.statistics import Estimate
+from report.paper.findings import Claim, Inputs, Verdict
+from report.paper.tables import Column, Table
+from report.statistics.estimates import Estimate
+from report.statistics.saturation import Saturation
 from report.studies.training_roofline.batches import (
     ENOUGH,
     fit,
@@ -41,7 +41,7 @@ from report.studies.training_roofline.theory import (
     known_roof,
 )
 from report.studies.training_roofline.threads import compared, threads_claim
-from report.tables import Column, Table
+from report.theory.roofline import at_batch
 
 #: From here on one device uses its peak much better than another.
 MUCH: Final = 2.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
-from report.paper import Inputs
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
 from report.studies.training_roofline.source import (
     RTX,
     T4,
@@ -23,7 +24,6 @@ from report.studies.training_roofline.theory import (
     known_roof,
     laptop_peak,
 )
-from report.tables import Cell, Column, Table
 
 #: A rate below this share of the same network's best on the same device is no working point.
 COLLAPSED: Final = 0.5

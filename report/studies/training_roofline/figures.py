@@ -11,9 +11,8 @@ from figures.dots import Dots, DotSeries
 from figures.roofline import Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.roofline import DEPTHWISE, LINEAR, Roof, step_load
-from report.statistics import Estimate
+from report.paper.findings import Figure, Inputs
+from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
@@ -27,6 +26,7 @@ from report.studies.training_roofline.theory import (
     own_sheet,
     printed_roof,
 )
+from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
 
 GIGA, TERA = 1e9, 1e12
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
-from report.paper import Inputs
-from report.statistics import Estimate, rate_over
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate, rate_over
 from report.studies.training_roofline.measured import EACH, Run, possible, product_mark
 from report.studies.training_roofline.source import rows
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import TERA, Complexity
-from report.tables import Cell, Column, Table
 
 #: Each rung changes one thing of the rung before: its name, and what is changed.
 RUNGS: Final[tuple[tuple[str, dict[str, str]], ...]] = (

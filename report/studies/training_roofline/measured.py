@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from report import runs as any_study
-from report.architectures import ARCHITECTURES
-from report.layers import Layer
+from report.evidence import runs as any_study
+from report.evidence.runs import labels
 from report.missing import Missing
-from report.records import Case, Sample
-from report.resized import at_image
-from report.roofline import Roof, at_batch
-from report.runs import labels
-from report.statistics import (
+from report.records.layers import Layer
+from report.records.record import Case, Sample
+from report.records.store import Stored
+from report.statistics.estimates import (
     CONFIDENCE,
     Estimate,
     bonferroni,
@@ -23,9 +21,11 @@ from report.statistics import (
     rate,
     rate_over,
 )
-from report.store import Stored
 from report.studies.training_roofline.subject import Precision, Step, step_of
-from report.work import flops, forward_macs, training_macs
+from report.theory.architectures import ARCHITECTURES
+from report.theory.rescale_shapes import at_image
+from report.theory.roofline import Roof, at_batch
+from report.theory.work import flops, forward_macs, training_macs
 
 #: Two intervals that hold together with the usual confidence.
 EACH: Final = bonferroni(CONFIDENCE, 2)

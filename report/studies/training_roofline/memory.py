@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
+from report.evidence.runs import difference
+from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
-from report.paper import Figure, Inputs
-from report.roofline import at_batch
-from report.runs import difference
+from report.paper.findings import Figure, Inputs
+from report.paper.tables import Cell, Column, Table
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import IMAGE, NETWORKS, Step
 from report.studies.training_roofline.theory import SOURCE_BATCH, Complexity
-from report.tables import Cell, Column, Table
-from report.trace import Trace, read_trace
-from report.training_memory import Categories, categories
+from report.theory.roofline import at_batch
+from report.theory.training_memory import Categories, categories
 
 MEGA = 1e6
 #: The marks that end the forward pass in a trace, the later one first.

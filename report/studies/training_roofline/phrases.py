@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from report.format import NO_BREAK, interval_text, quantity_text, scale_for
 from report.missing import Missing
-from report.statistics import Estimate
+from report.statistics.estimates import Estimate
+from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
 
 
 def plain(number: float) -> str:

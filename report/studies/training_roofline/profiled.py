@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from report.format import NO_BREAK
-from report.layers import Layer
 from report.missing import Missing
-from report.records import Case
-from report.roofline import (
+from report.paper.tables import Cell, Column, Table
+from report.records.layers import Layer
+from report.records.record import Case
+from report.statistics.estimates import Estimate, median_interval, rate_over
+from report.studies.training_roofline.measured import EACH, Run, copy_mark, per_time, possible
+from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
+from report.text.format import NO_BREAK
+from report.theory.roofline import (
     DEPTHWISE,
     Load,
     Roof,
@@ -22,10 +26,6 @@ from report.roofline import (
     total,
     training_loads,
 )
-from report.statistics import Estimate, median_interval, rate_over
-from report.studies.training_roofline.measured import EACH, Run, copy_mark, per_time, possible
-from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
-from report.tables import Cell, Column, Table
 
 #: Nearer than this share to a ceiling a layer is called limited by it.
 NEAR: Final = 0.5

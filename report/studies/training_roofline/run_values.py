@@ -7,9 +7,10 @@ from statistics import median
 from typing import Final
 
 from report.missing import Missing
-from report.paper import Inputs
-from report.saturation import Saturation
-from report.statistics import Estimate
+from report.paper.findings import Inputs
+from report.paper.values import Value
+from report.statistics.estimates import Estimate
+from report.statistics.saturation import Saturation
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
 from report.studies.training_roofline.measured import NO_RECORD, Run
@@ -19,7 +20,6 @@ from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Precision, Step
 from report.studies.training_roofline.threads import Threads
 from report.studies.training_roofline.values import Finding, maker
-from report.values import Value
 
 _WORDS = {"ResNet-18": "small", "ResNet-50": "heavy", "MobileNetV2": "light"}
 

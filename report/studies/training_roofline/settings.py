@@ -7,9 +7,9 @@ from statistics import median
 from typing import Final
 
 from report.missing import Missing
+from report.paper.tables import Cell, Column, Table
 from report.studies.training_roofline.measured import Run, product_mark
 from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
-from report.tables import Cell, Column, Table
 
 _REDUCED: Final = ("tfloat32", "bfloat16")
 

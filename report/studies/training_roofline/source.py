@@ -13,7 +13,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
-from report.audit import (
+from report.errors import StudyError
+from report.evidence.audit import (
     Check,
     Interval,
     Printed,
@@ -26,13 +27,12 @@ from report.audit import (
     share,
     times,
 )
-from report.devices import Devices
-from report.errors import StudyError
-from report.layers import Layer
-from report.reported import Reported
-from report.shapes import parameter_count
+from report.evidence.devices import Devices
+from report.evidence.reported import Reported
+from report.records.layers import Layer
 from report.studies.training_roofline.subject import NETWORKS
-from report.work import flops, forward_macs
+from report.theory.shapes import parameter_count
+from report.theory.work import flops, forward_macs
 
 RTX: Final = "RTX 4080"
 T4: Final = "T4"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
-from report.case_checks import Levels, check_factors
 from report.errors import StudyError
-from report.layers import DType
-from report.records import Case, Factor
-from report.store import Stored
+from report.evidence.case_checks import Levels, check_factors
+from report.records.layers import DType
+from report.records.record import Case, Factor
+from report.records.store import Stored
 
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
 Layout: TypeAlias = Literal["contiguous", "channels_last"]

@@ -6,22 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.layers import Layer
 from report.missing import Missing
-from report.paper import Inputs
-from report.roofline import (
-    Load,
-    Roof,
-    at_batch,
-    cached_step_load,
-    class_loads,
-    operator_class,
-    sheet_roof,
-    step_load,
-    total,
-    training_loads,
-)
-from report.shapes import parameter_count
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.records.layers import Layer
 from report.studies.training_roofline.measured import MOVED, Run, network_layers
 from report.studies.training_roofline.source import (
     CPU,
@@ -35,8 +23,20 @@ from report.studies.training_roofline.source import (
     rows,
 )
 from report.studies.training_roofline.subject import IMAGE, NETWORKS
-from report.tables import Cell, Column, Table
-from report.work import Macs, flops, forward_macs, training_macs
+from report.theory.roofline import (
+    Load,
+    Roof,
+    at_batch,
+    cached_step_load,
+    class_loads,
+    operator_class,
+    sheet_roof,
+    step_load,
+    total,
+    training_loads,
+)
+from report.theory.shapes import parameter_count
+from report.theory.work import Macs, flops, forward_macs, training_macs
 
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128

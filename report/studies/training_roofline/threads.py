@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from report.missing import Missing
-from report.paper import Claim, Verdict
-from report.statistics import Estimate, rate_over
+from report.paper.findings import Claim, Verdict
+from report.paper.tables import Cell, Column, Table
+from report.statistics.estimates import Estimate, rate_over
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import EACH, Run
 from report.studies.training_roofline.phrases import with_interval
 from report.studies.training_roofline.settings import image_steps
 from report.studies.training_roofline.subject import NETWORKS, Step
-from report.tables import Cell, Column, Table
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from report.audit import count_by_verdict
-from report.format import Number, Style
+from report.evidence.audit import count_by_verdict
 from report.missing import Missing
-from report.paper import Inputs
-from report.roofline import at_batch
-from report.statistics import CONFIDENCE, Estimate
+from report.paper.findings import Inputs
+from report.paper.values import Value
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline.batches import ENOUGH, source_collapse, source_fit
 from report.studies.training_roofline.corrected import average, corrected, rate_ratios
 from report.studies.training_roofline.measured import MOVED
@@ -36,8 +35,9 @@ from report.studies.training_roofline.theory import (
     printed_roof,
     traffic_of_source,
 )
-from report.values import Value
-from report.work import flops
+from report.text.format import Number, Style
+from report.theory.roofline import at_batch
+from report.theory.work import flops
 
 Finding: TypeAlias = Number | Estimate | Missing
 

@@ -1,0 +1,1 @@
+"""What ``build.py`` does beside building: check, compare, verify, watch and serve."""

@@ -1,0 +1,168 @@
+"""``--check``: is everything that was built still right, and does it still say the same?
+
+What the papers are expected to say stands in ``data/expected.yaml``: the verdict of each claim, and
+the reported values that are known to fail their audit.  ``--accept`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from report.engine.gather import gather
+from report.engine.pipeline import Request, Survey, look
+from report.engine.task import unwritable
+from report.errors import RidgepointError
+from report.paper.prose import check_prose
+from report.records.strict import read_strictly, refuse_first
+from report.studies import STUDIES, compute
+
+EXPECTED: Final = "expected.yaml"
+_REMEDY: Final = "let 'python build.py --accept' write it"
+_HEAD: Final = """\
+# What the papers are expected to say; python build.py --check tells when one says something else.
+# claims: the verdict of each claim.  audits: the numbers of the source that do not follow from the
+# numbers beside them.  Written by python build.py --accept; read the difference before committing.
+"""
+
+
+class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one paper is expected to say: claim → verdict, and the audits that are known to fail."""
+
+    claims: dict[str, str] = {}
+    audits: tuple[str, ...] = ()
+
+
+#: What a type checker takes for no class.
+_FILE: Final[Any] = dict[str, Expected] | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one paper says now."""
+
+    claims: Mapping[str, str]
+    audits: tuple[str, ...]
+
+
+def faults(request: Request) -> tuple[str, ...]:
+    """What is wrong, a sentence each; nothing is written.
+
+    Raises ``RidgepointError`` for an ``expected.yaml`` that cannot be understood.
+    """
+    found = look(request)
+    expected = read_expected(request.data)
+    return (
+        *_stale(found),
+        *_typed(request),
+        *(
+            fault
+            for study in request.studies
+            for fault in _changed(study, request, found, expected)
+        ),
+    )
+
+
+def accept_results(request: Request) -> Path:
+    """Write what the papers say now as expected; studies that are not asked for stay as they are.
+
+    Raises ``RidgepointError`` for a study that cannot be computed, or a folder without permission.
+    """
+    found = look(request)
+    now = {study: results(study, request, found) for study in request.studies}
+    old = {
+        study: Results(item.claims, item.audits)
+        for study, item in read_expected(request.data).items()
+    }
+    content = {
+        study: {"claims": dict(item.claims), "audits": list(item.audits)}
+        for study, item in {**old, **now}.items()
+    }
+    path = request.data / EXPECTED
+    text = yaml.safe_dump(content, allow_unicode=True, sort_keys=True, width=100)
+    try:
+        path.write_text(_HEAD + text, "utf-8")
+    except OSError as error:
+        raise unwritable(error) from error
+    return path
+
+
+def read_expected(data: Path) -> dict[str, Expected]:
+    """What the papers are expected to say; nothing without a file.  Raises ``RecordError``."""
+    path = data / EXPECTED
+    if not path.exists():
+        return {}
+    found: dict[str, Expected] = read_strictly(path, _FILE, "YAML", _REMEDY, data) or {}
+    unknown = (f"{name}: found a name that is no study" for name in found if name not in STUDIES)
+    refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
+    return found
+
+
+def differences(study: str, expected: Expected, now: Results) -> Iterator[str]:
+    """The claims with another verdict than expected, and the audits that fail newly."""
+    for claim, verdict in expected.claims.items():
+        found = now.claims.get(claim)
+        if found is None:
+            yield f"{study}: the claim {claim} is made no more; it was {verdict}."
+        elif found != verdict:
+            yield f"{study}: the claim {claim} is {found}; it was {verdict}."
+    for audit in now.audits:
+        if audit not in expected.audits:
+            yield f"{study}: a reported value fails its audit newly: {audit}."
+
+
+def results(study: str, request: Request, found: Survey) -> Results:
+    """What the paper of ``study`` says of the present data; computed only if that is not known.
+
+    Raises ``RidgepointError`` for a study that cannot be computed.
+    """
+    known = request.out / "values" / f"{study}.json"
+    made = f"{study}/manuscript"
+    if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
+        content = json.loads(known.read_text("utf-8"))
+    else:
+        content = compute(study, gather(study, request.data)).as_json(study, ())
+    claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
+    return Results(claims, tuple(_failed(content["audits"])))
+
+
+def _failed(audits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for audit in audits:
+        if audit["verdict"] == "differs":
+            yield f"{audit['place']}: {audit['formula']}"
+
+
+def _changed(
+    study: str, request: Request, found: Survey, expected: Mapping[str, Expected]
+) -> Iterator[str]:
+    if study not in expected:
+        return
+    try:
+        now = results(study, request, found)
+    except RidgepointError as error:
+        yield str(error)
+        return
+    yield from differences(study, expected[study], now)
+
+
+def _stale(found: Survey) -> Iterator[str]:
+    for verdict in found.stale:
+        after = f"it follows from {', '.join(verdict.after)}"
+        yield f"{verdict.step.id} is stale: {'; '.join(verdict.reasons) or after}."
+
+
+def _typed(request: Request) -> Iterator[str]:
+    for study in request.studies:
+        template = request.papers / f"{study}.qmd.j2"
+        try:
+            check_prose(template, template.read_text("utf-8"))
+        except RidgepointError as error:
+            yield str(error)
+        except (OSError, UnicodeDecodeError) as error:
+            yield f"templates/papers/{template.name}: cannot be read ({error}); restore it."

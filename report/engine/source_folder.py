@@ -1,0 +1,78 @@
+"""The source folder of a paper, from which every format is rendered.
+
+It holds ``<study>.qmd``, ``figures/<name>.pdf`` and ``.svg``, ``tables/<id>.tex`` and ``.csv``,
+``references.bib``, ``values.json``, and in ``files/`` what the study offers to download.  Nothing
+here draws, so that a changed drawing function writes no document again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from figures.characters import visible
+from report.engine.gather import Origin
+from report.paper.bibliography import check_bibliography
+from report.paper.findings import Findings
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex
+from report.records.files import read_file
+from report.render.source import ONE_COLUMN, front_matter, style_of
+from report.system.outputs import write_json
+
+
+def write_source(
+    study: str, origin: Origin, findings: Findings, data: Path, papers: Path, folder: Path
+) -> dict[str, Any]:
+    """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
+
+    Raises ``RidgepointError`` for a template that asks for what does not exist.
+    """
+    manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings, origin.altered)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
+    front = front_matter(folder / f"{study}.qmd")
+    copy_bibliography(data, folder)
+    _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
+    _write_downloads(findings, folder / "files")
+    values = _values(study, origin, findings, front)
+    write_json(values, folder / "values.json")
+    return values
+
+
+def copy_bibliography(data: Path, folder: Path) -> None:
+    """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
+    remedy = "restore it with git"
+    content = read_file(data / "references.bib", "data/references.bib", remedy, data)
+    check_bibliography(content, "data/references.bib")
+    text = visible(content.decode("utf-8-sig"))
+    (folder / "references.bib").write_text(text, "utf-8", newline="\n")
+
+
+def _write_tables(findings: Findings, folder: Path, *, one_column: bool) -> None:
+    folder.mkdir()
+    for table in findings.tables.values():
+        tabular = to_latex(table, one_column=one_column)
+        (folder / f"{table.id}.tex").write_text(tabular, encoding="utf-8")
+        (folder / f"{table.id}.csv").write_text(to_csv(table), encoding="utf-8")
+
+
+def _write_downloads(findings: Findings, folder: Path) -> None:
+    """No folder where the study offers nothing."""
+    for download in findings.downloads.values():
+        folder.mkdir(exist_ok=True)
+        (folder / download.name).write_bytes(download.content)
+
+
+def _values(
+    study: str, origin: Origin, findings: Findings, front: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        **findings.as_json(study, tuple(origin.records)),
+        "title": front["title"],
+        "abstract": " ".join(str(front.get("abstract", "")).split()),
+        "devices": list(origin.devices),
+        "measured": origin.measured,
+        "reported": origin.reported,
+        "altered": [list(pair) for pair in origin.altered],
+    }

@@ -1,0 +1,1 @@
+"""What was measured, published and computed, brought together."""

@@ -1,0 +1,282 @@
+"""The audit of reported values: each derived number computed again from the numbers beside it.
+
+A printed number stands for an interval: ``5.5`` with one decimal is anything from 5.45 to 5.55.
+The interval of what a formula can give from printed inputs is compared with the interval of the
+number that was printed, so that rounding is never taken for an error, nor an error for rounding.
+All arithmetic is exact (``Fraction``), because the edges decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, Final, Literal, TypeAlias
+
+from report.errors import StudyError
+from report.evidence.reported import Reported, ReportedTable
+from report.text.format import Number
+
+#: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
+#: own rounding.  ``differs``: nothing that rounds to the inputs gives the number.
+Verdict: TypeAlias = Literal["agrees", "rounds", "differs"]
+
+#: Computes a derived number from its inputs; monotone in each of them, over their rounding.
+Formula: TypeAlias = Callable[..., Fraction]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """All numbers from ``low`` to ``high``, both included."""
+
+    low: Fraction
+    high: Fraction
+
+    def meets(self, other: Interval) -> bool:
+        """Whether the two have a number in common."""
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as it was printed: ``decimals`` of them, or exact if that is None.
+
+    ``place`` says where it stands in the source, or how theory gives it.
+    """
+
+    number: Number
+    decimals: int | None
+    unit: str
+    place: str
+
+    @property
+    def value(self) -> Fraction:
+        """The number that the digits say."""
+        return Fraction(str(self.number))
+
+    @property
+    def interval(self) -> Interval:
+        """All numbers that are printed like this, whatever is done with a half."""
+        half = (
+            Fraction(0)
+            if self.decimals is None
+            else Fraction(1, 2) / Fraction(10) ** (self.decimals)
+        )
+        return Interval(self.value - half, self.value + half)
+
+
+def exact(number: Number, unit: str, place: str) -> Printed:
+    """A number without rounding: a count, or what theory gives."""
+    return Printed(number, None, unit, place)
+
+
+def printed_value(reported: Reported, id: str) -> Printed:
+    """A single number of the source; raises ``StudyError`` if there is none of that id."""
+    value = reported.value(id)
+    return Printed(value.number, value.decimals, value.unit, value.place)
+
+
+def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
+    """A column of numbers of the source, None for a cell that holds none.
+
+    Raises ``StudyError`` for a key that is no column, or one of text.
+    """
+    cells = table.column(key)
+    column = next(column for column in table.columns if column.key == key)
+    if column.unit is None or column.decimals is None:
+        raise StudyError(f"{table.place} of the reported values: {column.name} holds no numbers.")
+    return tuple(
+        Printed(cell, column.decimals, column.unit, f"{table.place}, {column.name}, row {row}")
+        if isinstance(cell, int | float)
+        else None
+        for row, cell in enumerate(cells, start=1)
+    )
+
+
+@dataclass(frozen=True)
+class KnownFactor:
+    """A factor by which numbers are often off, with its reason; ``fits`` says for which units."""
+
+    ratio: Fraction
+    reason: str
+    fits: Callable[[str], bool]
+
+
+def _operations(unit: str) -> bool:
+    return "FLOP" in unit
+
+
+def _bytes(unit: str) -> bool:
+    return unit.partition("/")[0].endswith("B")
+
+
+def _any(unit: str) -> bool:
+    return True
+
+
+_KI: Final = Fraction(1024, 1000)
+#: A number of few digits that was computed from others is off by a little more than its rounding.
+_NEAR: Final = Fraction(1, 100)
+
+#: Factors of printed over recomputed, the commonest reason first.
+KNOWN_FACTORS: Final = (
+    KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each", _operations),
+    KnownFactor(Fraction(2), "operations counted twice", _operations),
+    KnownFactor(Fraction(1, 4), "one byte an element, not the four of float32", _bytes),
+    KnownFactor(Fraction(4), "four bytes an element instead of one", _bytes),
+    KnownFactor(Fraction(1, 2), "two bytes an element, not the four of float32", _bytes),
+    KnownFactor(Fraction(2), "twice the bytes of an element", _bytes),
+    KnownFactor(Fraction(1, 8), "bits taken for bytes", _bytes),
+    KnownFactor(Fraction(8), "bytes taken for bits", _bytes),
+    KnownFactor(1 / _KI, "a prefix of 1,024 written as one of 1,000", _bytes),
+    KnownFactor(_KI, "a prefix of 1,000 written as one of 1,024", _bytes),
+    KnownFactor(1 / _KI**2, "prefixes of 1,024 written as ones of 1,000", _bytes),
+    KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024", _bytes),
+    KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes", _bytes),
+    KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out", _any),
+    KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many", _any),
+    KnownFactor(Fraction(1, 100), "a ratio printed as per cent", _any),
+    KnownFactor(Fraction(100), "per cent printed as a ratio", _any),
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One derived number beside what its formula gives.
+
+    ``recomputed`` is what the printed digits give, ``possible`` all that rounded inputs can give.
+    """
+
+    derived: Printed
+    formula: str
+    inputs: tuple[Printed, ...]
+    recomputed: Fraction
+    possible: Interval
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the number follows from its inputs."""
+        if self.derived.interval.meets(Interval(self.recomputed, self.recomputed)):
+            return "agrees"
+        return "rounds" if self.derived.interval.meets(self.possible) else "differs"
+
+    @property
+    def factor(self) -> float | None:
+        """Printed over recomputed; None where the recomputed number is 0."""
+        return float(self.derived.value / self.recomputed) if self.recomputed else None
+
+    @property
+    def known(self) -> KnownFactor | None:
+        """The known factor that explains a difference, exactly or nearly, if one does."""
+        if self.verdict != "differs" or self.possible.low <= 0:
+            return None
+        fitting = [known for known in KNOWN_FACTORS if known.fits(self.derived.unit)]
+        exactly = (known for known in fitting if self.explained_by(known))
+        # A small factor is not told from a small error unless it fits exactly.
+        large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)
+        nearly = (known for known in large if self.explained_by(known, _NEAR))
+        return next(exactly, None) or next(nearly, None)
+
+    def explained_by(self, known: KnownFactor, slack: Fraction = Fraction(0)) -> bool:
+        """Whether the factor gives the number as printed, up to a relative ``slack``."""
+        low, high = self.possible.low * known.ratio, self.possible.high * known.ratio
+        moved = Interval(low * (1 - slack), high * (1 + slack))
+        return self.derived.interval.meets(moved)
+
+    @property
+    def finding(self) -> str:
+        """The verdict in words, with the reason of a difference where it is a known one."""
+        if self.verdict == "agrees":
+            return "agrees"
+        if self.verdict == "rounds":
+            return "agrees within the rounding of its inputs"
+        if self.known is None:
+            return "differs"
+        about = "" if self.explained_by(self.known) else "about "
+        return f"differs by {about}the factor {_ratio_text(self.known.ratio)}: {self.known.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The check for ``out/values/<study>.json``."""
+        return {
+            "place": self.derived.place,
+            "printed": self.derived.number,
+            "unit": self.derived.unit,
+            "formula": self.formula,
+            "inputs": [{"place": item.place, "number": item.number} for item in self.inputs],
+            "recomputed": float(self.recomputed),
+            "possible": [float(self.possible.low), float(self.possible.high)],
+            "verdict": self.verdict,
+            "finding": self.finding,
+        }
+
+
+def _ratio_text(ratio: Fraction) -> str:
+    if ratio.denominator == 1:
+        return str(ratio.numerator)
+    if ratio.numerator == 1:
+        return f"1/{ratio.denominator}"
+    return f"{float(ratio):.4g}"
+
+
+def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) -> Check:
+    """Compute ``derived`` again from ``inputs``; ``formula`` says in words what ``compute`` does.
+
+    The extremes of a function that is monotone in each input lie at the corners of the inputs'
+    intervals, which are all tried.  Raises ``StudyError`` where it divides by zero at one of them.
+    """
+    try:
+        recomputed = Fraction(compute(*(item.value for item in inputs)))
+        ends = [sorted({item.interval.low, item.interval.high}) for item in inputs]
+        corners = [Fraction(compute(*corner)) for corner in product(*ends)]
+    except ZeroDivisionError:
+        raise StudyError(
+            f"{derived.place}: cannot be computed again as {formula}, for that divides by zero; "
+            "mend the reported values by the source."
+        ) from None
+    return Check(derived, formula, inputs, recomputed, Interval(min(corners), max(corners)))
+
+
+def ratio(above: Fraction, below: Fraction) -> Fraction:
+    """A quotient, as a formula."""
+    return above / below
+
+
+def times(*factors: Fraction) -> Fraction:
+    """A product, as a formula."""
+    found = Fraction(1)
+    for factor in factors:
+        found *= factor
+    return found
+
+
+def total(*parts: Fraction) -> Fraction:
+    """A sum, as a formula."""
+    return sum(parts, Fraction(0))
+
+
+def difference(from_: Fraction, taken: Fraction) -> Fraction:
+    """A difference, as a formula."""
+    return from_ - taken
+
+
+def mean(*parts: Fraction) -> Fraction:
+    """An arithmetic mean, as a formula."""
+    return total(*parts) / len(parts)
+
+
+def gain(new: Fraction, old: Fraction) -> Fraction:
+    """A relative gain in per cent, as a formula."""
+    return 100 * (new / old - 1)
+
+
+def share(part: Fraction, whole: Fraction) -> Fraction:
+    """A share in per cent, as a formula."""
+    return 100 * part / whole
+
+
+def count_by_verdict(checks: Iterable[Check]) -> dict[Verdict, int]:
+    """How many checks have each verdict; every verdict is there."""
+    found = [item.verdict for item in checks]
+    verdicts: tuple[Verdict, ...] = ("agrees", "rounds", "differs")
+    return {verdict: found.count(verdict) for verdict in verdicts}

@@ -1,0 +1,80 @@
+"""What every study may rely on in its cases: factors that it looks up, layers that can have run.
+
+Checked once for each record, before anything is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from report.errors import StudyError
+from report.records.faults import LONGEST_NAME
+from report.records.layers import Layer
+from report.records.quantities import LARGEST
+from report.records.record import Factor
+from report.records.store import Stored
+from report.theory.shapes import check, elements
+
+#: What a factor may be: a whole number from 1 on, any text, or one of some texts.
+Levels: TypeAlias = type[int] | type[str] | Collection[str]
+
+_REMEDY: Final = "run the experiment of this version again"
+
+
+def check_factors(
+    stored: Stored,
+    needed: Mapping[str, Mapping[str, Levels]],
+    optional: Mapping[str, Levels] = MappingProxyType({}),
+) -> None:
+    """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
+
+    ``needed`` are the subjects of the study with the factors that it looks up: name → levels.
+    Cases of other subjects are left alone; ``optional`` factors are checked where they stand.
+    """
+    for index, case in enumerate(stored.record.cases):
+        subject = str(case.factors.get("subject"))
+        here = {n: levels for n, levels in optional.items() if n in case.factors}
+        for name, levels in {"subject": str, **needed.get(subject, {}), **here}.items():
+            if fault := _fault(case.factors.get(name), levels):
+                place = f"data/{stored.file}: cases[{index}].factors.{name}"
+                raise StudyError(f"{place}: {fault}; {_REMEDY}.")
+
+
+def _fault(level: Factor | None, levels: Levels) -> str | None:
+    if level is None:
+        return "this factor is missing"
+    if levels is int:
+        right = type(level) is int and 1 <= level <= LARGEST
+        return None if right else f"expected a whole number from 1 on, found {level!r}"
+    if not isinstance(level, str):
+        return f"expected text, found {level!r}"
+    if levels is str or level in levels:  # type: ignore[operator]
+        return None
+    return f"expected one of {', '.join(levels)}, found {level!r}"  # type: ignore[arg-type]
+
+
+def check_layers(stored: Stored) -> Stored:
+    """The same record; raises ``StudyError`` for the first layer that cannot have run."""
+    sound: set[Layer] = set()
+    for index, case in enumerate(stored.record.cases):
+        for layer in case.layers:
+            if layer not in sound:
+                _check_layer(layer, f"data/{stored.file}: cases[{index}]")
+                sound.add(layer)
+    return stored
+
+
+def _check_layer(layer: Layer, place: str) -> None:
+    try:
+        check(layer)
+    except StudyError as error:
+        raise StudyError(f"{place}: {error}") from error
+    windows = (getattr(layer, name, (1, 1)) for name in ("kernel", "stride", "padding", "dilation"))
+    largest = max(*map(elements, (layer.input_shape, layer.output_shape)), *map(max, windows))
+    if largest > LARGEST or len(layer.name) > LONGEST_NAME:
+        raise StudyError(
+            f"{place}: layer {layer.name}: expected a name of at most {LONGEST_NAME} characters "
+            f"and tensors of at most 2^63 elements; {_REMEDY}."
+        )

@@ -1,0 +1,120 @@
+"""Peaks of known devices from their data sheets, found by the name that the driver reports.
+
+A peak is dense (never with sparsity) and at the boost clock.  It stands beside the measured
+ceiling of a run, never in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from report.evidence.reported import CitationKey
+from report.records.record import DeviceKey, Text
+from report.records.strict import read_strictly, refuse_first, repeated
+
+Operation: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16", "memory"]
+
+_REMEDY: Final = "mend the file by the data sheet, or restore it with git"
+#: No device is slower than this, in either unit, or faster than its inverse.
+_LEAST: Final = 1e-6
+_FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9}
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of the file: immutable, every field required, no other field allowed."""
+
+
+class Peak(_Part, frozen=True):
+    """One line of a data sheet, in the unit of the print.
+
+    ``operation`` is ``memory`` (bandwidth) or the element type of the arithmetic: float32 on the
+    ordinary cores, the shorter types on the matrix units.  ``verified`` is false for a figure
+    that was not compared with a document; no paper prints it.
+    """
+
+    operation: Operation
+    value: Annotated[float, msgspec.Meta(gt=0)]
+    unit: Literal["TFLOP/s", "GB/s"]
+    source: CitationKey
+    verified: bool
+
+    @property
+    def rate(self) -> float:
+        """The peak in FLOP/s or B/s."""
+        return self.value * _FACTORS[self.unit]
+
+
+class Device(_Part, frozen=True):
+    """A device; a model text names it if it holds one of ``matches`` and none of ``excludes``."""
+
+    key: DeviceKey
+    name: Text
+    matches: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+    excludes: tuple[Text, ...]
+    peaks: tuple[Peak, ...]
+
+    def is_named(self, model: str) -> bool:
+        """Whether ``model``, as the driver reports it, names this device."""
+        return any(_holds(model, word) for word in self.matches) and not any(
+            _holds(model, word) for word in self.excludes
+        )
+
+    def peak(self, operation: Operation) -> Peak | None:
+        """The verified peak of an operation, or None."""
+        for peak in self.peaks:
+            if peak.operation == operation and peak.verified:
+                return peak
+        return None
+
+    def ridge(self, operation: Operation) -> float | None:
+        """The intensity in FLOP/B where bandwidth stops being the bound, or None.
+
+        Peak arithmetic over peak bandwidth (Williams, Waterman and Patterson 2009).
+        """
+        arithmetic, memory = self.peak(operation), self.peak("memory")
+        if operation == "memory" or arithmetic is None or memory is None:
+            return None
+        return arithmetic.rate / memory.rate
+
+
+class Devices(_Part, frozen=True):
+    """All devices whose data sheets are known."""
+
+    devices: tuple[Device, ...]
+
+    def find(self, model: str) -> Device | None:
+        """The device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
+        return next((device for device in self.devices if device.is_named(model)), None)
+
+
+def read_devices(path: Path) -> Devices:
+    """Read and check the file of devices; raises ``RecordError``."""
+    devices = read_strictly(path, Devices, "YAML", _REMEDY, path.parent)
+    refuse_first(_faults(devices), path, _REMEDY)
+    return devices
+
+
+def _holds(model: str, word: str) -> bool:
+    """Whether ``word`` stands in ``model`` as a word of its own: T4 does not stand in T40."""
+    pattern = rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])"
+    return re.search(pattern, model, re.IGNORECASE) is not None
+
+
+def _faults(devices: Devices) -> Iterator[str]:
+    if twice := repeated(device.key for device in devices.devices):
+        yield f"devices: the key {twice!r} stands twice"
+    if twice := repeated(word.lower() for device in devices.devices for word in device.matches):
+        yield f"devices: {twice!r} is a match of two devices"
+    for i, device in enumerate(devices.devices):
+        if twice := repeated(peak.operation for peak in device.peaks):
+            yield f"devices[{i}].peaks: the operation {twice!r} stands twice"
+        for j, peak in enumerate(device.peaks):
+            if (peak.unit == "GB/s") != (peak.operation == "memory"):
+                yield f"devices[{i}].peaks[{j}].unit: {peak.unit} is no unit of {peak.operation}"
+            if not _LEAST <= peak.value <= 1 / _LEAST:
+                yield f"devices[{i}].peaks[{j}].value: found {peak.value}, which no device reaches"

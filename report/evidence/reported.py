@@ -1,0 +1,177 @@
+"""Reported values: the numbers that a source study printed, kept as data beside the own ones.
+
+One file a study, ``data/reported/<study>.json``, written by hand from the source and read
+strictly.  Numbers are raw (no separators, no prefixes beyond the printed unit); a cell that the
+source leaves out, or that cannot be read, is ``{"missing": "<reason>"}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from report.errors import StudyError
+from report.records.quantities import LARGEST
+from report.records.record import Slug, Text
+from report.records.strict import read_strictly, refuse_first, repeated
+
+Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_]+$")]
+CitationKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
+Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
+
+_REMEDY: Final = "mend the file by the source, or restore it with git"
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of the file: immutable, every field required, no other field allowed."""
+
+
+class Unreported(_Part, frozen=True):
+    """A cell without a value, and why."""
+
+    missing: Text
+
+
+Cell: TypeAlias = int | float | str | Unreported
+
+
+class ReportedColumn(_Part, frozen=True):
+    """A column of numbers with the unit and the decimals of the print, or of text (both null)."""
+
+    key: Slug
+    name: Text
+    unit: Text | None
+    decimals: Decimals | None
+
+
+class ReportedTable(_Part, frozen=True):
+    """A table of the source, row by row; ``place`` is where it stands there (``Table I``)."""
+
+    id: Identifier
+    place: Text
+    title: Text
+    columns: tuple[ReportedColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: Text | None
+
+    def column(self, key: str) -> tuple[Cell, ...]:
+        """The cells of one column from top to bottom; raises ``StudyError`` for another key."""
+        keys = [column.key for column in self.columns]
+        if key not in keys:
+            raise StudyError(
+                f"{self.place} of the reported values has no column {key!r}; "
+                f"its columns are {', '.join(keys)}."
+            )
+        return tuple(row[keys.index(key)] for row in self.rows)
+
+    def exactly(self, rows: int) -> ReportedTable:
+        """The table itself; raises ``StudyError`` unless it has so many rows."""
+        if len(self.rows) != rows:
+            raise StudyError(
+                f"{self.place} of the reported values: expected {rows} rows, found "
+                f"{len(self.rows)}; mend the table by the source."
+            )
+        return self
+
+
+class ReportedValue(_Part, frozen=True):
+    """A single number that the source prints outside its tables."""
+
+    id: Identifier
+    place: Text
+    name: Text
+    number: int | float
+    unit: Text
+    decimals: Decimals
+    note: Text | None
+
+
+class Reported(_Part, frozen=True):
+    """All that one source reported; ``source`` is its key in ``data/references.bib``."""
+
+    study: Slug
+    source: CitationKey
+    device: Text
+    software: Text
+    tables: tuple[ReportedTable, ...]
+    values: tuple[ReportedValue, ...]
+
+    def table(self, id: str) -> ReportedTable:
+        """The table with this id; raises ``StudyError`` if there is none."""
+        for table in self.tables:
+            if table.id == id:
+                return table
+        raise self._nothing("table", id, [table.id for table in self.tables])
+
+    def value(self, id: str) -> ReportedValue:
+        """The single value with this id; raises ``StudyError`` if there is none."""
+        for value in self.values:
+            if value.id == id:
+                return value
+        raise self._nothing("value", id, [value.id for value in self.values])
+
+    def _nothing(self, kind: str, id: str, known: list[str]) -> StudyError:
+        return StudyError(
+            f"data/reported/{self.study}.json has no {kind} {id!r}; "
+            f"it has {', '.join(known) or 'none'}."
+        )
+
+
+def read_reported(path: Path) -> Reported:
+    """Read and check one file of reported values; raises ``RecordError``."""
+    reported = read_strictly(path, Reported, "JSON", _REMEDY, path.parents[1])
+    if reported.study != path.stem:
+        refuse_first([f"study: found {reported.study!r} in another study's file"], path, _REMEDY)
+    refuse_first(_faults(reported), path, _REMEDY)
+    return reported
+
+
+def _faults(reported: Reported) -> Iterator[str]:
+    if twice := repeated(table.id for table in reported.tables):
+        yield f"tables: the id {twice!r} stands twice"
+    if twice := repeated(value.id for value in reported.values):
+        yield f"values: the id {twice!r} stands twice"
+    for index, value in enumerate(reported.values):
+        if fault := _number_fault(value.number, value.decimals):
+            yield f"values[{index}].number: {fault}"
+    for index, table in enumerate(reported.tables):
+        for fault in _table_faults(table):
+            yield f"tables[{index}].{fault}"
+
+
+def _table_faults(table: ReportedTable) -> Iterator[str]:
+    if twice := repeated(column.key for column in table.columns):
+        yield f"columns: the key {twice!r} stands twice"
+    for index, column in enumerate(table.columns):
+        if (column.unit is None) != (column.decimals is None):
+            yield f"columns[{index}]: a number has a unit and decimals, a text has null for both"
+    for i, row in enumerate(table.rows):
+        if len(row) != len(table.columns):
+            yield f"rows[{i}]: expected {len(table.columns)} cells, found {len(row)}"
+            continue
+        for j, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+            if fault := _cell_fault(cell, column):
+                yield f"rows[{i}][{j}]: {fault}"
+
+
+def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
+    if isinstance(cell, Unreported):
+        return None
+    if column.decimals is None:
+        return None if isinstance(cell, str) else f"{column.key} is text, found {cell}"
+    if isinstance(cell, str):
+        return f"{column.key} is a number in {column.unit}, found {cell!r}"
+    return _number_fault(cell, column.decimals)
+
+
+def _number_fault(number: float, decimals: int) -> str | None:
+    if not -LARGEST <= number <= LARGEST:
+        return f"expected a number of at most 64 bits, found {number}"
+    if decimals == 0 and not isinstance(number, int):
+        return f"printed without decimals, found {number}"
+    if round(number, decimals) != number:
+        return f"printed with {decimals} decimals, found {number}"
+    return None

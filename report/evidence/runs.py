@@ -1,0 +1,221 @@
+"""What one run measured, case by case; a number that is not there is missing with its reason.
+
+A study looks a case up by its factors.  Every study's own run builds on ``Run``, so that outcomes,
+medians, intervals and ceilings are taken in one way in all papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+
+from report.errors import StudyError
+from report.missing import Missing
+from report.records.layers import Layer
+from report.records.record import Case, Ceiling, Factor, Sample
+from report.records.store import Stored
+from report.statistics.estimates import (
+    CONFIDENCE,
+    Estimate,
+    LinearFit,
+    identical,
+    linear_fit,
+    median_interval,
+    rate,
+    ratio_of_medians,
+)
+
+#: The factors of a case with their levels, as a record names them.
+Factors: TypeAlias = Mapping[str, Factor]
+
+_STATUS_WORDS: Final = {
+    "out_of_memory": "out of memory",
+    "unavailable": "unavailable",
+    "failed": "failed",
+}
+
+Found = TypeVar("Found")
+AnyRun = TypeVar("AnyRun", bound="Run")
+Asked = ParamSpec("Asked")
+
+
+def remembered(
+    find: Callable[Concatenate[AnyRun, Asked], Found],
+) -> Callable[Concatenate[AnyRun, Asked], Found]:
+    """``find`` that computes once for each run and what is asked of it.
+
+    Papers ask for one number in tables, figures and sentences.  What is asked must be hashable; 1
+    and 1.0 are the same question.  The answers live as long as the run, which never changes.
+    """
+    name = f"_remembered_{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def look_up(run: AnyRun, /, *asked: Asked.args, **named: Asked.kwargs) -> Found:
+        answers: dict[Any, Found] = run.__dict__.setdefault(name, {})
+        question = (asked, tuple(sorted(named.items())))
+        if question not in answers:
+            answers[question] = find(run, *asked, **named)
+        return answers[question]
+
+    return look_up
+
+
+@dataclass(frozen=True)
+class Run:
+    """One record; ``label`` names its device as a reader would."""
+
+    stored: Stored
+    label: str
+
+    @property
+    def key(self) -> str:
+        """The device's key, as in the record's file name."""
+        return self.stored.record.environment.key
+
+    @property
+    def file(self) -> str:
+        """The record's file, the source of everything below."""
+        return self.stored.file
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the cases ran on a GPU."""
+        return self.stored.record.environment.device == "cuda"
+
+    @cached_property
+    def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:
+        return {frozenset(case.factors.items()): case for case in self.stored.record.cases}
+
+    @remembered
+    def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
+        """The levels of a factor among the cases of ``where``, ascending, also of failed cases."""
+        found = {
+            case.factors[factor]
+            for case in self.stored.record.cases
+            if factor in case.factors and where.items() <= case.factors.items()
+        }
+        return tuple(sorted(found))
+
+    def case(self, factors: Factors) -> Case | Missing:
+        """The case with exactly these factors if it ended well, else why there is none.
+
+        What a case recorded before it failed is no measurement of it.
+        """
+        case = self._by_factors.get(frozenset(factors.items()))
+        if case is None:
+            return Missing(f"not part of the run on {self.label}")
+        if case.status != "ok":
+            return Missing(f"{_STATUS_WORDS[case.status]} on {self.label}: {case.reason}")
+        return case
+
+    def layers(self, factors: Factors) -> tuple[Layer, ...] | Missing:
+        """The layers that ran in a case, in the order of running."""
+        case = self.case(factors)
+        return case if isinstance(case, Missing) else case.layers
+
+    def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
+        """The raw samples of a quantity, or why there are none."""
+        case = self.case(factors)
+        if isinstance(case, Missing):
+            return case
+        found = case.samples(quantity)
+        if not found:
+            return Missing(f"{quantity.replace('_', ' ')} was not recorded on {self.label}")
+        if quantity == "time" and min(found) <= 0:
+            return Missing(f"shorter than the clock can tell on {self.label}")
+        return found
+
+    def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
+        """The median of a quantity with its interval, in the quantity's unit."""
+        return self._median(quantity, frozenset(factors.items()))
+
+    @remembered
+    def _median(self, quantity: str, factors: frozenset[tuple[str, Factor]]) -> Estimate | Missing:
+        found = self.samples(quantity, dict(factors))
+        return found if isinstance(found, Missing) else median_interval(found)
+
+    def ratio(self, quantity: str, above: Factors, below: Factors) -> Estimate | Missing:
+        """The ratio of the medians of two cases, with its interval."""
+        numerator, denominator = self.samples(quantity, above), self.samples(quantity, below)
+        if isinstance(numerator, Missing):
+            return numerator
+        if isinstance(denominator, Missing):
+            return denominator
+        return ratio_of_medians(numerator, denominator)
+
+    def fixed(self, quantity: str, factors: Factors) -> int | Missing:
+        """A quantity that must be the same in every repetition, such as allocated bytes."""
+        found = self.samples(quantity, factors)
+        if isinstance(found, Missing):
+            return found
+        value = identical(found)
+        if value is None:
+            return Missing(
+                f"{quantity.replace('_', ' ')} differed between repetitions on {self.label}"
+            )
+        return int(value)
+
+    def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
+        """A fixed quantity beyond another one, such as the peak beyond what was there before."""
+        return difference(self.fixed(quantity, factors), self.fixed(since, factors))
+
+    def ceiling(self, operation: str, confidence: float = CONFIDENCE) -> Estimate | Missing:
+        """The measured peak rate of an operation: the better of before and after the series."""
+        moments = [self.ceiling_at(operation, at, confidence) for at in ("before", "after")]
+        known = [moment for moment in moments if isinstance(moment, Estimate)]
+        if not known:
+            return Missing(f"no ceiling was measured on {self.label}")
+        return max(known, key=lambda estimate: estimate.value)
+
+    @remembered
+    def ceiling_at(
+        self, operation: str, moment: str, confidence: float = CONFIDENCE
+    ) -> Estimate | Missing:
+        """The rate of ``operation`` at one moment, in FLOP/s or B/s."""
+        measured = self._ceilings(operation, moment)
+        if not measured:
+            return Missing(f"no ceiling was measured {moment} the series on {self.label}")
+        rates = [rate(ceiling.work, ceiling.samples, confidence) for ceiling in measured]
+        return max(rates, key=lambda estimate: estimate.value)
+
+    def _ceilings(self, operation: str, moment: str) -> Sequence[Ceiling]:
+        return [
+            ceiling
+            for ceiling in self.stored.record.ceilings
+            if (ceiling.operation, ceiling.moment) == (operation, moment) and ceiling.samples
+        ]
+
+
+def labels(records: Sequence[Stored]) -> tuple[str, ...]:
+    """A name for each record's device; names are told apart by the device's key if need be."""
+    found = [item.record.environment.label for item in records]
+    return tuple(
+        label if found.count(label) == 1 else f"{label} ({item.record.environment.key})"
+        for item, label in zip(records, found, strict=True)
+    )
+
+
+def fitted(
+    x: Sequence[float], y: Sequence[float], *, relative: bool, label: str, over: str = "batch sizes"
+) -> LinearFit | Missing:
+    """A linear fit, or why it is missing: it takes three points ``over`` which it goes."""
+    try:
+        return linear_fit(x, y, relative=relative)
+    except StudyError:
+        return Missing(f"fewer than three {over} were measured on {label}")
+
+
+def known(found: Found | Missing) -> Found:
+    """``found``, where the caller has made sure that it is not missing."""
+    if isinstance(found, Missing):
+        raise StudyError(f"A number that must be there is missing: {found.reason}.")
+    return found
+
+
+def difference(after: int | Missing, before: int | Missing) -> int | Missing:
+    """``after`` minus ``before``, or the first that is missing."""
+    if isinstance(after, Missing):
+        return after
+    return before if isinstance(before, Missing) else after - before

@@ -1,0 +1,1 @@
+"""What profilers and counters print, read strictly."""

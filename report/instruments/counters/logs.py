@@ -1,0 +1,69 @@
+"""What a counting program printed, case by case, as one file beside the record; pure.
+
+The file is JSON, compressed with gzip without a time stamp, so that equal logs give equal bytes.
+``gzip.compress`` would write another mark of the system on Python 3.11 than on 3.12.
+It is kept so that the numbers of the record can be read out of it again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from report.errors import RecordError
+from report.records import strict
+
+REMEDY: Final = "restore the file with git, or run the experiment again"
+
+
+class CaseLogs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The texts printed for one case, by what ran; ``case`` is its place in the record."""
+
+    case: int
+    logs: dict[str, str]
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    tool: str
+    cases: tuple[CaseLogs, ...]
+
+
+_decoder = msgspec.json.Decoder(_File)
+
+
+def attachment_name(tool: str) -> str:
+    """The name of the file beside the record."""
+    return f"{tool}.json.gz"
+
+
+def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
+    """The file's content, the cases in the order of the record."""
+    content = _File(tool=tool, cases=tuple(sorted(cases, key=lambda item: item.case)))
+    return gzipped(
+        msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
+    )
+
+
+def gzipped(text: bytes) -> bytes:
+    """``text`` compressed, the same bytes for the same text at any time and on any Python."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as stream:
+        stream.write(text)
+    return buffer.getvalue()
+
+
+def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
+    """The logs in a file of ``tool``; raises ``RecordError`` that begins with ``place``."""
+    try:
+        text = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordError(f"{place}: not whole gzip data ({error}); {REMEDY}.") from error
+    file = strict.parse_json(text, _decoder.decode, place, REMEDY)
+    if file.tool != tool:
+        raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")
+    return file.cases

@@ -1,0 +1,208 @@
+"""Which metrics of Nsight Compute count floating-point work and bytes on which GPU.
+
+- CUDA cores: thread instructions with their predicate on, ``sass_thread_inst_executed_op_*``; an
+  addition or multiplication is 1 FLOP, a fused multiply-add 2; half precision is packed in pairs
+  (HADD2, HMUL2, HFMA2), so that each counts twice (Nsight Compute's own roofline sections).
+- Tensor cores are not among those.  ``sm__ops_path_tensor_src_*`` counts their operations, that is
+  FLOPs, by the precision of the source; on Volta, where older versions have no such metric, one
+  warp instruction (HMMA, 4 × 64 multiply-adds) is 512 FLOPs.
+
+Names are looked up in what ``ncu --query-metrics`` lists, since they differ between versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from report.instruments.counters.ncu_output import CountersUnavailable
+
+Unit: TypeAlias = Literal["cuda_core", "tensor_core"]
+Operation: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
+
+_NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
+
+
+def metric_names(listing: str) -> frozenset[str]:
+    """The base names in what ``ncu --query-metrics`` prints, as a table or as CSV."""
+    return frozenset(_NAME.findall(listing))
+
+
+@dataclass(frozen=True)
+class Term:
+    """``factor`` FLOPs an increment of ``metric``, done by ``unit`` in ``precision``."""
+
+    metric: str
+    factor: int
+    unit: Unit
+    precision: str
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class MetricPlan:
+    """What to ask ncu for on one GPU, and what it means.
+
+    ``bytes`` maps a level of memory to the metrics whose sum are its bytes, ``gauges`` the name of
+    a rate (% of peak) or of a number of cycles to its metric; ``missing`` gives a reason for each
+    of ``tensor_core``, a precision, a level or a gauge that this ncu cannot count on this GPU.
+    """
+
+    terms: tuple[Term, ...]
+    bytes: Mapping[str, tuple[str, ...]]
+    gauges: Mapping[str, str]
+    missing: Mapping[str, str]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric once, sorted, as ``--metrics`` takes them."""
+        levels = (name for names in self.bytes.values() for name in names)
+        terms = (term.metric for term in self.terms)
+        return tuple(sorted({*terms, *levels, *self.gauges.values()}))
+
+
+#: Operation of the instruction name -> its kind and FLOPs a thread instruction.
+_CUDA_CORE: Final[dict[str, dict[str, tuple[Operation, int]]]] = {
+    "fp32": {"fadd": ("add", 1), "fmul": ("multiply", 1), "ffma": ("multiply_add", 2)},
+    "fp64": {"dadd": ("add", 1), "dmul": ("multiply", 1), "dfma": ("multiply_add", 2)},
+    "fp16": {"hadd": ("add", 2), "hmul": ("multiply", 2), "hfma": ("multiply_add", 4)},
+}
+#: Blackwell's pairs in single precision; other GPUs do not have them.
+_PAIRS: Final[dict[str, dict[str, tuple[Operation, int]]]] = {
+    "fp32": {"fadd2": ("add", 2), "fmul2": ("multiply", 2), "ffma2": ("multiply_add", 4)},
+}
+#: Alternatives in order of preference; a tuple of several is summed.
+_BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "dram": (
+        ("dram__bytes",),
+        ("dram__bytes_read", "dram__bytes_write"),
+        ("dram__bytes_op_read", "dram__bytes_op_write"),
+    ),
+    "l2": (("lts__t_bytes",),),
+    "l1": (("l1tex__t_bytes",),),
+}
+_PEAK: Final = ".avg.pct_of_peak_sustained_elapsed"
+_GAUGES: Final = {
+    "dram_percent": ("dram__throughput", _PEAK),
+    "l2_percent": ("lts__throughput", _PEAK),
+    "l1_percent": ("l1tex__throughput", _PEAK),
+    "sm_percent": ("sm__throughput", _PEAK),
+    "active_cycles": ("sm__cycles_active", ".avg"),
+}
+_PATH: Final = re.compile(
+    r"(?P<scope>smsp|sm)__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?"
+    r"src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
+    r"(?:_dst_(?P<dst>[a-z0-9]+))?(?:_sparsity_(?P<sparsity>on|off))?"
+)
+_VOLTA: Final = ((7, 0), (7, 2))
+_VOLTA_HMMA_FLOPS: Final = 512
+
+
+def metrics_for(
+    compute_capability: str, available: frozenset[str]
+) -> MetricPlan | CountersUnavailable:
+    """The metrics for a GPU (``"9.0"``), chosen among the names that its ncu lists."""
+    major, _, minor = compute_capability.partition(".")
+    version = (int(major), int(minor))
+    if version < (7, 0):
+        return CountersUnavailable(
+            "device",
+            f"ncu counts on GPUs of compute capability 7.0 (Volta) or more, this one has "
+            f"{compute_capability}; use such a GPU.",
+        )
+    missing: dict[str, str] = {}
+    cores = tuple(_cuda_core_terms(available, missing))
+    if "fp32" in missing:
+        return CountersUnavailable("metric", f"{missing['fp32']}; install a newer Nsight Compute.")
+    tensor = _tensor_terms(available, version)
+    if not tensor:
+        missing["tensor_core"] = (
+            "this ncu lists no metric of tensor-core operations for compute capability "
+            f"{compute_capability}"
+        )
+    levels = _levels(available, missing)
+    return MetricPlan((*cores, *tensor), levels, _gauges(available, missing), missing)
+
+
+def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iterator[Term]:
+    for precision, needed in _CUDA_CORE.items():
+        known = {
+            name: scope
+            for name in (*needed, *_PAIRS.get(precision, ()))
+            if (scope := _scope(_instruction(name), available))
+        }
+        if absent := [name for name in needed if name not in known]:
+            missing[precision] = f"this ncu lists no smsp__{_instruction(absent[0])}"
+            continue
+        kinds = {**needed, **_PAIRS.get(precision, {})}
+        for name, scope in known.items():
+            operation, factor = kinds[name]
+            metric = f"{scope}__{_instruction(name)}.sum"
+            yield Term(metric, factor, "cuda_core", precision, operation)
+
+
+def _instruction(name: str) -> str:
+    return f"sass_thread_inst_executed_op_{name}_pred_on"
+
+
+def _scope(name: str, available: frozenset[str]) -> str | None:
+    return next((scope for scope in ("smsp", "sm") if f"{scope}__{name}" in available), None)
+
+
+def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> tuple[Term, ...]:
+    """The coarsest metrics that hold every floating-point path once.
+
+    ``src_bf16_dst_fp32`` holds ``op_hgmma_src_bf16_dst_fp32_sparsity_off``: a name holds another
+    if each of its qualifiers that is given is the same.
+    """
+    paths = {name: found for name in sorted(available) if (found := _PATH.fullmatch(name))}
+    scope = "sm" if any(found["scope"] == "sm" for found in paths.values()) else "smsp"
+    of_scope = {name: found for name, found in paths.items() if found["scope"] == scope}
+    coarsest = [
+        name
+        for name, found in of_scope.items()
+        if not any(_holds(other, found) for key, other in of_scope.items() if key != name)
+    ]
+    if coarsest:
+        sources = {name: _precision(of_scope[name]["src"], version) for name in coarsest}
+        return tuple(
+            Term(f"{name}.sum", 1, "tensor_core", source, "matrix")
+            for name, source in sources.items()
+        )
+    if version in _VOLTA and "sm__inst_executed_pipe_tensor" in available:
+        metric = "sm__inst_executed_pipe_tensor.sum"
+        return (Term(metric, _VOLTA_HMMA_FLOPS, "tensor_core", "fp16", "matrix"),)
+    return ()
+
+
+def _holds(wide: re.Match[str], narrow: re.Match[str]) -> bool:
+    given = {key: value for key, value in wide.groupdict().items() if value is not None}
+    return all(narrow[key] == value for key, value in given.items())
+
+
+def _precision(source: str, version: tuple[int, int]) -> str:
+    """Turing's one path of three names can only be half precision."""
+    return "fp16" if version < (8, 0) else source
+
+
+def _levels(available: frozenset[str], missing: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    levels = {}
+    for level, choices in _BYTES.items():
+        chosen = next((names for names in choices if available.issuperset(names)), None)
+        if chosen is None:
+            missing[level] = f"this ncu lists no {choices[0][0]}"
+        else:
+            levels[level] = tuple(f"{name}.sum" for name in chosen)
+    return levels
+
+
+def _gauges(available: frozenset[str], missing: dict[str, str]) -> dict[str, str]:
+    gauges = {}
+    for gauge, (name, rollup) in _GAUGES.items():
+        if name in available:
+            gauges[gauge] = name + rollup
+        else:
+            missing[gauge] = f"this ncu lists no {name}"
+    return gauges

@@ -1,0 +1,298 @@
+"""A Chrome trace of torch.profiler read back: its operators, its memory events, its kernels.
+
+``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
+(complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
+with the bytes that an allocator gave or took back) and, on a GPU, kernels.  Reading is strict and
+pure; what is broken is told in one sentence.
+
+An operator's children are those that lie inside it in time on the same thread, and a memory event
+belongs to the innermost operator that is running on its thread; ``instruments.operators`` adds
+them up.
+These are the rules of torch's own tables (``torch/autograd/profiler_util.py``,
+``_populate_cpu_children``, ``self_cpu_memory_usage``; they look for memory events on all threads,
+which is the same where operators run on one).
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from report.records import strict
+
+#: A process or a thread of the trace: a number, or a word for what is neither.
+Place: TypeAlias = int | str
+
+_REMEDY: Final = "restore the file with git, or run the experiment again"
+_MEMORY: Final = "[memory]"
+_OPERATOR: Final = "cpu_op"
+#: Marks that a program sets around its own steps, as ``record_function`` does.
+_MARK: Final = "user_annotation"
+_DEVICE_WORK: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: Helpers that torch's own tables leave out (``profiler_util.py``, ``_filter_name``).
+_HIDDEN: Final = frozenset(
+    {
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    }
+)
+_BACKWARD: Final = "autograd::engine::evaluate_function: "
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One call of an operator on the host; times are ns since the beginning of the trace.
+
+    ``parent`` is the place of the enclosing operator in ``Trace.operators``, ``external`` the
+    number by which kernels name the operator that launched them.
+    """
+
+    name: str
+    thread: Place
+    start: int
+    end: int
+    external: int | None
+    parent: int | None
+    depth: int
+    mark: bool
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class MemoryEvent:
+    """Bytes given (positive) or taken back at a moment (ns), on the host or on a device.
+
+    ``operator`` is the place of the innermost operator that was running, if any was.
+    """
+
+    moment: int
+    change: int
+    on_host: bool
+    operator: int | None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Work of a device, with the number of the operator that launched it; times in ns."""
+
+    name: str
+    start: int
+    end: int
+    external: int | None
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from beginning to end."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All that a trace holds of operators, memory and kernels, each in the order of time."""
+
+    operators: tuple[Operator, ...]
+    memory: tuple[MemoryEvent, ...]
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def top(self) -> tuple[int, ...]:
+        """The places of the operators that no other operator encloses; marks do not count."""
+        return tuple(
+            place
+            for place, operator in enumerate(self.operators)
+            if not operator.mark and self._only_marks_above(operator)
+        )
+
+    def _only_marks_above(self, operator: Operator) -> bool:
+        return all(self.operators[place].mark for place in self.ancestors(operator))
+
+    def ancestors(self, operator: Operator) -> Iterator[int]:
+        """The places of the operators around ``operator``, from the inside to the outside."""
+        place = operator.parent
+        while place is not None:
+            yield place
+            place = self.operators[place].parent
+
+    def backward(self, operator: Operator) -> bool:
+        """Whether the operator is a step of automatic differentiation, or runs inside one."""
+        around = (self.operators[place] for place in self.ancestors(operator))
+        return any(o.name.startswith(_BACKWARD) for o in (operator, *around))
+
+    def live(self, *, on_host: bool = True) -> tuple[tuple[int, int], ...]:
+        """(moment in ns, bytes live since the beginning) after every memory event."""
+        found, level = [], 0
+        for event in self.memory:
+            if event.on_host == on_host:
+                level += event.change
+                found.append((event.moment, level))
+        return tuple(found)
+
+
+# ----------------------------------------------------------------------------------- reading
+
+
+class _Arguments(msgspec.Struct, frozen=True):
+    """What an event says beside its name and its time; only what is used here."""
+
+    bytes: int | None = msgspec.field(default=None, name="Bytes")
+    device_type: int | None = msgspec.field(default=None, name="Device Type")
+    external: int | None = msgspec.field(default=None, name="External id")
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """An event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
+
+    ph: str
+    name: str = ""
+    cat: str = ""
+    tid: Place = 0
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+    args: _Arguments = _Arguments()
+
+
+class _File(msgspec.Struct, frozen=True):
+    events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
+
+
+_decoder = msgspec.json.Decoder(_File)
+
+
+@lru_cache(maxsize=32)
+def read_trace(content: bytes, place: str) -> Trace:
+    """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
+
+    Read once, since a study tells of it in many places.
+    Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
+    """
+    text = _unpacked(content, place)
+    events = strict.parse_json(text, _decoder.decode, place, _REMEDY).events
+    strict.refuse_first(_faults(events), place, _REMEDY)
+    return _trace(events)
+
+
+def _unpacked(content: bytes, place: str) -> bytes:
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        what = str(error).rstrip(".")
+        strict.refuse_first([f"not a whole gzip file: {what}"], place, _REMEDY)
+        raise AssertionError("a fault is always refused") from error
+
+
+def _faults(events: Sequence[_Event]) -> Iterator[str]:
+    if not any(_is_operator(event) for event in events):
+        yield "traceEvents: expected operators of torch.profiler, found none"
+    for index, event in enumerate(events):
+        where = f"traceEvents[{index}]"
+        timed = _is_operator(event) or _is_kernel(event)
+        if (timed or event.name == _MEMORY) and event.ts is None:
+            yield f"{where}.ts: this field is missing"
+        elif timed and (event.dur is None or event.dur < 0):
+            yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
+        elif event.name == _MEMORY and event.args.bytes is None:
+            yield f"{where}.args.Bytes: this field is missing"
+
+
+def _is_operator(event: _Event) -> bool:
+    return event.ph == "X" and event.cat in (_OPERATOR, _MARK) and event.name not in _HIDDEN
+
+
+def _is_kernel(event: _Event) -> bool:
+    return event.ph == "X" and event.cat in _DEVICE_WORK
+
+
+def _nanoseconds(microseconds: Decimal) -> int:
+    return int((microseconds * 1000).to_integral_value())
+
+
+class _Timed(NamedTuple):
+    """An event with its beginning and end in ns; an instant ends where it begins."""
+
+    start: int
+    end: int
+    event: _Event
+
+
+def _timed(event: _Event) -> _Timed:
+    """An event that was checked."""
+    assert event.ts is not None
+    start = _nanoseconds(event.ts)
+    return _Timed(start, start + (_nanoseconds(event.dur) if event.dur else 0), event)
+
+
+def _trace(events: Sequence[_Event]) -> Trace:
+    operators = [_timed(event) for event in events if _is_operator(event)]
+    kernels = [_timed(event) for event in events if _is_kernel(event)]
+    memory = [_timed(event) for event in events if event.name == _MEMORY]
+    begin = min(event.start for event in (*operators, *kernels, *memory))
+    nested = tuple(_nested(operators, begin))
+    by_start = attrgetter("start")
+    return Trace(
+        nested,
+        tuple(_memory_events(sorted(memory, key=by_start), begin, nested)),
+        tuple(
+            Kernel(event.name, start - begin, end - begin, event.args.external)
+            for start, end, event in sorted(kernels, key=by_start)
+        ),
+    )
+
+
+def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:
+    """The operators by their beginning, each with its parent: the last one that holds it whole."""
+    ordered = sorted(events, key=lambda timed: (timed.start, -timed.end))
+    open_: dict[Place, list[tuple[int, int]]] = {}
+    for place, (start, end, event) in enumerate(ordered):
+        stack = open_.setdefault(event.tid, [])
+        while stack and not (start < stack[-1][1] and end <= stack[-1][1]):
+            stack.pop()
+        yield Operator(
+            event.name,
+            event.tid,
+            start - begin,
+            end - begin,
+            event.args.external,
+            stack[-1][0] if stack else None,
+            len(stack),
+            event.cat == _MARK,
+        )
+        stack.append((place, end))
+
+
+def _memory_events(
+    events: Iterable[_Timed], begin: int, operators: Sequence[Operator]
+) -> Iterator[MemoryEvent]:
+    """Events in the order of time, each with the innermost operator that runs on its thread."""
+    ahead: dict[Place, deque[int]] = defaultdict(deque)
+    for place, operator in enumerate(operators):
+        ahead[operator.thread].append(place)
+    running: dict[Place, list[int]] = defaultdict(list)
+    for start, _, event in events:
+        moment, change = start - begin, event.args.bytes
+        assert change is not None
+        waiting, around = ahead[event.tid], running[event.tid]
+        while waiting and operators[waiting[0]].start <= moment:
+            around.append(waiting.popleft())
+        # Operators stand in the order of their beginning, so that none comes back.
+        around[:] = [place for place in around if operators[place].end >= moment]
+        innermost = max(around, key=lambda place: operators[place].depth, default=None)
+        yield MemoryEvent(moment, change, event.args.device_type in (None, 0), innermost)

@@ -1,0 +1,78 @@
+"""The table of environments: what each run was made with, and what the source tells of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from report.evidence.runs import Run
+from report.missing import Missing
+from report.paper.findings import Inputs
+from report.paper.tables import Cell, Column, Table
+from report.records.record import Environment, Record
+
+NOT_PUBLISHED: Final = Missing("not given in the source")
+
+
+def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
+    """The environments of the records, and what the source tells of its own."""
+    source = inputs.reported
+    own = [_environment_rows(run.stored.record) for run in all_runs]
+    printed: dict[str, Cell] = {"Device": source.device, "Framework": source.software}
+    names = list(own[0]) if own else list(printed)
+    return Table(
+        "tbl-setup",
+        "The environments: as the records hold them, and as the source reports its own.",
+        (Column("Property"), *(Column(run.label) for run in all_runs), Column("Source")),
+        tuple(
+            (name, *(rows[name] for rows in own), printed.get(name, NOT_PUBLISHED))
+            for name in names
+        ),
+        sources=(inputs.reported_file, *(run.file for run in all_runs)),
+        wide=True,
+    )
+
+
+def _environment_rows(record: Record) -> dict[str, Cell]:
+    environment, protocol = record.environment, record.protocol
+    gpu, cpu, torch = environment.gpu, environment.cpu, environment.torch
+    memory = gpu.memory_bytes if gpu else environment.memory_bytes
+    return {
+        "Device": gpu.model if gpu else cpu.model,
+        "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
+        "Memory": f"{memory / 2**30:.1f} GiB",
+        "Vector extensions": ", ".join(cpu.vector_extensions) or "none",
+        "Frequency governor": cpu.governor or _missing(environment, "cpu.governor"),
+        "Load average": _load(environment),
+        "Operating system": environment.operating_system,
+        "Framework": f"PyTorch {torch.version}, Python {environment.python}",
+        "Driver, CUDA, cuDNN": _cuda(environment),
+        "Arithmetic": _arithmetic(environment),
+        "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
+        f"after {protocol.warmup_calls} warm-up calls",
+        "Measured": f"{record.started[:10]}, {protocol.plan} plan",
+    }
+
+
+def _missing(environment: Environment, field: str) -> Missing:
+    return Missing(environment.missing.get(field, "not recorded"))
+
+
+def _load(environment: Environment) -> Cell:
+    before, after = environment.load_before, environment.load_after
+    if before is None or after is None:
+        return _missing(environment, "load_before" if before is None else "load_after")
+    return f"{before:.2f} before, {after:.2f} after"
+
+
+def _cuda(environment: Environment) -> Cell:
+    gpu = environment.gpu
+    if gpu is None:
+        return _missing(environment, "gpu")
+    return f"{gpu.driver or 'unknown'}, {gpu.cuda}, {gpu.cudnn or 'none'}"
+
+
+def _arithmetic(environment: Environment) -> str:
+    precision = environment.precision
+    tf32 = "TF32 allowed" if environment.gpu and precision.cudnn_tf32 else "no TF32"
+    return f"{precision.default_dtype}, {tf32}"

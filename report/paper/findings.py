@@ -1,0 +1,161 @@
+"""What a study finds: the values, tables, figures and claims that its paper is written from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from report.evidence.devices import Devices
+from report.evidence.reported import Reported
+from report.paper.tables import Table
+from report.paper.values import Value
+from report.records.store import Stored
+from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation
+
+if TYPE_CHECKING:
+    from figures.canvas import Drawing
+    from report.evidence.audit import Check
+
+Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a study may read: its records (one a device, newest first) and published numbers.
+
+    ``attachments`` are the files beside the records that the study asks for: record → name →
+    content as it lies on disk.
+    """
+
+    records: tuple[Stored, ...]
+    reported: Reported
+    reported_file: str
+    devices: Devices
+    attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A numbered figure; ``id`` starts with ``fig-`` and names its files without that prefix.
+
+    Caption and alternative text are plain text.
+    """
+
+    id: str
+    caption: str
+    alt: str
+    drawing: Drawing
+    sources: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file name without its ending."""
+        return self.id.removeprefix("fig-")
+
+    def as_markdown(self) -> str:
+        """The figure in Quarto markdown; the path has no ending, each format knows its own."""
+        caption, alt = markdown(self.caption), markdown(self.alt)
+        wide = " .wide" if self.drawing.wide else ""
+        return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
+
+
+#: Names that mean one file on every system and need no escaping in a link.
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that the page offers to its reader as ``files/<name>``.
+
+    ``title`` is plain text, the words of the link.  ``content`` must depend on the data alone, so
+    that a compressed file has no time stamp in it.  Raises ``ValueError`` for a name with other
+    characters than letters, digits, dots, hyphens and underscores.
+    """
+
+    name: str
+    content: bytes
+    title: str
+
+    def __post_init__(self) -> None:
+        if not _FILE_NAME.fullmatch(self.name):
+            raise ValueError(
+                f"download {self.name!r}: a name has letters, digits, dots, hyphens and "
+                "underscores, and begins and ends with a letter or digit"
+            )
+        if not self.title.strip():
+            raise ValueError(f"download {self.name}: the title is empty; say what the file holds")
+
+    def as_markdown(self) -> str:
+        """A link in Quarto markdown, which print formats turn into plain text."""
+        return f"[{markdown(self.title)}](files/{self.name})"
+
+    def as_json(self) -> dict[str, Any]:
+        """The download for ``out/values/<study>.json``."""
+        return {"file": f"files/{self.name}", "title": self.title, "bytes": len(self.content)}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that the data must support, with the verdict and the numbers it rests on."""
+
+    id: str
+    sentence: str
+    verdict: Verdict
+    because: str
+    values: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The claim for ``out/values/<study>.json``."""
+        return {
+            "sentence": self.sentence,
+            "verdict": self.verdict,
+            "because": self.because,
+            "values": list(self.values),
+        }
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a paper's template may print.
+
+    ``facts`` are plain texts and switches (device names, whether anything was measured); numbers
+    belong in ``values``; ``audits`` are the checks of what the source printed.  Raises
+    ``ValueError`` for two downloads of one file name.
+    """
+
+    values: Mapping[str, Value]
+    tables: Mapping[str, Table]
+    figures: Mapping[str, Figure]
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    reconciliations: Mapping[str, Reconciliation] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    downloads: Mapping[str, Download] = field(default_factory=dict)
+    audits: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        # Some file systems take A and a for one letter.
+        names = sorted(download.name.casefold() for download in self.downloads.values())
+        for one, other in pairwise(names):
+            if one == other:
+                raise ValueError(f"downloads: two have the file name {one}; give each its own")
+
+    def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
+        """The content of ``out/values/<study>.json``."""
+        return {
+            "study": study,
+            "records": list(records),
+            "values": {key: value.as_json() for key, value in self.values.items()},
+            "tables": {key: table.as_json() for key, table in self.tables.items()},
+            "figures": {
+                key: {"caption": f.caption, "alt": f.alt, "sources": list(f.sources)}
+                for key, f in self.figures.items()
+            },
+            "claims": {key: claim.as_json() for key, claim in self.claims.items()},
+            "reconciliations": {key: r.as_json() for key, r in self.reconciliations.items()},
+            "downloads": {key: download.as_json() for key, download in self.downloads.items()},
+            "audits": [check.as_json() for check in self.audits],
+        }

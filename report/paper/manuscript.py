@@ -1,0 +1,127 @@
+"""From findings and prose to the ``.qmd``, the one document that every format is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final
+
+import jinja2
+
+from figures.characters import visible
+from report.errors import TemplateError
+from report.paper.findings import Findings
+from report.paper.prose import check_prose
+from report.paper.tables import to_markdown
+from report.paper.values import Value
+from report.text.escape import escape, markdown
+
+#: What every paper says of records that are not what their names say; no author can forget it.
+_ALTERED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared" / "altered.qmd.j2"
+_FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+
+
+def write_manuscript(
+    template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Render ``template`` with the findings of its study to Quarto markdown.
+
+    The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
+    ``downloads``.  ``altered`` are the records (file, in which way) that were changed after they
+    were measured; the text then begins with a warning.  Raises ``TemplateError`` with the
+    template's line for an unknown name, a syntax error, or a number that is typed into the prose.
+    """
+    check_prose(template, _read(template))
+    environment = _environment(template.parent, _ALTERED.parent)
+    try:
+        text = environment.get_template(template.name).render(
+            # A namespace, because a dictionary has names of its own, such as copy.
+            v=SimpleNamespace(**findings.values),
+            tables={key: to_markdown(table) for key, table in findings.tables.items()},
+            figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
+            claims=findings.claims,
+            facts=findings.facts,
+            downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
+            provenance=provenance(findings.values.values()),
+        )
+        warning = environment.get_template(_ALTERED.name).render(altered=altered)
+        return visible(_below_front_matter(text, warning) if altered else text)
+    except jinja2.TemplateSyntaxError as error:
+        raise _refusal(template, error.lineno, error.message or "syntax error") from error
+    except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
+        # A template that computes ends here too; numbers are computed in the study.
+        raise _refusal(template, _line(error, template), str(error)) from error
+
+
+def _environment(*folders: Path) -> jinja2.Environment:
+    """The Jinja that papers are written for; it finds templates in ``folders``."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # Jinja's own {# would swallow the ids of headings, {#sec-method}.
+        comment_start_string="{##",
+        comment_end_string="##}",
+    )
+    environment.filters["md"] = markdown
+    return environment
+
+
+def _below_front_matter(text: str, block: str) -> str:
+    front = _FRONT_MATTER.match(text)
+    end = front.end() if front else 0
+    return f"{text[:end]}\n{block}\n{text[end:]}"
+
+
+def _read(template: Path) -> str:
+    try:
+        return template.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TemplateError(
+            f"templates/papers/{template.name}: cannot be read ({error.strerror}); restore it with "
+            "git, or write the study's paper there."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(
+            f"templates/papers/{template.name}: found the byte 0x{error.object[error.start]:02x}, "
+            "which is not UTF-8; save the file as UTF-8."
+        ) from error
+
+
+def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
+    place = f"templates/papers/{template.name}" + (f":{line}" if line else "")
+    words = " ".join(what.split()).rstrip(".")
+    return TemplateError(f"{place}: {words}; mend the template or the study's findings.")
+
+
+def _line(error: Exception, template: Path) -> int | None:
+    """The template's line, which Jinja leaves in the traceback."""
+    traceback, line = error.__traceback__, None
+    while traceback is not None:
+        if Path(traceback.tb_frame.f_code.co_filename) == template:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
+
+
+_HEADINGS: Final = ("Number", "Value", "Formula", "Samples", "From")
+
+
+def provenance(values: Iterable[Value]) -> str:
+    """A pipe table with a line for every value of the prose: the target of its links."""
+    lines = ["| " + " | ".join(_HEADINGS) + " |", "| :--- | ---: | :--- | ---: | :--- |"]
+    for value in values:
+        data = value.as_json()
+        count = str(data["n"]) if data["n"] else ""
+        origin = ", ".join(value.sources) or ("none" if data["reason"] else "theory")
+        printed = data["reason"] or value.plain
+        cells = (value.name, printed, value.formula, count, origin)
+        text = [escape(cell, "markdown") for cell in cells]
+        text[0] = f"[{text[0]}]{{#{value.anchor}}}"
+        lines.append("| " + " | ".join(text) + " |")
+    return "\n".join(lines)

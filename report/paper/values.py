@@ -1,0 +1,110 @@
+"""The values of a paper: every number its prose prints, with where the number comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from report.missing import Missing
+from report.statistics.estimates import Estimate
+from report.text.escape import markdown, math_text
+from report.text.format import (
+    NO_BREAK,
+    Number,
+    Style,
+    interval_text,
+    number_text,
+    quantity_text,
+    scale_for,
+)
+
+NOT_MEASURED = "not measured"
+
+#: What a value can be.
+Finding: TypeAlias = Number | Estimate | Missing
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number of the prose.
+
+    ``name`` says what it is, ``formula`` how it was computed, ``sources`` which record or reported
+    files it was computed from (none for pure theory).
+    """
+
+    id: str
+    name: str
+    number: Finding
+    unit: str
+    formula: str
+    sources: tuple[str, ...] = ()
+    style: Style = "measured"
+
+    @property
+    def anchor(self) -> str:
+        """The id of the number's line in the list of provenance."""
+        return "v-" + self.id.replace("_", "-")
+
+    @property
+    def plain(self) -> str:
+        """Number and unit as plain text."""
+        if isinstance(self.number, Missing):
+            return NOT_MEASURED
+        return quantity_text(self.number, self.unit, self.style)
+
+    @property
+    def bare(self) -> str:
+        """The number without its unit, for a sentence that names the unit itself."""
+        return self._linked(self.plain.partition(NO_BREAK)[0])
+
+    @property
+    def math(self) -> str:
+        """Number and unit for TeX math."""
+        return r"\text{not measured}" if isinstance(self.number, Missing) else math_text(self.plain)
+
+    @property
+    def interval(self) -> str:
+        """The number with its interval and unit; where it has none, as in a sentence."""
+        if not isinstance(self.number, Estimate) or self.number.low == self.number.high:
+            return str(self)
+        scale = scale_for(self.number, self.unit, self.style)
+        text = f"{number_text(self.number, scale)} {interval_text(self.number, scale)}"
+        return self._linked(text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}")
+
+    def __str__(self) -> str:
+        return self._linked(self.plain)
+
+    def _linked(self, text: str) -> str:
+        """Quarto markdown: the number links to its line in the list of provenance."""
+        return f"[{markdown(text)}](#{self.anchor}){{.value}}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The value for ``out/values/<study>.json``."""
+        found = self.number
+        estimate = found if isinstance(found, Estimate) else None
+        missing = found if isinstance(found, Missing) else None
+        return {
+            "name": self.name,
+            "number": estimate.value if estimate else None if missing else found,
+            "unit": self.unit,
+            "interval": [estimate.low, estimate.high] if estimate else None,
+            "confidence": estimate.confidence if estimate else None,
+            "n": estimate.n if estimate else None,
+            "formula": self.formula,
+            "sources": list(self.sources),
+            "printed": self.plain,
+            "reason": missing.reason if missing else None,
+        }
+
+
+def exact(
+    id_: str,
+    name: str,
+    number: Finding,
+    unit: str,
+    formula: str,
+    origin: tuple[str, ...] = (),
+    style: Style = "exact",
+) -> Value:
+    """A value that is printed in full unless ``style`` says otherwise."""
+    return Value(id_, name, number, unit, formula, origin, style)

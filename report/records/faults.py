@@ -1,0 +1,145 @@
+"""What is wrong with a record of the right types: values that cannot be, or contradict each other.
+
+Every fault is «field: what was found», the fields as ``cases[3].series[0].samples[7]``.  Numbers
+are bounded so that no computation on them overflows, texts so that a table can print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from report.records.quantities import LARGEST, QUANTITIES, SHORTEST_S, Quantity
+from report.records.strict import repeated
+
+if TYPE_CHECKING:
+    from report.records.record import Case, Ceiling, Environment, Factor, Record, Series
+
+LONGEST_NAME: Final = 200
+_LONGEST_REASON: Final = 2000
+
+
+def faults(record: Record) -> Iterator[str]:
+    """What the types cannot say."""
+    yield from _moment_faults(record)
+    yield from _environment_faults(record.environment)
+    yield from _number_faults(_numbers(record))
+    yield from _text_faults(_names(record.environment), LONGEST_NAME)
+    for index, ceiling in enumerate(record.ceilings):
+        yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
+    seen: dict[frozenset[tuple[str, Factor]], int] = {}
+    for index, case in enumerate(record.cases):
+        for fault in _case_faults(case):
+            yield f"cases[{index}].{fault}"
+        # 1 and 1.0 are the same level, as for a study that looks a case up.
+        first = seen.setdefault(frozenset(case.factors.items()), index)
+        if first != index:
+            yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
+    if twice := repeated(attachment.name for attachment in record.attachments):
+        yield f"attachments: found the name {twice} twice"
+
+
+def _moment_faults(record: Record) -> Iterator[str]:
+    for name, text in {"started": record.started, "finished": record.finished}.items():
+        try:
+            datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+        except ValueError:
+            yield f"{name}: expected a moment in UTC, found {text!r}"
+    if record.finished < record.started:
+        yield f"finished: expected a moment after {record.started}, found {record.finished}"
+
+
+def _environment_faults(environment: Environment) -> Iterator[str]:
+    if (environment.gpu is None) != (environment.device == "cpu"):
+        found = "null" if environment.gpu is None else environment.gpu.model
+        yield f"environment.gpu: found {found}, which does not fit device {environment.device!r}"
+    for name, load in {
+        "load_before": environment.load_before,
+        "load_after": environment.load_after,
+    }.items():
+        if load is not None and not 0 <= load <= LARGEST:
+            yield f"environment.{name}: expected a finite number of at least 0, found {load}"
+
+
+def _numbers(record: Record) -> dict[str, float]:
+    """The numbers outside the cases that the types leave without an upper bound."""
+    environment, protocol = record.environment, record.protocol
+    return {
+        "environment.threads": environment.threads,
+        "environment.memory_bytes": environment.memory_bytes,
+        "environment.cpu.cores_available": environment.cpu.cores_available,
+        "environment.gpu.memory_bytes": environment.gpu.memory_bytes if environment.gpu else 0,
+        "protocol.seed": protocol.seed,
+        "protocol.warmup_calls": protocol.warmup_calls,
+        "protocol.minimum_samples": protocol.minimum_samples,
+        "protocol.maximum_samples": protocol.maximum_samples,
+        "protocol.case_budget_s": protocol.case_budget_s,
+        **{f"ceilings[{i}].work": ceiling.work for i, ceiling in enumerate(record.ceilings)},
+    }
+
+
+def _names(environment: Environment) -> dict[str, str]:
+    """The texts outside the cases that papers print."""
+    return {
+        "environment.cpu.model": environment.cpu.model,
+        "environment.gpu.model": environment.gpu.model if environment.gpu else "",
+        "environment.operating_system": environment.operating_system,
+        "environment.python": environment.python,
+        "environment.torch.version": environment.torch.version,
+    }
+
+
+def _number_faults(numbers: Mapping[str, float]) -> Iterator[str]:
+    for place, number in numbers.items():
+        if not -LARGEST <= number <= LARGEST:
+            yield f"{place}: expected a number of at most 64 bits, found {number}"
+
+
+def _text_faults(texts: Mapping[str, str], longest: int) -> Iterator[str]:
+    for place, text in texts.items():
+        if len(text) > longest:
+            yield f"{place}: expected at most {longest} characters, found {len(text)}"
+
+
+def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
+    for index, sample in enumerate(ceiling.samples):
+        if not SHORTEST_S <= sample <= LARGEST:
+            yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
+
+
+def _case_faults(case: Case) -> Iterator[str]:
+    if case.status == "ok":
+        if case.reason is not None:
+            yield f"reason: found {case.reason!r}, but a case that is ok has null here"
+    elif case.reason is None:
+        yield f"reason: found null, but a case that is {case.status} needs a reason"
+    yield from _text_faults({"reason": case.reason or ""}, _LONGEST_REASON)
+    yield from _factor_faults(case.factors)
+    names = [series.quantity for series in case.series]
+    if len(set(names)) < len(names):
+        yield f"series: found the quantity {repeated(names)} twice"
+    for index, series in enumerate(case.series):
+        quantity = QUANTITIES.get(series.quantity)
+        if quantity is None or quantity.unit != series.unit or not quantity.admits(series.samples):
+            yield f"series[{index}].{_series_fault(series, quantity)}"
+
+
+def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:
+    yield from _text_faults({"factors": max(factors, key=len, default="")}, LONGEST_NAME)
+    texts = {f"factors.{name}": level for name, level in factors.items() if isinstance(level, str)}
+    yield from _text_faults(texts, LONGEST_NAME)
+    numbers = {f"factors.{n}": level for n, level in factors.items() if not isinstance(level, str)}
+    yield from _number_faults(numbers)
+
+
+def _series_fault(series: Series, quantity: Quantity | None) -> str:
+    """What is wrong with a series that is known to be wrong."""
+    if quantity is None:
+        return f"quantity: found {series.quantity!r}, which is none of report/records/quantities.py"
+    if series.unit != quantity.unit:
+        return f"unit: {series.quantity} is measured in {quantity.unit}, found {series.unit!r}"
+    for index, sample in enumerate(series.samples):
+        if not quantity.admits((sample,)):
+            return f"samples[{index}]: {series.quantity} is {quantity.range}, found {sample}"
+    return f"samples: {series.quantity} is {quantity.range}, and so must be the sum, which is not"

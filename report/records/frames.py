@@ -1,0 +1,87 @@
+"""Records as tidy frames: one row a sample, one row a case.
+
+Columns are named by ``Column``; a sample's unit stands in its own column, because one frame holds
+all quantities.  Factors become columns of their own, named as in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from report.records.record import Case, Factor
+from report.records.store import Stored
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Column(StrEnum):
+    """The columns that every frame has beside the factors."""
+
+    FILE = "file"
+    DEVICE = "device"
+    CASE = "case"
+    STATUS = "status"
+    REASON = "reason"
+    QUANTITY = "quantity"
+    UNIT = "unit"
+    REPETITION = "repetition"
+    VALUE = "value"
+
+
+def sample_frame(stored: Iterable[Stored]) -> pd.DataFrame:
+    """All samples of all cases, one row each; values in the unit that the row names."""
+    series = _frame(
+        {
+            **_case_columns(item, index, case),
+            Column.QUANTITY: series.quantity,
+            Column.UNIT: series.unit,
+            # Spread over rows below, which is much quicker than a mapping for each sample.
+            Column.REPETITION: list(range(len(series.samples))),
+            Column.VALUE: list(series.samples),
+        }
+        for item in stored
+        for index, case in enumerate(item.record.cases)
+        for series in case.series
+    )
+    spread = [str(Column.REPETITION), str(Column.VALUE)]
+    return series.explode(spread, ignore_index=True).infer_objects() if len(series) else series
+
+
+def case_frame(stored: Iterable[Stored]) -> pd.DataFrame:
+    """All cases with their outcome, one row each."""
+    return _frame(
+        {
+            **_case_columns(item, index, case),
+            Column.STATUS: case.status,
+            Column.REASON: case.reason,
+        }
+        for item in stored
+        for index, case in enumerate(item.record.cases)
+    )
+
+
+def _case_columns(item: Stored, index: int, case: Case) -> dict[str, Any]:
+    return {
+        **case.factors,
+        Column.FILE: item.file,
+        Column.DEVICE: item.record.environment.key,
+        Column.CASE: index,
+    }
+
+
+def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame.from_records([{str(k): v for k, v in row.items()} for row in rows])
+
+
+def select(frame: pd.DataFrame, **where: Factor) -> pd.DataFrame:
+    """The rows in which every named column has the given value."""
+    for column, value in where.items():
+        if column not in frame.columns:
+            return frame.iloc[:0]
+        frame = frame[frame[column] == value]
+    return frame

@@ -1,0 +1,132 @@
+"""The geometry of a network's layers: what theory needs and nothing else.
+
+A layer holds the shapes that ran, so that its work, its parameters and its bytes can be computed
+when a paper is built (see ``theory.work``).  The measuring side writes these objects into records,
+the building side reads them back; both sides share this module and ``report.records.record``.
+
+Shapes are those of the tensors, batch first: ``(N, C, H, W)`` or ``(N, features)``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1)]
+Pair: TypeAlias = tuple[Extent, Extent]
+PaddingPair: TypeAlias = tuple[NonNegative, NonNegative]
+DType: TypeAlias = Literal[
+    "float64", "float32", "tfloat32", "bfloat16", "float16", "int64", "int32", "uint8"
+]
+
+#: Bytes of one element in memory; TF32 is a mode of the multiplier, stored as float32.
+ELEMENT_BYTES: dict[str, int] = {
+    "float64": 8,
+    "float32": 4,
+    "tfloat32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "int64": 8,
+    "int32": 4,
+    "uint8": 1,
+}
+
+
+class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """What every layer has: its name in the network and the tensors it reads and writes.
+
+    It cannot be part of a reference cycle, and records hold so many that looking for one is felt.
+    """
+
+    name: str
+    input_shape: Shape
+    output_shape: Shape
+    dtype: DType
+
+
+class Convolution(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="conv2d"):
+    """A two-dimensional convolution, or its transpose; weights ``(C_out, C_in/groups, Kh, Kw)``."""
+
+    kernel: Pair
+    stride: Pair
+    padding: PaddingPair
+    dilation: Pair
+    groups: Extent
+    bias: bool
+    transposed: bool
+
+
+class Linear(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="linear"):
+    """A fully connected layer on the last axis; weights ``(features_out, features_in)``."""
+
+    bias: bool
+
+
+class Pooling(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="pool2d"):
+    """Maximum or average over windows."""
+
+    mode: Literal["max", "average"]
+    kernel: Pair
+    stride: Pair
+    padding: PaddingPair
+
+
+class BatchNorm(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="batch_norm"):
+    """Batch normalisation over the channel axis; ``affine`` adds a scale and a shift a channel."""
+
+    affine: bool
+
+
+class Activation(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="activation"):
+    """An element-wise function."""
+
+    function: Literal["relu", "relu6", "sigmoid", "tanh", "gelu", "silu", "hardswish"]
+
+
+class Softmax(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="softmax"):
+    """(Log-)softmax over the last axis."""
+
+    log: bool
+
+
+class Addition(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="add"):
+    """The element-wise sum of two tensors of the same shape (a residual connection)."""
+
+
+class PaddedShortcut(
+    _Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="padded_shortcut"
+):
+    """Every stride-th row and column, and channels of zeros up to those of the output.
+
+    The residual connection without parameters into a stage with more channels (option A of He et
+    al., CVPR 2016, section 4.2).
+    """
+
+    stride: Pair
+
+
+class Dropout(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="dropout"):
+    """Elements set to zero with a probability while training; the identity in inference."""
+
+    probability: Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+class Flatten(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="flatten"):
+    """A change of shape without work."""
+
+
+Layer: TypeAlias = (
+    Convolution
+    | Linear
+    | Pooling
+    | BatchNorm
+    | Activation
+    | Softmax
+    | Addition
+    | PaddedShortcut
+    | Dropout
+    | Flatten
+)

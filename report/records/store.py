@@ -1,0 +1,296 @@
+"""Records on disk: where they lie, how they are written once, and which of them a paper uses."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from report.errors import RecordError
+from report.records.files import read_file
+from report.records.header import Head, parse_head
+from report.records.record import Record, content_hash, encode, file_hash, parse
+
+#: ``data/<study>/<UTC time>-<device>-<short hash>.json``
+_NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
+_REMEDY: Final = "restore the file with git, or give read permission"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record together with the file it came from, relative to the data directory."""
+
+    record: Record
+    file: str
+    #: In which ways the content is not what the file's name says, in words; none if it is.
+    alterations: tuple[str, ...] = ()
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the record is as its experiment wrote it."""
+        return not self.alterations
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The head of a record with its file; ``sha256`` is that of the file as it lies there."""
+
+    record: Head
+    file: str
+    sha256: str
+    alterations: tuple[str, ...] = ()
+
+
+class Named(Protocol):
+    """A record, or its head, with its file."""
+
+    @property
+    def record(self) -> Record | Head: ...
+
+    @property
+    def file(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+def record_name(record: Record) -> str:
+    """The file name of a record: start time, device and short hash of the content."""
+    return f"{_moment(record)}-{record.environment.key}-{content_hash(record)}.json"
+
+
+def _moment(record: Record | Head) -> str:
+    return record.started.replace("-", "").replace(":", "")
+
+
+def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = {}) -> Path:
+    """Write ``record`` under ``data/<study>/`` atomically and without ever replacing a file.
+
+    ``attachments`` are the files that ``record.attachments`` names; their folder is whole before
+    the record appears.  Returns the record's path.  Raises ``RecordError`` if the files are not
+    those that the record names, if one of that name exists, or if the folder cannot be written.
+    """
+    target = data / record.study / record_name(record)
+    _check_attachments(record, attachments, target)
+    folder = target.with_suffix("")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if attachments:
+            _write_folder(folder, attachments)
+    except OSError as error:
+        raise _unwritable(folder if attachments else target.parent, error) from error
+    try:
+        _write_new(target, encode(record) + b"\n")
+    except FileExistsError:
+        raise _exists(target) from None
+    except OSError as error:
+        if attachments:
+            shutil.rmtree(folder, ignore_errors=True)  # ours, and of no use without the record
+        raise _unwritable(target, error) from error
+    return target
+
+
+def _check_attachments(record: Record, attachments: Mapping[str, bytes], target: Path) -> None:
+    """Refuse files that are not exactly those that ``record`` names."""
+    named = {item.name: item.sha256 for item in record.attachments}
+    given = {name: digest(content) for name, content in attachments.items()}
+    for name in sorted(named.keys() | given.keys()):
+        if named.get(name) != given.get(name):
+            raise RecordError(
+                f"{target}: the attachment {name} is not the one that the record names; give the "
+                "files whose digests stand in the record."
+            )
+
+
+def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Create ``folder`` with ``files``, whole or not at all; ``RecordError`` if it is there."""
+    scratch = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    scratch.mkdir()
+    try:
+        for name, content in files.items():
+            _write_new(scratch / name, content)
+        if folder.exists():
+            raise _exists(folder)
+        scratch.rename(folder)  # fails if somebody else has made it and filled it by now
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal, as an ``Attachment`` names it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_attachment(stored: Named, name: str, data: Path) -> bytes:
+    """The file ``name`` beside a record, as it lies on disk.
+
+    Raises ``RecordError`` if the record names no such file, or if it is missing or altered.
+    """
+    found = next((item for item in stored.record.attachments if item.name == name), None)
+    if found is None:
+        raise RecordError(f"{stored.file}: the record has no attachment {name}; mend the name.")
+    path = (data / stored.file).with_suffix("") / name
+    place = path.relative_to(data).as_posix()
+    remedy = "restore the file with git, or run the experiment again"
+    content = read_file(path, place, remedy, data)
+    if digest(content) != found.sha256:
+        raise RecordError(f"{place}: found other content than the record's digest says; {remedy}.")
+    return content
+
+
+def _exists(path: Path) -> RecordError:
+    return RecordError(
+        f"{path}: a record of this name exists already and records are never replaced; "
+        "nothing was written."
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> RecordError:
+    return RecordError(
+        f"{path}: cannot be written ({error.strerror}); make room for it or give write "
+        "permission, and try again."
+    )
+
+
+def _write_new(target: Path, content: bytes) -> None:
+    """Create ``target`` whole or not at all; raises ``FileExistsError`` if it is there."""
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with scratch.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _place(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _place(scratch: Path, target: Path) -> None:
+    """Give a finished file its name, unless a file has that name already."""
+    try:
+        # link() fails if the target exists, where rename() would replace it without a word.
+        os.link(scratch, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: take the name first, which only one writer can do,
+        # then put the content in its place.  A crash in between leaves an empty file, which
+        # reading refuses.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        scratch.replace(target)
+
+
+def read_record(path: Path, data: Path) -> Stored:
+    """Read and check one record; raises ``RecordError``."""
+    text, place, name = _read(path, data)
+    # First, since it needs room beside the text, as the record does afterwards.
+    as_written = file_hash(text) == name["hash"]
+    record = parse(text, place, as_written=as_written)
+    _check_folder(record.study, path, place)
+    # Another layout of the same content is no edit.
+    same = as_written or content_hash(record) == name["hash"]
+    return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, same))
+
+
+def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> tuple[str, ...]:
+    """How a record differs from what its file's ``name`` says; ``same`` if its hash does not."""
+    known = (
+        ("start", _moment(record), name["time"]),
+        ("device", record.environment.key, name["key"]),
+    )
+    others = tuple(
+        f"its {what} is {content} and its name says {said}"
+        for what, content, said in known
+        if content != said
+    )
+    return others if same else ("its content does not match the hash in its name", *others)
+
+
+def _read(path: Path, data: Path) -> tuple[bytes, str, dict[str, str]]:
+    """The text of a record, how messages name it, and the parts of its name."""
+    place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise RecordError(
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
+            "name back, or move what is not a record elsewhere."
+        )
+    return read_file(path, place, _REMEDY, data), place, match.groupdict()
+
+
+def _check_folder(study: str, path: Path, place: str) -> None:
+    if study != path.parent.name:
+        raise RecordError(
+            f"{place}: study: found {study!r} in the folder {path.parent.name!r}; "
+            "move the file to the folder of its study."
+        )
+
+
+def read_study(study: str, data: Path) -> tuple[Stored, ...]:
+    """All records of a study in the order of their names, oldest first; none is not an error."""
+    return tuple(read_record(path, data) for path in _paths(study, data))
+
+
+def list_records(study: str, data: Path) -> tuple[Listed, ...]:
+    """All records of a study by their heads, oldest first; each file is read once.
+
+    Raises ``RecordError`` for the first file that is no record, or whose head is wrong.
+    """
+    return tuple(_listed(path, data) for path in _paths(study, data))
+
+
+def _paths(study: str, data: Path) -> list[Path]:
+    return sorted(p for p in (data / study).glob("*.json") if not p.name.startswith("."))
+
+
+def _listed(path: Path, data: Path) -> Listed:
+    text, place, name = _read(path, data)
+    head = parse_head(text, place)
+    _check_folder(head.study, path, place)
+    same = file_hash(text) == name["hash"] or _parsed_hash(text, place) == name["hash"]
+    file = path.relative_to(data).as_posix()
+    return Listed(head, file, digest(text), _alterations(head, name, same))
+
+
+def _parsed_hash(text: bytes, place: str) -> str | None:
+    """The hash of a record in another layout; None for cases that no experiment wrote."""
+    try:
+        return content_hash(parse(text, place))
+    except RecordError:
+        return None
+
+
+def newest_by_device(stored: Iterable[Item], pinned: Iterable[str] = ()) -> tuple[Item, ...]:
+    """The record that a paper uses for each device, newest device first.
+
+    The newest run of the full plan wins; a quick or custom run stands in only where a device has
+    no full one.  A file named in ``pinned`` wins over both.  Raises ``RecordError`` for a pin that
+    names no record, or two pins for one device.
+    """
+    candidates = tuple(stored)
+    pins = tuple(pinned)
+    known = {item.file for item in candidates}
+    for pin in pins:
+        if pin not in known:
+            raise RecordError(f"data/pins.yaml: no record {pin}; mend the name or remove the pin.")
+    chosen: dict[str, Item] = {}
+    for item in sorted(candidates, key=lambda item: _preference(item, pins)):
+        key = item.record.environment.key
+        if item.file in pins and key in chosen and chosen[key].file in pins:
+            raise RecordError(
+                f"data/pins.yaml: {chosen[key].file} and {item.file} are both records of {key}; "
+                "pin one of them."
+            )
+        chosen[key] = item
+    return tuple(sorted(chosen.values(), key=lambda item: item.record.started, reverse=True))
+
+
+def _preference(item: Named, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
+    record = item.record
+    return (item.file in pins, record.protocol.plan == "full", record.started, item.file)

@@ -1,0 +1,319 @@
+"""Strict reading of data files: what is wrong, where, what was found, and what to do.
+
+msgspec decodes and validates in one pass; this module turns its errors into one sentence with the
+file, the field and what stands there.  Nothing here costs anything as long as a file is right.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from report.errors import RecordError
+from report.records.files import read_file
+from report.records.strict_yaml import YamlError, parse_yaml
+
+Kind = TypeVar("Kind")
+
+#: What decoding raises for a text that is not what was asked for.
+NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_TOP: Final = "the top level"
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+_KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]')
+_NUMBERS: Final = re.compile(rb"\[[-+.\deE,\s]*\]")
+_WORD: Final = re.compile(rb"[^\s,:\]}\"]{1,24}|\S")
+_OFFSET: Final = re.compile(r"\(byte (\d+)\)")
+_STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_ABSENT: Final = re.compile(r"Object missing required field `(.*)`")
+_NOT_ALLOWED: Final = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+
+
+def read_strictly(
+    path: Path, kind: type[Kind], language: Literal["JSON", "YAML"], remedy: str, data: Path
+) -> Kind:
+    """The content of ``path``, a file of the directory ``data``, as a ``kind``.
+
+    Raises ``RecordError`` with the file, the field, what was found and the ``remedy``.
+    """
+    place = place_of(path)
+    text = read_file(path, place, remedy, data)
+    if language == "YAML":
+        return _decode_yaml(text, kind, place, remedy)
+    found = parse_json(text, msgspec.json.Decoder(kind).decode, place, remedy)
+    refuse_repeated_keys(text, place, remedy)
+    return found
+
+
+def _decode_yaml(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
+    try:
+        document = parse_yaml(text.decode("utf-8-sig"))
+        return msgspec.convert(document.content, kind)
+    except UnicodeDecodeError as error:
+        fault = YamlError(text.count(b"\n", 0, error.start) + 1, (), f"found {byte_at(error)}")
+        raise _no_yaml(fault, place, remedy) from error
+    except YamlError as error:
+        raise _no_yaml(error, place, remedy) from error
+    except msgspec.ValidationError as error:
+        steps = _with_key(_path_of(error), document.content, kind)
+        line = document.lines.get(tuple(steps))
+        raise refusal(error, document.content, place, remedy, steps, line) from error
+
+
+def _with_key(steps: list[str], content: object, kind: type) -> list[str]:
+    """The path with the key for which msgspec, in a mapping of any keys, writes ``[...]``."""
+    if steps[:1] != ["[...]"] or not isinstance(content, dict):
+        return steps
+    for key, value in content.items():
+        try:
+            msgspec.convert({key: value}, kind)
+        except msgspec.ValidationError:
+            return [key, *steps[1:]]
+    return steps
+
+
+def _no_yaml(error: YamlError, place: str, remedy: str) -> RecordError:
+    where = f"line {error.line}, {_joined(error.path)}"
+    return RecordError(f"{place}: {where}: not valid YAML: {_plain(error.what)}; {remedy}.")
+
+
+def parse_json(text: bytes, decode: Callable[[bytes], Kind], place: str, remedy: str) -> Kind:
+    """``decode(text)``, where ``decode`` belongs to a typed msgspec decoder of JSON.
+
+    Raises ``RecordError`` that begins with ``place`` and ends with ``remedy``.
+    """
+    try:
+        return decode(text)
+    except msgspec.ValidationError as error:
+        raise refusal(error, _untyped(text), place, remedy) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"{place}: {_malformed(text, str(error))}; {remedy}.") from error
+    except RecursionError:
+        # Without «from»: the chain of a thousand frames would bury the sentence.
+        raise RecordError(
+            f"{place}: {_TOP}: not valid JSON: found brackets nested without end; {remedy}."
+        ) from None
+
+
+@contextmanager
+def no_cycles() -> Iterator[None]:
+    """Let nobody search for reference cycles while much is read that cannot be in one.
+
+    The search looks at every list and mapping that was made; it would take half of the time.
+    """
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
+
+
+def refusal(
+    error: msgspec.ValidationError,
+    content: object,
+    place: str,
+    remedy: str,
+    steps: list[str] | None = None,
+    line: int | None = None,
+) -> RecordError:
+    """One sentence for what msgspec says as «what - at `$.path`»; ``content`` is what it read.
+
+    ``steps`` are the path where it is known better, ``line`` the line in which that begins.
+    """
+    what = str(error).partition(" - at ")[0]
+    steps = _path_of(error) if steps is None else steps
+    if match := _UNKNOWN.fullmatch(what):
+        steps, what = [*steps, match[1]], "found an unknown field"
+    elif match := _ABSENT.fullmatch(what):
+        steps, what = [*steps, match[1]], "this field is missing"
+    elif match := _NOT_ALLOWED.fullmatch(what):
+        what = f"found {match[1]}, which is none of the values allowed here"
+    else:
+        what = _expected(_plain(what), _shown(content, steps))
+    where = f"line {line}, {_joined(steps)}" if line else _joined(steps)
+    return RecordError(f"{place}: {where}: {_plain(what)}; {remedy}.")
+
+
+def _path_of(error: msgspec.ValidationError) -> list[str]:
+    at = str(error).partition(" - at ")[2]
+    return _STEP.findall(at.strip("`").removeprefix("$"))
+
+
+def refuse_repeated_keys(text: bytes, place: str, remedy: str) -> None:
+    """Raise ``RecordError`` for a key that stands twice in one object of ``text``, valid JSON.
+
+    Decoding keeps the last of the two without a word.
+    """
+    try:
+        json.loads(text, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
+    except _RepeatedKeyError:
+        line, path = _first_repeated_key(text)
+        raise RecordError(
+            f"{place}: line {line}, {_joined(path)}: found this field twice; {remedy}."
+        ) from None
+
+
+def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
+    """Raise ``RecordError`` for the first of ``faults`` («field: what was found»), if any."""
+    for fault in faults:
+        where = place_of(place) if isinstance(place, Path) else place
+        raise RecordError(f"{where}: {fault}; {remedy}.")
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that stands twice, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def place_of(path: Path) -> str:
+    """The file as messages name it: with the two folders above it, wherever the project lies."""
+    return Path(*path.parts[-3:]).as_posix()
+
+
+# ------------------------------------------------------------------------------ keys twice
+
+
+class _RepeatedKeyError(Exception):
+    """An object has a key twice."""
+
+
+def _check_keys(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedKeyError
+
+
+def _first_repeated_key(text: bytes) -> tuple[int, list[str]]:
+    """Line and path of the first key that stands twice; only for a text that holds one."""
+    keys: list[set[str]] = []
+    for token in _KEY.finditer(text):
+        match token[0]:
+            case b"{":
+                keys.append(set())
+            case b"}":
+                keys.pop()
+            case key if key.endswith(b":"):
+                name = json.loads(key[:-1])
+                if name in keys[-1]:
+                    head = text[: token.start()]
+                    return head.count(b"\n") + 1, [*_open_path(head), name]
+                keys[-1].add(name)
+    raise AssertionError("called only for a text that holds a key twice")
+
+
+# --------------------------------------------------------------------------- what was found
+
+
+def _expected(what: str, shown: str) -> str:
+    """«Expected int, got str» becomes «expected int, found 'x'», if the value is known."""
+    expectation, _, kind = what.partition(", got ")
+    found = shown or kind
+    return expectation[:1].lower() + expectation[1:] + (f", found {found}" if found else "")
+
+
+def _shown(content: object, steps: Iterable[str]) -> str:
+    """The value at a path as a message shows it; empty if it cannot be told."""
+    if content is msgspec.UNSET:
+        return ""
+    for step in steps:
+        if step.startswith("["):
+            index = step.strip("[]")
+            if not (index.isdigit() and isinstance(content, list) and int(index) < len(content)):
+                return ""
+            content = content[int(index)]
+        elif isinstance(content, dict) and step in content:
+            content = content[step]
+        else:
+            return ""
+    if isinstance(content, dict | list):
+        return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
+    text = json.dumps(content, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _untyped(text: bytes) -> object:
+    """The content without types, for messages; unset if what follows the fault is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.UNSET
+
+
+def _joined(steps: Iterable[str]) -> str:
+    text = "".join(step if step.startswith("[") else f".{step}" for step in steps)
+    return text.removeprefix(".") or _TOP
+
+
+# ------------------------------------------------------------------------------ no valid JSON
+
+
+def _malformed(text: bytes, complaint: str) -> str:
+    """Line, field and what was found where ``text`` stops being JSON."""
+    offset, found = _stop(text, complaint)
+    line = text.count(b"\n", 0, offset) + 1
+    return f"line {line}, {_joined(_open_path(text[:offset]))}: not valid JSON: found {found}"
+
+
+def _stop(text: bytes, complaint: str) -> tuple[int, str]:
+    """The byte at which ``text`` stops being JSON, and what stands there."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start, byte_at(error)
+    match = _OFFSET.search(complaint)
+    if match is None:
+        return len(text), "the end of the file"
+    # Only for what follows the end of the document, msgspec counts the byte it has taken.
+    offset = int(match[1]) - ("trailing" in complaint)
+    # msgspec stops inside a word that begins like a number, such as -Infinity.
+    while text[offset : offset + 1].isalnum() and re.match(rb"[\w+-]", text[offset - 1 : offset]):
+        offset -= 1
+    return offset, _word_at(text, offset)
+
+
+def byte_at(error: UnicodeDecodeError) -> str:
+    """The byte where a text stops being UTF-8, in words."""
+    return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
+
+
+def _word_at(text: bytes, offset: int) -> str:
+    if word := _WORD.match(text, offset):
+        return word[0].decode("utf-8", "replace")
+    return f"the byte 0x{text[offset]:02x}" if offset < len(text) else "the end of the file"
+
+
+def _open_path(head: bytes) -> list[str]:
+    """The path of the value that begins where ``head``, the start of a JSON text, ends."""
+    path: list[str | int] = []
+    name = ""
+    # Most of a record are lists of numbers, which need no second look.
+    for token in _TOKEN.findall(_NUMBERS.sub(b"[]", head)):
+        if token in b"{[":
+            path.append("" if token == b"{" else 0)
+        elif token in b"}]":
+            del path[-1:]
+        elif token == b":":
+            path[-1:] = [name]
+        elif token == b",":
+            path[-1:] = [step + 1 if isinstance(step, int) else "" for step in path[-1:]]
+        else:
+            name = token[1:-1].decode("utf-8", "replace")
+    return [f"[{step}]" if isinstance(step, int) else step for step in path if step != ""]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", "").split()).rstrip(".")

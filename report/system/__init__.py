@@ -1,0 +1,1 @@
+"""Processes, signals, streams and files of the operating system."""

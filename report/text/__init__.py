@@ -1,0 +1,1 @@
+"""Numbers and plain text as each output prints them."""

@@ -1,0 +1,159 @@
+"""Numbers to text: the one place that decides how a number is printed.
+
+The precision printed never exceeds what is known: a number with an interval is rounded by the
+interval's half-width, and a measured number never shows more than four significant digits.  Text
+made here is plain Unicode; ``report.text.escape`` makes it fit for an output.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from report.statistics.estimates import Estimate
+
+Number: TypeAlias = int | float
+Style: TypeAlias = Literal["exact", "measured", "percent"]
+
+NO_BREAK: Final = "\N{NO-BREAK SPACE}"
+MINUS: Final = "\N{MINUS SIGN}"
+MISSING: Final = "\N{EM DASH}"
+SIGNIFICANT_DIGITS: Final = 4
+#: Below this leading part of a half-width, one digit more is printed.
+SMALL_LEADING: Final = 3.55
+
+_PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+#: Units that take decimal prefixes; the others (1, %, FLOP/B, image) are printed as they are.
+_SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``."""
+
+    factor: float
+    unit: str
+
+
+def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
+    """How ``number`` in ``unit`` is printed: ``exact`` as it is, ``percent`` times a hundred.
+
+    ``measured`` takes the prefix that leaves one to three digits before the decimal point of what
+    is printed, or of its interval's half-width where that is larger.
+    """
+    if style == "percent":
+        return Scale(100.0, "%")
+    size = _size(number)
+    if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
+        return Scale(1.0, unit)
+    least = min(_PREFIXES) if unit == "s" else 0
+    exponent = min(max(_exponent(size) // 3 * 3, least), max(_PREFIXES))
+    # Rounding may carry into a fourth digit: 999.96 k is printed as 1 M.
+    carried = round(size * 10.0**-exponent, _decimals(number, 10.0**-exponent)) >= 1000
+    exponent = min(exponent + 3, max(_PREFIXES)) if carried else exponent
+    return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
+
+
+def _size(number: Number | Estimate) -> float:
+    if isinstance(number, Estimate):
+        return max(abs(number.value), (number.high - number.low) / 2)
+    return abs(number)
+
+
+def _decimals(number: Number | Estimate, factor: float) -> int:
+    if isinstance(number, Estimate):
+        return decimals_of(_scaled(number, factor))
+    return SIGNIFICANT_DIGITS - 1 - _exponent(number * factor)
+
+
+def scale_to(shown: str, unit: str) -> Scale:
+    """The scale that prints ``unit`` as ``shown``, such as ``ms`` for ``s``.
+
+    Raises ``ValueError`` if ``shown`` is not ``unit`` with a decimal prefix.
+    """
+    if shown == "%" and unit == "1":
+        return Scale(100.0, "%")
+    for exponent, prefix in _PREFIXES.items():
+        if shown == prefix + unit:
+            return Scale(10.0**-exponent, shown)
+    raise ValueError(f"{shown} is not {unit} with a decimal prefix")
+
+
+def decimals_of(estimate: Estimate) -> int:
+    """Decimals worth printing, from the interval's half-width.
+
+    Down to its leading digit, or to the next one where that digit is small, so that rounding moves
+    the ends by less than a seventh of the half-width (the rule of the Particle Data Group, Review
+    of Particle Physics, section 5.3 of the introduction).
+    """
+    known = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
+    half = (estimate.high - estimate.low) / 2
+    if not 0 < half < math.inf:
+        return 0 if estimate.value == math.floor(estimate.value) else known
+    exponent = _exponent(half)
+    leading = float(f"{half:e}".partition("e")[0])
+    worth = (1 if leading < SMALL_LEADING else 0) - exponent
+    # A zero has no digits of its own that could be counted.
+    return min(known, worth) if estimate.value else worth
+
+
+def digits(number: Number, decimals: int) -> str:
+    """``number`` rounded to ``decimals`` (negative: to tens, hundreds), thousands grouped."""
+    rounded = round(number, decimals)
+    # A float's format would round whole numbers beyond 2^53.
+    whole = isinstance(rounded, int) and decimals <= 0
+    text = f"{abs(rounded):,}" if whole else f"{abs(rounded):,.{max(decimals, 0)}f}"
+    negative = rounded < 0 and any(digit in text for digit in "123456789")
+    return MINUS + text if negative else text
+
+
+def plain(number: Number) -> str:
+    """A number without an interval: whole numbers in full, others to four significant digits."""
+    if isinstance(number, int):
+        return digits(number, 0)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} cannot be printed")
+    return digits(number, SIGNIFICANT_DIGITS - 1 - _exponent(number))
+
+
+def number_text(number: Number | Estimate, scale: Scale) -> str:
+    """A number as it stands in a sentence or a cell, without its unit and interval."""
+    if isinstance(number, Estimate):
+        scaled = _scaled(number, scale.factor)
+        return digits(scaled.value, decimals_of(scaled))
+    if isinstance(number, int) and scale.factor == 1:
+        return plain(number)
+    return plain(float(number * scale.factor))
+
+
+def interval_text(estimate: Estimate, scale: Scale) -> str:
+    """The interval as ``[low, high]``, with the precision of the number before it."""
+    scaled = _scaled(estimate, scale.factor)
+    decimals = decimals_of(scaled)
+    return f"[{digits(scaled.low, decimals)}, {digits(scaled.high, decimals)}]"
+
+
+def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
+    """Number and unit: ``exact`` without prefix, ``measured`` with one, ``percent`` of one."""
+    scale = scale_for(number, unit, style)
+    text = number_text(number, scale)
+    if not isinstance(number, Estimate) and "." in text:
+        # A number without an interval is exact; zeros at its end would claim a measurement.
+        text = text.rstrip("0").rstrip(".")
+    return text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
+
+
+def _exponent(number: float) -> int:
+    """The decimal exponent of the leading digit; 0 for 0."""
+    return int(f"{abs(number):e}".partition("e")[2]) if number else 0
+
+
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(
+        value=estimate.value * factor,
+        low=estimate.low * factor,
+        high=estimate.high * factor,
+        n=estimate.n,
+        confidence=estimate.confidence,
+    )

@@ -1,0 +1,156 @@
+"""Which code of PyTorch computes a convolution on a CPU, and what that does beyond theory; pure.
+
+PyTorch hands most float32 convolutions to oneDNN.  Small ones it computes itself: it unfolds the
+input into columns, one a position of the output, and multiplies them with the weights, image by
+image (``aten/src/ATen/native/ConvolutionMM2d.cpp``).  Which of the two it is follows from shapes
+and threads alone (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
+
+oneDNN's kernels for vectors keep channels in blocks as long as a vector, on both sides.  The matrix
+product is MKL's; its vectors run along the positions, and it takes output channels by the six, as
+``theory.products`` says of rows (the arguments are exchanged, for the library counts by columns).
+Whether that rule, which was read off smaller products, holds here, each residual shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
+
+from report.errors import StudyError
+from report.records.layers import Convolution
+from report.theory.memory import element_bytes
+from report.theory.products import LIBRARY, MATRIX_MATRIX, ROWS_AT_ONCE, UNFUSED_ROWS
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.shapes import elements
+from report.theory.terms import padded_channels, theory_output
+
+Method: TypeAlias = Literal["oneDNN", "unfolded"]
+
+#: From ``use_mkldnn``: a kernel larger than this, more than one image, or more elements than this
+#: go to oneDNN; kernels of one element only with several threads or from so many images on.
+_SMALL_KERNEL: Final = 3
+_SMALL_INPUT: Final = 20_480
+_MANY_IMAGES: Final = 16
+
+_RULE: Final = "Convolution.cpp of PyTorch, use_mkldnn"
+
+
+def method(layer: Convolution, threads: int) -> Method:
+    """How PyTorch computes the forward pass of a plain float32 convolution on ``threads`` threads.
+
+    Raises ``StudyError`` for one with groups, strides, dilation, padding, or another element type.
+    """
+    plain = (layer.stride, layer.dilation, layer.padding) == ((1, 1), (1, 1), (0, 0))
+    if not plain or layer.groups != 1 or layer.transposed or layer.dtype != "float32":
+        raise StudyError(
+            f"layer {layer.name}: the rule by which PyTorch chooses its code is known here for "
+            "plain float32 convolutions only; leave these terms out for it."
+        )
+    images, single = layer.input_shape[0], layer.kernel == (1, 1)
+    if single and images < _MANY_IMAGES and threads == 1:
+        return "unfolded"
+    large = min(layer.kernel) > _SMALL_KERNEL or elements(layer.input_shape) > _SMALL_INPUT
+    return "oneDNN" if large or images > 1 else "unfolded"
+
+
+def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
+    """What is executed beyond theory, or hidden from a counter of fused multiply-adds (MAC).
+
+    Always the same terms, 0 where one does not apply; vectors hold ``width`` elements, ``build`` is
+    what ``torch.__config__`` says.
+    """
+    by_onednn = method(layer, threads) == "oneDNN"
+    by_mkl = not by_onednn and LIBRARY in build
+    outputs = replace(
+        padded_channels(layer, width, f"blocks of {width} channels, oneDNN"),
+        # The same words for every layer, so that many of them make one table.
+        formula=f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out",
+    )
+    return (
+        _only(by_onednn, outputs),
+        _only(by_onednn, padded_input_channels(layer, width, f"blocks of {width}, oneDNN")),
+        _only(by_mkl, padded_positions(layer, width, f"kernel {MATRIX_MATRIX}")),
+        _only(by_mkl, unfused_channels(layer, width, f"kernel {MATRIX_MATRIX}")),
+        _only(not by_onednn, converted_factors(layer, "const int beta in ConvolutionMM2d.cpp")),
+    )
+
+
+def _only(applies: bool, term: Term) -> Term:
+    return term if applies else replace(term, amount=0, evidence="")
+
+
+def padded_input_channels(layer: Convolution, width: int, evidence: str) -> Term:
+    """Multiply-adds with zeros that fill up the input's last block of channels (MAC).
+
+    Counted for the output channels with theirs filled up too, so that it adds to
+    ``report.theory.terms.padded_channels``.
+    """
+    batch, outputs, *extents = layer.output_shape
+    inputs = layer.input_shape[1]
+    positions = batch * elements(extents) * elements(layer.kernel)
+    return Term(
+        "Input channels padded to the vector width",
+        positions * (_up(inputs, width) - inputs) * _up(outputs, width),
+        f"N · H_out · W_out · K_h · K_w · (C_in rounded up to {width} − C_in) · "
+        f"(C_out rounded up to {width})",
+        evidence,
+    )
+
+
+def padded_positions(layer: Convolution, width: int, evidence: str) -> Term:
+    """Multiply-adds of positions that only fill up the last vector of an image (MAC)."""
+    batch, outputs, *extents = layer.output_shape
+    positions = elements(extents)
+    return Term(
+        "Positions padded to the vector width",
+        batch * outputs * _column(layer) * (_up(positions, width) - positions),
+        f"N · C_out · C_in · K_h · K_w · (H_out · W_out rounded up to {width} − H_out · W_out)",
+        evidence,
+    )
+
+
+def unfused_channels(layer: Convolution, width: int, evidence: str) -> Term:
+    """Multiply-adds in separate instructions, which a counter of fused ones misses (MAC)."""
+    batch, outputs, *extents = layer.output_shape
+    left = outputs % ROWS_AT_ONCE
+    lanes = batch * _column(layer) * _up(elements(extents), width)
+    numbers = " or ".join(map(str, sorted(UNFUSED_ROWS)))
+    return Term(
+        "Not fused",
+        -left * lanes if left in UNFUSED_ROWS else 0,
+        f"−(C_out mod {ROWS_AT_ONCE}, if {numbers}) · N · C_in · K_h · K_w · "
+        f"(H_out · W_out rounded up to {width})",
+        evidence,
+    )
+
+
+def converted_factors(layer: Convolution, evidence: str) -> Term:
+    """The factor β of each image's product, converted from a whole number (counted as MAC)."""
+    return Term("Factors converted", layer.output_shape[0], "N", evidence)
+
+
+def unfolded_peak(layer: Convolution, measured: Term) -> Reconciliation:
+    """The peak of a forward call that unfolds its input, from the output (B).
+
+    Columns are made for the whole batch before the output; a kernel of one element needs none.
+    """
+    batch, _, *extents = layer.output_shape
+    size = batch * _column(layer) * elements(extents) * element_bytes(layer)
+    columns = Term(
+        "Unfolded input",
+        0 if layer.kernel == (1, 1) else size,
+        f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B",
+        _RULE,
+    )
+    subject = f"peak memory of one forward call of {layer.name}"
+    start = theory_output(layer)
+    return Reconciliation(f"peak-{layer.name}", subject, "B", start, (columns,), measured)
+
+
+def _column(layer: Convolution) -> int:
+    """Elements of the input that one element of the output is computed from."""
+    return layer.input_shape[1] * elements(layer.kernel)
+
+
+def _up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -1,0 +1,148 @@
+"""Theory → named terms → measurement: how far arithmetic explains what was measured.
+
+A reconciliation starts from what theory says, adds terms that each have a name, a formula and a
+piece of evidence, and compares the sum with the measurement.  Nothing in it is fitted: a term is
+computed from shapes and rules, never from the difference that it should explain.  What is left is
+the residual, and every output prints it; where it is not 0 it is called unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from report.errors import StudyError
+from report.missing import Missing
+
+EXPLAINED: Final = "Residual"
+UNEXPLAINED: Final = "Residual, unexplained"
+
+#: Of a factor: a batch size, or the name of what was changed.
+Level = TypeVar("Level", int, str)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A named number on the way from theory to measurement.
+
+    ``amount`` is signed and in the unit of the reconciliation; ``formula`` says how it is computed
+    from shapes or rules, ``evidence`` what shows that it is there: a kernel's name, an event of an
+    allocator, a shape.
+    """
+
+    name: str
+    amount: int
+    formula: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What theory says of ``subject``, the terms that it leaves out, and what was measured.
+
+    All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
+    two terms have the same name.
+    """
+
+    id: str
+    subject: str
+    unit: str
+    start: Term
+    terms: tuple[Term, ...]
+    measured: Term | Missing
+
+    def __post_init__(self) -> None:
+        names = [self.start.name, *(term.name for term in self.terms)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise StudyError(
+                f"reconciliation {self.id}: two terms have the name {twice!r}; "
+                "name each of them for what it is."
+            )
+
+    @property
+    def end(self) -> int:
+        """What start and terms add up to."""
+        return self.start.amount + sum(term.amount for term in self.terms)
+
+    @property
+    def residual(self) -> int | Missing:
+        """Measured minus end: what no term explains."""
+        if isinstance(self.measured, Missing):
+            return self.measured
+        return self.measured.amount - self.end
+
+    @property
+    def residual_share(self) -> float | Missing:
+        """The residual over the measurement; 0 where both are 0."""
+        if isinstance(self.measured, Missing):
+            return self.measured
+        return share_of(self.measured.amount - self.end, self.measured.amount)
+
+    @property
+    def explained(self) -> bool:
+        """Whether something was measured and the terms explain it to the last unit."""
+        return self.residual == 0
+
+    @property
+    def residual_name(self) -> str:
+        """How the residual is called in every output."""
+        return EXPLAINED if self.explained or isinstance(self.measured, Missing) else UNEXPLAINED
+
+    @property
+    def compact(self) -> Reconciliation:
+        """The same without terms of 0, for a figure."""
+        return replace(self, terms=tuple(term for term in self.terms if term.amount))
+
+    def as_json(self) -> dict[str, Any]:
+        """The reconciliation with its sum and its residual; null and a reason where missing."""
+        missing = self.measured.reason if isinstance(self.measured, Missing) else None
+        share = self.residual_share
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "unit": self.unit,
+            "start": _term_json(self.start),
+            "terms": [_term_json(term) for term in self.terms],
+            "sum": self.end,
+            "measured": None if isinstance(self.measured, Missing) else _term_json(self.measured),
+            "residual": None if isinstance(self.residual, Missing) else self.residual,
+            "residual_share": None if isinstance(share, Missing) else share,
+            "explained": self.explained,
+            "reason": missing,
+        }
+
+
+def _term_json(term: Term) -> dict[str, Any]:
+    return {
+        "name": term.name,
+        "amount": term.amount,
+        "formula": term.formula,
+        "evidence": term.evidence,
+    }
+
+
+def share_of(amount: int, measured: int) -> float | Missing:
+    """``amount`` over ``measured``; 0 where both are 0."""
+    if measured == 0:
+        return Missing("a share of 0 is undefined") if amount else 0.0
+    return amount / measured
+
+
+def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
+    """Without the terms that are 0 at every level, which would be empty columns of a table."""
+    active = {term.name for r in found.values() for term in r.terms if term.amount}
+    return {
+        level: replace(r, terms=tuple(term for term in r.terms if term.name in active))
+        for level, r in found.items()
+    }
+
+
+def largest_residual(reconciliations: Iterable[Reconciliation]) -> int | Missing:
+    """The residual that is furthest from 0 among several reconciliations."""
+    left = [r.residual for r in reconciliations]
+    known = [residual for residual in left if isinstance(residual, int)]
+    if not known:
+        return Missing("nothing was measured that could be reconciled")
+    return max(known, key=abs)

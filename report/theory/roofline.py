@@ -1,0 +1,212 @@
+"""The roofline: work, traffic and intensity of layers in a training step, and the roof above them.
+
+The model is that of Williams, Waterman and Patterson (CACM 2009): a kernel of intensity I cannot
+run faster than ``min(peak, I · bandwidth)``.  Two models of traffic bound what really moves:
+
+- *layer by layer*: every pass of every layer reads and writes its tensors once
+  (``theory.memory.compulsory_traffic``), and nothing stays in a cache from one layer to the next;
+- *perfect cache*: nothing but what the step takes from and leaves in memory moves: its images, the
+  parameters and the momentum of the optimiser.
+
+A real step may move more than the first where an algorithm reads a tensor twice, and less where a
+cache keeps one; it cannot move less than the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from report.records.layers import (
+    Activation,
+    Addition,
+    BatchNorm,
+    Convolution,
+    DType,
+    Layer,
+    Linear,
+    Pooling,
+)
+from report.statistics.estimates import Estimate, rate_over
+from report.theory.memory import compulsory_traffic, input_bytes, parameter_bytes
+from report.theory.shapes import parameter_count
+from report.theory.work import Pass, flops, macs
+
+Limit: TypeAlias = Literal["arithmetic", "traffic"]
+
+#: How often the update touches each parameter's bytes: SGD with momentum reads parameter, gradient
+#: and momentum and writes parameter and momentum (PyTorch, torch.optim.SGD).
+UPDATE_PASSES: Final = 5
+#: The same without the gradient, which a perfect cache keeps from the backward pass.
+_CACHED_UPDATE_PASSES: Final = 4
+
+
+# -------------------------------------------------------------------------------------- roofs
+
+
+@dataclass(frozen=True)
+class Roof:
+    """A device's two ceilings: ``peak`` in FLOP/s and ``bandwidth`` in B/s."""
+
+    peak: Estimate
+    bandwidth: Estimate
+
+    @property
+    def ridge(self) -> Estimate:
+        """The intensity in FLOP/B from which arithmetic is the limit."""
+        return rate_over(self.peak, self.bandwidth)
+
+    def attainable(self, intensity: float) -> float:
+        """The most FLOP/s at an intensity in FLOP/B."""
+        return min(self.peak.value, intensity * self.bandwidth.value)
+
+    def limit(self, intensity: float) -> Limit:
+        """Which ceiling is the lower one at an intensity."""
+        return "arithmetic" if intensity > self.ridge.value else "traffic"
+
+    def least_time(self, load: Load) -> float:
+        """Seconds that the dearer of arithmetic and traffic takes at its ceiling."""
+        return max(load.flops / self.peak.value, load.bytes / self.bandwidth.value)
+
+
+def sheet_roof(peak: float, bandwidth: float) -> Roof:
+    """The roof of a data sheet, whose numbers have no interval."""
+    return Roof(_exactly(peak), _exactly(bandwidth))
+
+
+def _exactly(number: float) -> Estimate:
+    return Estimate(number, number, number, 1, 1.0)
+
+
+# -------------------------------------------------------------------------------------- loads
+
+
+@dataclass(frozen=True)
+class Load:
+    """Work (FLOP, two a multiply-add) and traffic (B)."""
+
+    flops: int = 0
+    bytes: int = 0
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/B; 0 where nothing moves."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.flops + other.flops, self.bytes + other.bytes)
+
+
+def total(loads: Iterable[Load]) -> Load:
+    """The sum of loads."""
+    return sum(loads, Load())
+
+
+@lru_cache(maxsize=16_384)
+def load(layer: Layer, passes: tuple[Pass, ...] = ("forward",)) -> Load:
+    """Work and compulsory traffic of a layer's passes.
+
+    Remembered, since every table of a study asks for it again.
+    """
+    return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
+
+
+def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
+    """The passes that each layer makes in a training step.
+
+    Up to the first layer with parameters no input gradient is needed: nothing before it is trained.
+    """
+    first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
+    full: tuple[Pass, ...] = ("forward", "weight_gradient", "input_gradient")
+    return tuple(full if number > first else full[:2] for number in range(len(layers)))
+
+
+def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:
+    """Work and traffic of each layer in a training step, layer by layer."""
+    return tuple(map(load, layers, training_passes(layers)))
+
+
+def update_load(layers: Sequence[Layer]) -> Load:
+    """The optimiser's traffic; its few operations are not multiply-adds of a layer."""
+    return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))
+
+
+def step_load(layers: Sequence[Layer]) -> Load:
+    """A whole training step, layer by layer, with the optimiser's update."""
+    return total(training_loads(layers)) + update_load(layers)
+
+
+def cached_step_load(layers: Sequence[Layer]) -> Load:
+    """A whole training step with a perfect cache: images, parameters and momentum move, no more."""
+    work = total(training_loads(layers)).flops
+    kept = _CACHED_UPDATE_PASSES * sum(map(parameter_bytes, layers))
+    return Load(work, kept + (input_bytes(layers[0]) if layers else 0))
+
+
+def in_type(layers: Iterable[Layer], dtype: DType) -> tuple[Layer, ...]:
+    """The same layers with tensors of another element type, as autocast makes them."""
+    return tuple(msgspec.structs.replace(layer, dtype=dtype) for layer in layers)
+
+
+def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
+    """The same layers on ``batch`` images: the first axis of every tensor is the batch."""
+    return tuple(
+        msgspec.structs.replace(
+            layer,
+            input_shape=(batch, *layer.input_shape[1:]),
+            output_shape=(batch, *layer.output_shape[1:]),
+        )
+        for layer in layers
+    )
+
+
+# ------------------------------------------------------------------------------------ classes
+
+DEPTHWISE: Final = "depthwise convolution"
+LINEAR: Final = "linear"
+_OTHERS: Final[tuple[tuple[type[Layer], str], ...]] = (
+    (Linear, LINEAR),
+    (BatchNorm, "batch normalisation"),
+    (Activation, "activation"),
+    (Pooling, "pooling"),
+    (Addition, "addition"),
+)
+REST: Final = "other"
+
+
+def operator_class(layer: Layer) -> str:
+    """What a layer is, as far as it matters for its intensity: ``3 × 3 convolution``, ``linear``.
+
+    A convolution is depthwise where every group has one input channel, else it is named by its
+    kernel, and by its groups if it has some.
+    """
+    if isinstance(layer, Convolution):
+        return _convolution_class(layer)
+    return next((name for kind, name in _OTHERS if isinstance(layer, kind)), REST)
+
+
+def _convolution_class(layer: Convolution) -> str:
+    if layer.groups > 1 and layer.groups == layer.input_shape[1]:
+        return DEPTHWISE
+    height, width = layer.kernel
+    grouped = "grouped " if layer.groups > 1 else ""
+    return f"{height} × {width} {grouped}convolution"
+
+
+def class_order(name: str) -> tuple[int, str]:
+    """Sorts classes: full convolutions by kernel, depthwise ones, linear layers, the others."""
+    fixed = (DEPTHWISE, *(other for _, other in _OTHERS), REST)
+    return (fixed.index(name) + 1, "") if name in fixed else (0, name)
+
+
+def class_loads(layers: Sequence[Layer]) -> dict[str, Load]:
+    """Work and traffic of a training step by operator class, in the order of the classes."""
+    found: dict[str, Load] = {}
+    for layer, amount in zip(layers, training_loads(layers), strict=True):
+        name = operator_class(layer)
+        found[name] = found.get(name, Load()) + amount
+    return {name: found[name] for name in sorted(found, key=class_order)}

@@ -1,0 +1,173 @@
+"""The shapes and parameters that a layer's geometry gives, and whether a record contradicts them.
+
+Shapes are ``(N, C, H, W)`` or ``(N, ..., features)``.  In formulas N is the batch, C channels,
+K the kernel, S the stride, P the padding, D the dilation, G the groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from report.errors import StudyError
+from report.records.layers import (
+    BatchNorm,
+    Convolution,
+    Flatten,
+    Layer,
+    Linear,
+    PaddedShortcut,
+    Pooling,
+)
+
+
+def elements(shape: Iterable[int]) -> int:
+    """The number of elements of a tensor."""
+    return math.prod(shape)
+
+
+def output_shape(layer: Layer) -> tuple[int, ...]:
+    """The output shape that the input shape and the geometry give.
+
+    Channels and features of a convolution or a linear layer are a free choice and are taken from
+    the stored shape.  Extents (Dumoulin and Visin, arXiv:1603.07285; torch.nn.Conv2d):
+
+    - convolution, pooling: ``floor((H + 2P - D(K - 1) - 1) / S) + 1``;
+    - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``, the smallest extent from which a
+      convolution leads back to H; up to S - 1 rows or columns may be added to it (and must, where
+      the formula gives less than 1), which no field of the layer tells.
+
+    Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
+    """
+    match layer:
+        case Convolution():
+            return (layer.input_shape[0], _channels_out(layer), *_extents(layer))
+        case Pooling():
+            return (*layer.input_shape[:2], *_extents(layer))
+        case Linear():
+            return (*layer.input_shape[:-1], layer.output_shape[-1])
+        case Flatten():
+            return (layer.input_shape[0], elements(layer.input_shape[1:]))
+        case PaddedShortcut():
+            return _shortcut_shape(layer)
+        case _:
+            return layer.input_shape
+
+
+def check(layer: Layer) -> None:
+    """Raise ``StudyError`` where the stored shapes contradict the geometry."""
+    if isinstance(layer, Convolution):
+        _check_groups(layer)
+    expected, found = output_shape(layer), layer.output_shape
+    slack: tuple[int, ...] = (0,) * len(expected)
+    if isinstance(layer, Convolution) and layer.transposed:
+        slack = (0, 0, layer.stride[0] - 1, layer.stride[1] - 1)
+    fits = len(found) == len(expected) and all(
+        least <= extent <= least + extra
+        for least, extent, extra in zip(expected, found, slack, strict=True)
+    )
+    if not fits:
+        raise _contradiction(layer, f"the geometry gives {expected}")
+
+
+class Axis(NamedTuple):
+    """The geometry of a window along one spatial axis; ``size`` is the extent of the input."""
+
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+def axes(layer: Convolution | Pooling) -> tuple[Axis, Axis]:
+    """The vertical and the horizontal axis of a layer that slides a window."""
+    _check_axes(layer)
+    dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
+    geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
+    vertical, horizontal = (Axis(*axis) for axis in zip(*geometry, strict=True))
+    return vertical, horizontal
+
+
+def _shortcut_shape(layer: PaddedShortcut) -> tuple[int, ...]:
+    """``ceil(H / S)`` rows; at least the channels that came in, and the zeros are a free choice."""
+    if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
+        raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
+    batch, channels, *extents = layer.input_shape
+    kept = (-(-extent // step) for extent, step in zip(extents, layer.stride, strict=True))
+    return (batch, max(channels, layer.output_shape[1]), *kept)
+
+
+def _extents(layer: Convolution | Pooling) -> tuple[int, int]:
+    transposed = isinstance(layer, Convolution) and layer.transposed
+    extent = _transposed_extent if transposed else _extent
+    height, width = (extent(axis) for axis in axes(layer))
+    if not transposed and min(height, width) < 1:
+        raise _contradiction(layer, f"the kernel {layer.kernel} does not fit the input")
+    return height, width
+
+
+def _extent(axis: Axis) -> int:
+    size, kernel, stride, padding, dilation = axis
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _transposed_extent(axis: Axis) -> int:
+    size, kernel, stride, padding, dilation = axis
+    return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1
+
+
+def _channels_out(layer: Convolution) -> int:
+    _check_axes(layer)
+    return layer.output_shape[1]
+
+
+def _check_axes(layer: Convolution | Pooling) -> None:
+    if len(layer.input_shape) != 4 or len(layer.output_shape) != 4:
+        raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
+
+
+def _check_groups(layer: Convolution) -> None:
+    _check_axes(layer)
+    if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
+        raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
+
+
+def _contradiction(layer: Layer, why: str) -> StudyError:
+    return StudyError(
+        f"layer {layer.name}: the stored shapes {layer.input_shape} -> {layer.output_shape} are "
+        f"impossible, {why}; run the experiment again."
+    )
+
+
+def weight_count(layer: Layer) -> int:
+    """Trained factors: ``C_out · C_in/G · K_h · K_w``, features in × out, or one a channel."""
+    match layer:
+        case Convolution():
+            channels = layer.input_shape[1] * _channels_out(layer) // layer.groups
+            return channels * elements(layer.kernel)
+        case Linear():
+            return layer.input_shape[-1] * layer.output_shape[-1]
+        case BatchNorm():
+            return layer.input_shape[1] if layer.affine else 0
+        case _:
+            return 0
+
+
+def bias_count(layer: Layer) -> int:
+    """Trained summands: one an output channel or feature, if the layer has them."""
+    match layer:
+        case Convolution():
+            return _channels_out(layer) if layer.bias else 0
+        case Linear():
+            return layer.output_shape[-1] if layer.bias else 0
+        case BatchNorm():
+            return weight_count(layer)
+        case _:
+            return 0
+
+
+def parameter_count(layer: Layer) -> int:
+    """All trained numbers of a layer; running statistics of a batch norm are not trained."""
+    return weight_count(layer) + bias_count(layer)

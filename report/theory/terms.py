@@ -1,0 +1,313 @@
+"""The terms between theory and measurement that theory itself can state, from shapes.
+
+Each function computes one term of a ``theory.reconciliation.Reconciliation`` and takes the evidence
+that it is there from the caller: a formula says how large a term would be, never that it applies.
+Letters in formulas are those of ``report.theory.shapes``.
+
+Terms of work are multiply-adds (``MAC``) or, where the name says so, single operations (``FLOP``);
+``as_flops`` turns the former into the latter.  Terms of memory are bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from report.errors import StudyError
+from report.records.layers import Convolution, Layer, Linear
+from report.theory.allocator import Snapshot
+from report.theory.memory import element_bytes, layer_memory, output_bytes, parameter_bytes
+from report.theory.reconciliation import Term
+from report.theory.shapes import bias_count, elements
+from report.theory.work import macs, valid_tap_macs
+
+SHAPES: Final = "shapes in the record"
+
+#: oneDNN aligns what a primitive books as scratchpad to this, and books the alignment with it
+#: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
+SCRATCHPAD_ALIGNMENT: Final = 128
+#: A page, to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
+PAGE: Final = 4096
+#: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
+#: two pointers, two paddings and a flag of 8 B each.
+DESCRIPTOR: Final = 40
+#: The vector width, in float32 elements, of the kernels that ran under the counter: valgrind
+#: offers AVX2 and no wider, so that oneDNN chooses its AVX2 kernels there.
+COUNTED_WIDTH: Final = 8
+
+
+def theory_macs(layer: Layer) -> Term:
+    """Where a reconciliation of multiply-adds starts."""
+    formula = "N · H_out · W_out · C_out · C_in/G · K_h · K_w"
+    if isinstance(layer, Linear):
+        formula = "rows · features in · features out"
+    return Term("Theory", macs(layer), formula, SHAPES)
+
+
+def as_flops(term: Term) -> Term:
+    """A term of multiply-adds in floating-point operations, two each."""
+    return replace(term, amount=2 * term.amount, formula=f"2 · ({term.formula})")
+
+
+def bias_additions(layer: Layer, evidence: str) -> Term:
+    """One addition an output element where the layer has a bias (FLOP)."""
+    count = elements(layer.output_shape) if bias_count(layer) else 0
+    formula = "N · C_out · H_out · W_out" if count else "0: no bias"
+    return Term("Bias additions", count, formula, evidence)
+
+
+def output_scaling(layer: Layer, evidence: str) -> Term:
+    """One multiplication an output element: kernels that write α · result, with α = 1 too (FLOP).
+
+    cuDNN defines its convolutions as y = α · conv(x, w) + β · y (API reference,
+    ``cudnnConvolutionForward``).
+    """
+    return Term(
+        "Output scaling", elements(layer.output_shape), "N · C_out · H_out · W_out", evidence
+    )
+
+
+def skipped_padding(layer: Layer, evidence: str) -> Term:
+    """Multiply-adds with the zeros of the padding that are not executed (MAC, at most 0)."""
+    return Term(
+        "Padding taps skipped",
+        valid_tap_macs(layer) - macs(layer),
+        "taps inside the input − all taps",
+        evidence,
+    )
+
+
+def padded_channels(layer: Layer, width: int, evidence: str) -> Term:
+    """Multiply-adds of output channels that only fill up the vectors of ``width`` (MAC).
+
+    Counted on the taps inside the input, so that it adds to ``skipped_padding``.  The channels of a
+    group are filled up by themselves; one-channel groups (depthwise) share vectors.
+    """
+    channels = _vector_channels(layer)
+    added = _up(channels, width) - channels
+    return Term(
+        "Channels padded to the vector width",
+        valid_tap_macs(layer) * added // channels,
+        f"taps inside the input · ({channels + added} − {channels}) / {channels}",
+        evidence,
+    )
+
+
+def _vector_channels(layer: Layer) -> int:
+    """The output channels or features that lie side by side in vectors."""
+    match layer:
+        case Linear():
+            return layer.output_shape[-1]
+        case Convolution():
+            channels = layer.output_shape[1]
+            return channels if layer.groups == channels else channels // layer.groups
+        case _:
+            raise _not_for(layer, "has no output channels to pad")
+
+
+def padded_inputs(layer: Layer, width: int, evidence: str) -> Term:
+    """Multiply-adds of a linear layer's inputs that only fill up vectors of ``width`` (MAC)."""
+    inputs = layer.input_shape[-1]
+    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
+    return Term(
+        "Inputs padded to the vector width",
+        outputs * (_up(inputs, width) - inputs),
+        f"rows · features out · ({_up_text('features in', width)} − features in)",
+        evidence,
+    )
+
+
+def added_sums(layer: Layer, evidence: str) -> Term:
+    """One multiply-add an output of a linear layer: y + α · sum, with α = 1 too (MAC)."""
+    outputs = elements(layer.output_shape) if isinstance(layer, Linear) else 0
+    return Term("Sums added", outputs, "rows · features out", evidence)
+
+
+def unfused_rows(
+    layer: Layer, at_once: int, unfused: Collection[int], width: int, evidence: str
+) -> Term:
+    """Multiply-adds of a linear layer that a counter of fused ones cannot see (MAC, at most 0).
+
+    A kernel that takes ``at_once`` rows may multiply and add what is left over in separate
+    instructions, where that is one of the numbers ``unfused`` of rows; outputs fill up vectors of
+    ``width``.
+    """
+    left = elements(layer.output_shape[:-1]) % at_once if isinstance(layer, Linear) else 0
+    lanes = layer.input_shape[-1] * _up(layer.output_shape[-1], width)
+    numbers = " or ".join(map(str, sorted(unfused)))
+    return Term(
+        "Not fused",
+        -left * lanes if left in unfused else 0,
+        f"−(rows mod {at_once}, if {numbers}) · features in · {_up_text('features out', width)}",
+        evidence,
+    )
+
+
+def winograd(layer: Layer, tile: int, evidence: str) -> Term:
+    """What Winograd's F(m × m, r × r) saves, in multiply-adds of its products (MAC).
+
+    Each tile of m × m outputs takes (m + r - 1)² products a pair of channels instead of m²r²
+    (Lavin and Gray, CVPR 2016); tiles that reach over the border are computed in full.  For
+    F(2 × 2, 3 × 3) on even extents this is 2.25 times fewer.  The transforms of input, kernel and
+    output are not products of channels and not in this term.  Raises ``StudyError`` for a layer
+    that the algorithm does not compute: other strides, dilations or kernels than r × r.
+    """
+    if not isinstance(layer, Convolution):
+        raise _not_for(layer, "is not a convolution, so Winograd does not apply")
+    size = layer.kernel[0]
+    if layer.kernel != (size, size) or layer.transposed:
+        raise _not_for(layer, "needs a square kernel and no transposition for Winograd")
+    if layer.stride != (1, 1) or layer.dilation != (1, 1):
+        raise _not_for(layer, "needs stride 1 and dilation 1 for Winograd")
+    batch, channels, height, width = layer.output_shape
+    tiles = batch * math.ceil(height / tile) * math.ceil(width / tile)
+    pairs = channels * layer.input_shape[1] // layer.groups
+    return Term(
+        f"Winograd F({tile}×{tile}, {size}×{size})",
+        tiles * (tile + size - 1) ** 2 * pairs - macs(layer),
+        f"tiles · {tile + size - 1}² · C_out · C_in/G − theory",
+        evidence,
+    )
+
+
+def theory_output(layer: Layer) -> Term:
+    """Where a reconciliation of a call's memory starts: its result (B)."""
+    return Term("Output", output_bytes(layer), f"output elements · {_size(layer)}", SHAPES)
+
+
+def theory_parameters_and_output(layer: Layer) -> Term:
+    """The memory of a call by the pen-and-paper method: parameters and result (B)."""
+    return Term("Theory", layer_memory(layer).parameters_and_output, "parameters + output", SHAPES)
+
+
+def parameters_resident(layer: Layer, evidence: str) -> Term:
+    """Parameters that were in memory before the call, so that it did not allocate them (B)."""
+    return Term(
+        "Parameters resident before the call",
+        -parameter_bytes(layer),
+        f"−(weights and biases) · {_size(layer)}",
+        evidence,
+    )
+
+
+def input_reorder(layer: Convolution, block: int, evidence: str) -> Term:
+    """A copy of the input with channels in blocks of ``block`` (B).
+
+    oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) fill the last block up with
+    zeros (oneDNN developer guide, "Understanding Memory Formats").
+    """
+    batch, channels, *extents = layer.input_shape
+    size = batch * _up(channels, block) * elements(extents) * element_bytes(layer)
+    formula = f"N · {_up_text('C_in', block)} · H · W · {_size(layer)}"
+    return Term("Input reorder", size, formula, evidence)
+
+
+def weight_reorder(layer: Convolution, out_block: int, evidence: str, *, in_block: int = 1) -> Term:
+    """A copy of the weights with output and input channels in blocks (B).
+
+    Input channels of a group stay as they are where ``in_block`` is 1; with one channel a group
+    (depthwise) there is none to fill up.
+    """
+    inputs = layer.input_shape[1] // layer.groups
+    block = 1 if inputs == 1 else in_block
+    size = _up(layer.output_shape[1], out_block) * _up(inputs, block) * elements(layer.kernel)
+    channels = f"{_up_text('C_out', out_block)} · {_up_text('C_in/G', block)}"
+    formula = f"{channels} · K_h · K_w · {_size(layer)}"
+    return Term("Weight reorder", size * element_bytes(layer), formula, evidence)
+
+
+def blocked_output(layer: Convolution, block: int, evidence: str) -> Term:
+    """The result in blocks of ``block`` channels, before it is copied to the plain layout (B)."""
+    batch, channels, *extents = layer.output_shape
+    size = batch * _up(channels, block) * elements(extents) * element_bytes(layer)
+    formula = f"N · {_up_text('C_out', block)} · H_out · W_out · {_size(layer)}"
+    return Term("Blocked output", size, formula, evidence)
+
+
+def bias_workspace(layer: Convolution, block: int, evidence: str) -> Term:
+    """oneDNN's scratchpad for a bias filled up to whole blocks (B); 0 where none is filled up.
+
+    ``init_scratchpad`` of its direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``) books
+    ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
+    """
+    channels = layer.output_shape[1]
+    needed = layer.bias and channels % block != 0
+    size = _up(channels, block) * element_bytes(layer) + SCRATCHPAD_ALIGNMENT if needed else 0
+    formula = f"{_up_text('C_out', block)} · {_size(layer)} + {SCRATCHPAD_ALIGNMENT} B"
+    return Term("Workspace, padded bias", size, formula if needed else "0", evidence)
+
+
+def descriptor_workspace(layer: Convolution, threads: int, evidence: str) -> Term:
+    """oneDNN's scratchpad for the descriptors of its batched matrix kernels (B).
+
+    A convolution in the channels-last layout is a batch of small matrix products, one a position
+    of the kernel.  Each thread has room for the descriptors of one batch, rounded up to whole pages
+    and then to whole descriptors; a page of alignment is added
+    (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``; blocks
+    of input channels that share a batch are taken to be one).
+    """
+    batch = math.ceil(_up(elements(layer.kernel) * DESCRIPTOR, PAGE) / DESCRIPTOR)
+    return Term(
+        "Workspace, batch descriptors",
+        threads * batch * DESCRIPTOR + PAGE,
+        f"threads · {batch} descriptors · {DESCRIPTOR} B + {PAGE} B",
+        evidence,
+    )
+
+
+def allocator_rounding(before: Snapshot, after: Snapshot, evidence: str) -> Term:
+    """What blocks hold beyond the bytes asked for, between two states of the allocator (B)."""
+    return Term(
+        "Allocator rounding",
+        (after.allocated - before.allocated) - (after.requested - before.requested),
+        "blocks − requests",
+        evidence,
+    )
+
+
+def segment_granularity(before: Snapshot, after: Snapshot, evidence: str) -> tuple[Term, Term]:
+    """From allocated to reserved bytes: blocks in segments held before, room in new ones (B).
+
+    ``after`` must follow ``before`` in one replay without a segment given back between them;
+    raises ``StudyError`` otherwise.
+    """
+    held = {segment.number for segment in before.segments}
+    fresh = [segment for segment in after.segments if segment.number not in held]
+    if len(after.segments) - len(fresh) != len(held):
+        raise StudyError(
+            "segment granularity: a segment was given back between the two states; compare states "
+            "without empty_cache between them."
+        )
+    in_fresh = sum(segment.allocated for segment in fresh)
+    return (
+        Term(
+            "Served from segments held before",
+            -(after.allocated - before.allocated - in_fresh),
+            "−(blocks in earlier segments)",
+            evidence,
+        ),
+        Term(
+            "Segment granularity",
+            sum(segment.size for segment in fresh) - in_fresh,
+            "new segments − blocks in them",
+            evidence,
+        ),
+    )
+
+
+def _up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+def _up_text(letter: str, multiple: int) -> str:
+    return letter if multiple == 1 else f"({letter} rounded up to {multiple})"
+
+
+def _size(layer: Layer) -> str:
+    return f"{element_bytes(layer)} B"
+
+
+def _not_for(layer: Layer, why: str) -> StudyError:
+    return StudyError(f"layer {layer.name}: it {why}; leave this term out for it.")
