@@ -1,22 +1,22 @@
-"""The studies that can be measured: one explicit line each, imported only when asked for.
+"""The studies that can be measured, found by their files and imported only when asked for.
 
-A module named here defines ``STUDY``, an ``experiments.harness.study.Study``, and does not import
+A module of a study defines ``STUDY``, an ``experiments.harness.study.Study``, and does not import
 torch at its top, so that listing the studies stays quick and works without torch.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Study, UsageError
 
+#: Study → module: every file beside this one that defines ``STUDY``.
 STUDIES: Final[dict[str, str]] = {
-    "backend_speedup": "experiments.backend_speedup",
-    "conv_profiling": "experiments.conv_profiling",
-    "conv_scaling": "experiments.conv_scaling",
-    "inference_memory": "experiments.inference_memory",
-    "training_roofline": "experiments.training_roofline",
+    path.stem: f"experiments.{path.stem}"
+    for path in sorted(Path(__file__).parent.glob("*.py"))
+    if "\nSTUDY" in path.read_text("utf-8")
 }
 
 

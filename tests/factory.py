@@ -95,8 +95,12 @@ def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]
 
 
 def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
-    """Samples around ``centre``, the same in every call, with it as their median."""
-    return [centre * (1 + spread * (2 * i / (n - 1) - 1)) for i in range(n)]
+    """Samples around ``centre``, the same in every call, with it as their median.
+
+    Small and large ones take turns, since a drift would leave few that are independent.
+    """
+    ranks = sorted(range(n), key=lambda i: 7 * i % n)
+    return [centre * (1 + spread * (2 * rank / (n - 1) - 1)) for rank in ranks]
 
 
 def layer_cases(

@@ -23,7 +23,6 @@ from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record, Series
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
-from report.studies.backend_speedup import findings
 from report.studies.backend_speedup.decomposed import (
     Crossing,
     decompose,
@@ -42,6 +41,7 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
+from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
     Setting,
     activation_count,

@@ -15,7 +15,6 @@ from report.engine.place import stage_in
 from report.errors import RecordError
 from report.records.record import Attachment
 from report.records.store import digest, write_record
-from report.studies import ATTACHMENTS
 from report.system.outputs import install, write_json
 from tests import factory
 
@@ -97,7 +96,7 @@ def test_only_the_attachments_that_a_study_asks_for_are_read(
     data = data_folder(tmp_path)
     file = write_record(record, data, files).relative_to(data).as_posix()
     assert gather("conv_scaling", data).attachments[file] == {}
-    monkeypatch.setitem(ATTACHMENTS, "conv_scaling", ("trace.*.json.gz",))
+    monkeypatch.setattr("report.studies.conv_scaling.ATTACHMENTS", ("trace.*.json.gz",))
     found = gather("conv_scaling", data)
     assert found.attachments[file] == {"trace.layer-64.json.gz": b"trace"}
 

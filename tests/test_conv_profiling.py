@@ -22,9 +22,9 @@ from report.paper.manuscript import write_manuscript
 from report.paper.tables import to_csv, to_latex, to_markdown
 from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
-from report.studies import ATTACHMENTS, STUDIES, find_study
-from report.studies.conv_profiling import findings
+from report.studies import STUDIES, attachments_of, find_study
 from report.studies.conv_profiling.source import audit, legible
+from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from tests import factory, profiling
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
@@ -83,7 +83,9 @@ EMPTY = found()
 def test_the_study_is_listed_with_its_attachments() -> None:
     assert find_study("conv_profiling") is findings
     assert "conv_profiling" in STUDIES
-    assert {"trace.*.json.gz", "images.json", "sample.json"} <= set(ATTACHMENTS["conv_profiling"])
+    assert {"trace.*.json.gz", "images.json", "sample.json"} <= set(
+        attachments_of("conv_profiling")
+    )
 
 
 # ------------------------------------------------------------------------------ closed forms

@@ -18,7 +18,7 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.paper.kernels import ATTACHMENT, short_name
 from report.records.record import Case, Record, Series
-from report.studies.conv_scaling import findings
+from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.test_conv_scaling import assert_whole, inputs

@@ -154,7 +154,7 @@ def test_imports_are_remembered_by_the_content_of_the_file(project: Path) -> Non
 
 def test_the_closure_holds_whatever_running_imports() -> None:
     """The modules that Python has loaded after a study was computed, by its own account."""
-    roots = ("report.engine.actions.study", "report.studies.conv_profiling")
+    roots = ("report.engine.actions.study", "report.studies.conv_profiling.study")
     closure = Code(str(ROOT), Contents()).closure(roots)
     code = (
         "import sys\n"
@@ -273,6 +273,8 @@ def world(tmp_path: Path, project: Path) -> World:
     (project / "data" / STUDY / "a.json").write_text("{}")
     (project / "report" / "engine" / "actions").mkdir(parents=True)
     (project / "report" / "engine" / "actions" / "read.py").touch()
+    (project / "report" / "studies").mkdir()
+    (project / "report" / "studies" / f"{STUDY}.py").touch()
     root = str(project)
     places = Places(root, f"{root}/data", f"{root}/templates/papers", f"{root}/out")
     return World(places, Contents(), Code(root, Contents()), {"msgspec": "1"})

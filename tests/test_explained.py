@@ -11,7 +11,7 @@ from report.paper.findings import Findings
 from report.paper.tables import to_latex, to_markdown
 from report.records.layers import Convolution, Linear
 from report.records.record import Case, Series, parse
-from report.studies.conv_scaling import findings
+from report.studies.conv_scaling.study import findings
 from report.text.format import NO_BREAK
 from report.theory.products import LIBRARY, MATRIX_MATRIX
 from tests import factory
@@ -86,10 +86,10 @@ def test_channels_are_padded_to_the_vector() -> None:
     layer = msgspec.structs.replace(factory.layer(1), output_shape=(1, 33, 24, 24))
     theory = 33 * 24 * 24 * 32 * 9
     good = of(variant("33 channels", layer, theory // 33 * 40))
-    assert good.facts["variants_explained"]
+    assert good.claims["variants-explained"].verdict == "supported"
     assert good.values["residual_variants"].number == 0
     bad = of(variant("33 channels", layer, theory))
-    assert not bad.facts["variants_explained"]
+    assert bad.claims["variants-explained"].verdict == "refuted"
     assert bad.values["residual_variants"].number == -(theory // 33 * 7)
     assert bad.values["variants_explained"].number == 0
     table = bad.tables["tbl-variants"]
@@ -118,7 +118,7 @@ COUNTED_LINEAR = {1: 7852, 2: 2, 8: 75_266, 64: 802_818}
 def test_a_linear_layer_is_explained_by_its_kernels() -> None:
     cases = [variant("linear 784-10", linear(n), c, n) for n, c in COUNTED_LINEAR.items()]
     result = on_library(LIBRARY, *cases)
-    assert result.facts["variants_explained"]
+    assert result.claims["variants-explained"].verdict == "supported"
     assert result.facts["products_seen"]
     table = result.tables["tbl-products"]
     assert [column.name for column in table.columns[2:6]] == [
@@ -149,7 +149,7 @@ def test_a_kernel_that_was_not_seen_explains_nothing() -> None:
 def test_a_count_that_the_kernel_does_not_give_is_unexplained() -> None:
     result = on_library(LIBRARY, variant("linear 784-10", linear(8), 75_267, 8))
     assert result.values["residual_variants"].number == 1
-    assert not result.facts["variants_explained"]
+    assert result.claims["variants-explained"].verdict == "refuted"
 
 
 def test_every_variant_of_a_run_on_one_thread_is_explained() -> None:
@@ -164,7 +164,10 @@ def test_every_variant_of_a_run_on_one_thread_is_explained() -> None:
 def test_padding_is_not_executed() -> None:
     layer = msgspec.structs.replace(factory.layer(1), padding=(1, 1), output_shape=(1, 64, 26, 26))
     taps = 3 * 26 - 2
-    assert of(variant("padding 1", layer, taps * taps * 64 * 32)).facts["variants_explained"]
+    assert (
+        of(variant("padding 1", layer, taps * taps * 64 * 32)).claims["variants-explained"].verdict
+        == "supported"
+    )
 
 
 @pytest.mark.parametrize("id_", ["residual_executed", "residual_variants", "layout_gain"])

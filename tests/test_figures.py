@@ -25,7 +25,7 @@ from figures.drawing.scaling import draw
 from figures.scaling import Band, Curve, Points, Scaling
 from report.engine.code import Code
 from report.engine.contents import Contents
-from report.studies import STUDIES
+from report.studies import STUDIES, module_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -140,7 +140,7 @@ DRAWING_CODE = {
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_does_not_depend_on_how_its_figures_are_drawn(study: str) -> None:
-    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.study", STUDIES[study]))
+    code = Code(str(ROOT), Contents()).closure(("report.engine.actions.study", module_of(study)))
     assert "figures/canvas.py" in code
     assert not DRAWING_CODE & set(code)
 

@@ -25,8 +25,7 @@ from report.paper.tables import to_csv, to_latex, to_markdown
 from report.records.layers import Layer
 from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
-from report.studies import ATTACHMENTS, STUDIES, find_study
-from report.studies.inference_memory import findings
+from report.studies import find_study
 from report.studies.inference_memory.batches import knee
 from report.studies.inference_memory.choices import decision, is_clear
 from report.studies.inference_memory.faults import pages
@@ -35,6 +34,7 @@ from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.operators import kind_of, trace_name
 from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.source import checks
+from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
 from report.theory.shapes import parameter_count
@@ -116,9 +116,7 @@ def rows(result: Findings, table: str) -> list[dict[str, Any]]:
 
 
 def test_the_study_is_listed() -> None:
-    assert STUDIES["inference_memory"] == "report.studies.inference_memory"
     assert find_study("inference_memory") is findings
-    assert ATTACHMENTS["inference_memory"] == ("trace.*.json.gz",)
 
 
 def test_a_whole_record_gives_a_whole_paper() -> None:

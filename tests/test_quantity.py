@@ -104,7 +104,7 @@ def test_units_that_do_not_fit_are_refused_where_they_meet(
         (TIME - (TIME - TIME), "time − (time − time)"),
         (2 * WORK / BYTES, "2 · work / bytes"),
         (at_most(TIME, 2 * TIME), "the smallest of time, 2 · time"),
-        (flops(exact("M", "MAC", 4)), "M · 2"),
+        (flops(exact("M", "MAC", 4)), "2 · M"),
     ],
 )
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:

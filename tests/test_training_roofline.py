@@ -24,7 +24,7 @@ from report.paper.tables import to_csv, to_latex, to_markdown
 from report.records.record import Record
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
-from report.studies.training_roofline import advice, findings
+from report.studies.training_roofline import advice
 from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
@@ -32,6 +32,7 @@ from report.studies.training_roofline.measured import over_processes, primary_ru
 from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.profiled import main_profiles
 from report.studies.training_roofline.source import audit, image_traffic
+from report.studies.training_roofline.study import findings
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.work import forward_macs
 from tests import factory, training

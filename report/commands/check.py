@@ -19,7 +19,9 @@ from report.engine.gather import gather
 from report.engine.pipeline import Request, Survey, look
 from report.engine.task import unwritable
 from report.errors import RidgepointError
+from report.paper.manuscript import render_manuscript
 from report.paper.prose import check_prose
+from report.paper.tags import refusal
 from report.records.strict import read_strictly, refuse_first
 from report.studies import STUDIES, compute
 
@@ -49,6 +51,7 @@ class Results:
 
     claims: Mapping[str, str]
     audits: tuple[str, ...]
+    unsupported: tuple[str, ...] = ()
 
 
 def faults(request: Request) -> tuple[str, ...]:
@@ -59,13 +62,14 @@ def faults(request: Request) -> tuple[str, ...]:
     found = look(request)
     expected = read_expected(request.data)
     return (
-        *_stale(found),
-        *_typed(request),
+        # What a paper says comes first: it is why somebody looks.
         *(
             fault
             for study in request.studies
             for fault in _changed(study, request, found, expected)
         ),
+        *_typed(request),
+        *_stale(found),
     )
 
 
@@ -127,9 +131,13 @@ def results(study: str, request: Request, found: Survey) -> Results:
     if any(verdict.step.id == made and verdict.fresh for verdict in found.verdicts):
         content = json.loads(known.read_text("utf-8"))
     else:
-        content = compute(study, gather(study, request.data)).as_json(study, ())
+        found_now = compute(study, gather(study, request.data))
+        template = request.papers / f"{study}.qmd.j2"
+        manuscript = render_manuscript(template, found_now)
+        unsupported = [refusal(template.name, each) for each in manuscript.unsupported]
+        content = {**found_now.as_json(study, ()), "unsupported": unsupported}
     claims = {id: claim["verdict"] for id, claim in content["claims"].items()}
-    return Results(claims, tuple(_failed(content["audits"])))
+    return Results(claims, tuple(_failed(content["audits"])), tuple(content["unsupported"]))
 
 
 def _failed(audits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -141,14 +149,14 @@ def _failed(audits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _changed(
     study: str, request: Request, found: Survey, expected: Mapping[str, Expected]
 ) -> Iterator[str]:
-    if study not in expected:
-        return
     try:
         now = results(study, request, found)
     except RidgepointError as error:
         yield str(error)
         return
-    yield from differences(study, expected[study], now)
+    yield from now.unsupported
+    if study in expected:
+        yield from differences(study, expected[study], now)
 
 
 def _stale(found: Survey) -> Iterator[str]:

@@ -23,7 +23,7 @@ from report.records.store import (
     read_record,
 )
 from report.records.strict import read_strictly, refuse_first
-from report.studies import ATTACHMENTS, STUDIES
+from report.studies import STUDIES, attachments_of
 
 #: dict[str, tuple[str, ...]] | None, which a type checker takes for no class.
 _PINS: Final[Any] = dict[str, tuple[str, ...]] | None
@@ -86,7 +86,7 @@ def choose(study: str, data: Path) -> Chosen:
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
         for item in used
-        for name, content in _attachments(item, ATTACHMENTS.get(study, ()), data).items()
+        for name, content in _attachments(item, attachments_of(study), data).items()
     }
     digests = {**{item.file: item.sha256 for item in used}, **beside}
     return Chosen(_origin(study, used, listed), digests, tuple(_notices(used, listed)))
@@ -129,7 +129,7 @@ def _reported(study: str) -> str:
 
 def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
     reported = _reported(study)
-    patterns = ATTACHMENTS.get(study, ())
+    patterns = attachments_of(study)
     return Inputs(
         records=tuple(map(check_layers, records)),
         reported=read_reported(data / reported),

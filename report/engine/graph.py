@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.engine import packages
-from report.studies import STUDIES
+from report.studies import module_of
 
 Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
@@ -96,13 +96,13 @@ class Wanted(NamedTuple):
 
 def first_steps(study: str, files: Files) -> tuple[Step, ...]:
     """The steps of ``study`` up to the one that says which figures it has."""
-    module = STUDIES[study]
     return (
         Step(
             id=f"{study}/read",
             study=study,
             action="read",
             files=(*files.records[study], "data/pins.yaml"),
+            code=(f"report.studies.{study}",),
             packages=packages.READING,
         ),
         Step(
@@ -110,7 +110,7 @@ def first_steps(study: str, files: Files) -> tuple[Step, ...]:
             study=study,
             action="study",
             files=(f"data/reported/{study}.json", "data/devices.yaml"),
-            code=(module,),
+            code=(module_of(study),),
             packages=packages.COMPUTING,
             reads=(Reads(f"{study}/read", (CHOSEN,)),),
         ),
@@ -187,7 +187,7 @@ def _manuscript(study: str, files: Files) -> Step:
             *files.under("templates/shared/"),
         ),
         # A template may call what the study's own objects know.
-        code=(STUDIES[study],),
+        code=(module_of(study),),
         packages=packages.WRITING,
         reads=(Reads(f"{study}/study", (FINDINGS,)), Reads(f"{study}/read", (CHOSEN,))),
     )

@@ -14,8 +14,9 @@ from figures.characters import visible
 from report.engine.gather import Origin
 from report.paper.bibliography import check_bibliography
 from report.paper.findings import Findings
-from report.paper.manuscript import write_manuscript
+from report.paper.manuscript import render_manuscript
 from report.paper.tables import to_csv, to_latex
+from report.paper.tags import refusal
 from report.records.files import read_file
 from report.render.source import ONE_COLUMN, front_matter, style_of
 from report.system.outputs import write_json
@@ -28,14 +29,19 @@ def write_source(
 
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
-    manuscript = write_manuscript(papers / f"{study}.qmd.j2", findings, origin.altered)
+    template = papers / f"{study}.qmd.j2"
+    manuscript = render_manuscript(template, findings, origin.altered)
+    findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{study}.qmd").write_text(manuscript, encoding="utf-8")
+    (folder / f"{study}.qmd").write_text(manuscript.text, encoding="utf-8")
     front = front_matter(folder / f"{study}.qmd")
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
     _write_downloads(findings, folder / "files")
-    values = _values(study, origin, findings, front)
+    values = {
+        **_values(study, origin, findings, front),
+        "unsupported": [refusal(template.name, each) for each in manuscript.unsupported],
+    }
     write_json(values, folder / "values.json")
     return values
 

@@ -13,7 +13,18 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from report.errors import StudyError
 from report.missing import Missing
+from report.quantity.expression import (
+    Leaf,
+    Process,
+    Quantity,
+    absent,
+    exact,
+    measured,
+    named,
+)
+from report.quantity.operations import at_least
 from report.records.layers import Layer
+from report.records.quantities import QUANTITIES
 from report.records.record import Case, Ceiling, Factor, Sample
 from report.records.store import Stored
 from report.statistics.estimates import (
@@ -35,6 +46,9 @@ _STATUS_WORDS: Final = {
     "unavailable": "unavailable",
     "failed": "failed",
 }
+
+MOMENTS: Final = ("before", "after")
+CEILING_UNITS: Final = {"matrix_product": "FLOP/s", "copy": "B/s"}
 
 Found = TypeVar("Found")
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -127,6 +141,57 @@ class Run:
             return Missing(f"shorter than the clock can tell on {self.label}")
         return found
 
+    def series(self, quantity: str, factors: Factors) -> Leaf:
+        """A measured series as a quantity, process by process where cases name theirs.
+
+        ``factors`` are those of the case but for ``process``.  Absent, with the reason, where no
+        process recorded it.
+        """
+        name, unit = described(quantity, factors), QUANTITIES[quantity].unit
+        found = {process: self.samples(quantity, case) for process, case in self._cases(factors)}
+        present = {key: s for key, s in found.items() if not isinstance(s, Missing)}
+        if not present:
+            reason = next(item for item in found.values() if isinstance(item, Missing))
+            return absent(name, unit, reason.reason)
+        processes = [Process(self.file, key, tuple(map(float, s))) for key, s in present.items()]
+        return measured(name, unit, processes, self.file, self.stored.record.environment.device)
+
+    def _cases(self, factors: Factors) -> list[tuple[str, Factors]]:
+        """The cases of these factors, one a process."""
+        numbers = self.levels("process", **factors)
+        return [(str(n), {**factors, "process": n}) for n in numbers] or [("", factors)]
+
+    def repeated(self, quantity: str, factors: Factors) -> Leaf:
+        """A deterministic quantity, the same in every repetition, as an exact one."""
+        name, unit = described(quantity, factors), QUANTITIES[quantity].unit
+        found = self.fixed(quantity, factors)
+        if isinstance(found, Missing):
+            return absent(name, unit, found.reason)
+        return exact(name, unit, found, self.file)
+
+    def peak_rate(self, operation: str, moment: str = "") -> Quantity:
+        """The measured ceiling of an operation in FLOP/s or B/s.
+
+        The largest over the moments, before and after the series, and over all that was measured
+        at each; of one ``moment`` if it is named.
+        """
+        measured_at = [
+            c for at in (moment,) * bool(moment) or MOMENTS for c in self._ceilings(operation, at)
+        ]
+        if not measured_at:
+            when = f"{moment} the series " if moment else ""
+            reason = f"no ceiling was measured {when}on {self.label}"
+            return absent(f"ceiling of the {_words(operation)}", CEILING_UNITS[operation], reason)
+        rates = [self._ceiling_rate(ceiling) for ceiling in measured_at]
+        return named(f"ceiling of the {_words(operation)}", at_least(*rates))
+
+    def _ceiling_rate(self, ceiling: Ceiling) -> Quantity:
+        what = f"{_words(ceiling.operation)} {ceiling.size}, {ceiling.moment}"
+        work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, self.file)
+        process = Process(self.file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
+        device = self.stored.record.environment.device
+        return work / measured(f"time of the {what}", "s", [process], self.file, device)
+
     def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
         """The median of a quantity with its interval, in the quantity's unit."""
         return self._median(quantity, frozenset(factors.items()))
@@ -186,6 +251,23 @@ class Run:
             for ceiling in self.stored.record.ceilings
             if (ceiling.operation, ceiling.moment) == (operation, moment) and ceiling.samples
         ]
+
+
+def described(quantity: str, factors: Factors) -> str:
+    """A series in a formula, such as ``time(batch 64, forward)``.
+
+    Numbers are told by their factor; levels that are words speak for themselves.
+    """
+    levels = (
+        _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
+        for factor, level in factors.items()
+        if factor not in ("subject", "process")
+    )
+    return f"{_words(quantity)}({', '.join(levels)})"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def labels(records: Sequence[Stored]) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from report.evidence.devices import Devices
 from report.evidence.reported import Reported
 from report.paper.tables import Table
 from report.paper.values import Value
+from report.quantity.verdicts import Verdict
 from report.records.store import Stored
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -19,8 +20,6 @@ from report.theory.reconciliation import Reconciliation
 if TYPE_CHECKING:
     from figures.canvas import Drawing
     from report.evidence.audit import Check
-
-Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,13 @@ class Figure:
         """The file name without its ending."""
         return self.id.removeprefix("fig-")
 
-    def as_markdown(self) -> str:
-        """The figure in Quarto markdown; the path has no ending, each format knows its own."""
-        caption, alt = markdown(self.caption), markdown(self.alt)
+    def as_markdown(self, caption: str | None = None) -> str:
+        """The figure in Quarto markdown; the path has no ending, each format knows its own.
+
+        ``caption`` is markdown that a template has for it.
+        """
+        caption = markdown(self.caption) if caption is None else caption
+        alt = markdown(self.alt)
         wide = " .wide" if self.drawing.wide else ""
         return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
@@ -100,13 +103,18 @@ class Download:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that the data must support, with the verdict and the numbers it rests on."""
+    """A sentence that the data must support, with the verdict and the numbers it rests on.
+
+    A claim that is judged on several devices has one ``name`` and a ``label`` for each of them.
+    """
 
     id: str
     sentence: str
     verdict: Verdict
     because: str
     values: tuple[str, ...] = ()
+    name: str = ""
+    label: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The claim for ``out/values/<study>.json``."""

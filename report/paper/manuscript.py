@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
@@ -15,6 +16,7 @@ from report.errors import TemplateError
 from report.paper.findings import Findings
 from report.paper.prose import check_prose
 from report.paper.tables import to_markdown
+from report.paper.tags import Page, PaperTags, Unsupported
 from report.paper.values import Value
 from report.text.escape import escape, markdown
 
@@ -23,18 +25,36 @@ _ALTERED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared" /
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
+@dataclass(frozen=True)
+class Manuscript:
+    """A rendered template: its text, the findings with their captions, and what does not hold."""
+
+    text: str
+    findings: Findings
+    unsupported: tuple[Unsupported, ...]
+
+
 def write_manuscript(
     template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
 ) -> str:
+    """The text of ``render_manuscript``."""
+    return render_manuscript(template, findings, altered).text
+
+
+def render_manuscript(
+    template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
+) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
-    ``downloads``.  ``altered`` are the records (file, in which way) that were changed after they
-    were measured; the text then begins with a warning.  Raises ``TemplateError`` with the
-    template's line for an unknown name, a syntax error, or a number that is typed into the prose.
+    ``downloads``, and has the tags of ``report.paper.tags``.  ``altered`` are the records (file, in
+    which way) that were changed after they were measured; the text then begins with a warning.
+    Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
+    number that is typed into the prose.
     """
     check_prose(template, _read(template))
-    environment = _environment(template.parent, _ALTERED.parent)
+    page = Page(dict(findings.tables), dict(findings.figures), findings.claims)
+    environment = _environment(page, template.parent, _ALTERED.parent)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
@@ -47,18 +67,31 @@ def write_manuscript(
             provenance=provenance(findings.values.values()),
         )
         warning = environment.get_template(_ALTERED.name).render(altered=altered)
-        return visible(_below_front_matter(text, warning) if altered else text)
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
         # A template that computes ends here too; numbers are computed in the study.
         raise _refusal(template, _line(error, template), str(error)) from error
+    text = visible(_below_front_matter(text, warning) if altered else text)
+    said = {
+        id: replace(claim, sentence=page.sentences.get(claim.name or id, claim.sentence))
+        for id, claim in findings.claims.items()
+    }
+    captioned = replace(findings, tables=page.tables, figures=page.figures, claims=said)
+    return Manuscript(text, captioned, tuple(page.unsupported))
 
 
-def _environment(*folders: Path) -> jinja2.Environment:
-    """The Jinja that papers are written for; it finds templates in ``folders``."""
-    environment = jinja2.Environment(
+class _Environment(jinja2.Environment):
+    """The Jinja that papers are written for; its tags print from ``page``."""
+
+    page: Page
+
+
+def _environment(page: Page, *folders: Path) -> _Environment:
+    """The environment that finds templates in ``folders``."""
+    environment = _Environment(
         loader=jinja2.FileSystemLoader(folders),
+        extensions=[PaperTags],
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         trim_blocks=True,
@@ -68,6 +101,7 @@ def _environment(*folders: Path) -> jinja2.Environment:
         comment_start_string="{##",
         comment_end_string="##}",
     )
+    environment.page = page
     environment.filters["md"] = markdown
     return environment
 

@@ -164,8 +164,11 @@ def _letter(index: int) -> str:
     return (_letter(before - 1) if before else "") + ascii_lowercase[last]
 
 
-def to_markdown(table: Table) -> str:
-    """The table as a Quarto cross-reference div holding a pipe table, notes and caption."""
+def to_markdown(table: Table, caption: str | None = None) -> str:
+    """The table as a Quarto cross-reference div holding a pipe table, notes and caption.
+
+    ``caption`` is markdown that a template has for it.
+    """
 
     def cell(value: Cell, column: Column) -> str:
         if isinstance(value, Citation):
@@ -186,7 +189,8 @@ def to_markdown(table: Table) -> str:
     block = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}", *lines, ""]
     if notes:
         block += ["::: {.table-notes}", " ".join(notes), ":::", ""]
-    return "\n".join([*block, escape(table.caption, "markdown"), ":::"])
+    words = escape(table.caption, "markdown") if caption is None else caption
+    return "\n".join([*block, words, ":::"])
 
 
 def _pipe(cells: list[str]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from report.missing import Missing
+from report.quantity.evaluation import number
+from report.quantity.expression import Derived, Quantity
 from report.statistics.estimates import Estimate
 from report.text.escape import markdown, math_text
 from report.text.format import (
@@ -13,6 +15,7 @@ from report.text.format import (
     Number,
     Style,
     interval_text,
+    level_text,
     number_text,
     quantity_text,
     scale_for,
@@ -69,7 +72,8 @@ class Value:
             return str(self)
         scale = scale_for(self.number, self.unit, self.style)
         text = f"{number_text(self.number, scale)} {interval_text(self.number, scale)}"
-        return self._linked(text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}")
+        text = text if scale.unit == "1" else f"{text}{NO_BREAK}{scale.unit}"
+        return self._linked(text + level_text(self.number))
 
     def __str__(self) -> str:
         return self._linked(self.plain)
@@ -95,6 +99,17 @@ class Value:
             "printed": self.plain,
             "reason": missing.reason if missing else None,
         }
+
+
+def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
+    """A value computed from ``quantity``: its name is its id in words, all else the quantity's.
+
+    What was not measured is printed in full unless ``style`` says otherwise.
+    """
+    found, name = number(quantity), id.replace("_", " ").capitalize()
+    level = isinstance(quantity, Derived) and quantity.operation.whole
+    style = style or ("whole" if level else "exact" if isinstance(found, int) else "measured")
+    return Value(id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style)
 
 
 def exact(

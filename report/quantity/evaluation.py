@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Final, TypeAlias
 
+from report.errors import StudyError
 from report.missing import Missing
 from report.quantity.expression import (
     Derived,
     Exact,
     Interval,
+    Number,
     Quantity,
     Reported,
     Sampled,
@@ -46,17 +49,53 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
         intervals = {unit: _of_unit(unit, each) for unit in units}
         value, low, high = _bounds(quantity, intervals)
     except ArithmeticError as error:
-        return Missing(f"{quantity.formula} has no value: {error}")
+        return Missing(str(error))
     lost = sum(1 - found.confidence for found in intervals.values())
     reached = max(0.0, round(1 - lost, 12)) if units else 1.0
     return Estimate(value, low, high, samples(quantity), min(reached, confidence if units else 1.0))
+
+
+def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
+    """The value as a paper prints it: exactly where nothing in it was measured or rounded.
+
+    A whole number stays one, however large.
+    """
+    if quantity.missing:
+        return quantity.missing
+    if _fitted(quantity) or not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
+        result = estimate(quantity, confidence)
+        if isinstance(result, Missing) or not result.low == result.high == round(result.value):
+            return result
+        return int(result.value)
+    try:
+        found = value(quantity, _median)
+    except ArithmeticError as error:
+        return Missing(str(error))
+    return int(found) if found == int(found) else float(found)
+
+
+def level(quantity: Quantity) -> int:
+    """The level that a quantity names, such as the one of the largest; its value alone.
+
+    Raises ``StudyError`` where it is missing.
+    """
+    found = number(quantity)
+    if isinstance(found, Missing):
+        raise StudyError(f"A level that must be there is missing: {found.reason}.")
+    return int(found.value if isinstance(found, Estimate) else found)
+
+
+def _fitted(quantity: Quantity) -> bool:
+    """Whether a curve was fitted, whose scatter is an uncertainty of its own."""
+    own = isinstance(quantity, Derived) and quantity.operation.fit is not None
+    return own or any(map(_fitted, quantity.parts))
 
 
 def samples(quantity: Quantity) -> int:
     """The number of samples behind the part that has fewest; 0 where nothing was measured."""
     counts = (
         sum(len(process.samples) for process in leaf.processes)
-        for leaf in quantity.leaves()
+        for leaf in quantity.leaves
         if isinstance(leaf, Sampled)
     )
     return min(counts, default=0)
@@ -64,12 +103,13 @@ def samples(quantity: Quantity) -> int:
 
 def _units(quantity: Quantity) -> Iterator[Quantity]:
     """The largest parts whose series come from the same processes; a series is one by itself."""
-    measured = [leaf for leaf in quantity.leaves() if isinstance(leaf, Sampled)]
+    measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
     if not measured:
         return
     first = measured[0].keys
     together = len(first) > 1 and all(leaf.keys == first for leaf in measured)
-    if together or not quantity.parts:
+    fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
+    if together or fitted or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
@@ -77,8 +117,13 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
 
 
 def _of_unit(unit: Quantity, confidence: float) -> Estimate:
-    leaf = next(leaf for leaf in unit.leaves() if isinstance(leaf, Sampled))
-    if len(leaf.processes) == 1:
+    leaves = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled)]
+    leaf = leaves[0]
+    shared = all(other.keys == leaf.keys for other in leaves)
+    if isinstance(unit, Derived) and unit.operation.fit is not None:
+        if not shared or len(leaf.processes) < _ENOUGH_RUNS:
+            return unit.operation.fit([value(part, _median) for part in unit.operands], confidence)
+    elif len(leaf.processes) == 1:
         return calls_interval(leaf.processes[0].samples, confidence)
     results = [
         (process.run, value(unit, lambda leaf, at=index: _median_of(leaf, at)))  # type: ignore[misc]
@@ -89,6 +134,10 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
         return median_interval(by_run, confidence)
     return median_interval([result for _, result in results], confidence)
+
+
+def _median(leaf: Sampled) -> float:
+    return statistics.median(statistics.median(process.samples) for process in leaf.processes)
 
 
 def _median_of(leaf: Sampled, process: int) -> float:
@@ -104,6 +153,9 @@ def value(quantity: Quantity, look: Look) -> float:
         return look(quantity)
     if isinstance(quantity, Derived):
         return quantity.operation.value([value(part, look) for part in quantity.operands])
+    if isinstance(quantity, Exact):
+        # Whole numbers and quotients of them are computed without rounding.
+        return Fraction(quantity.value)  # type: ignore[return-value]
     return _fixed(quantity)[0]
 
 

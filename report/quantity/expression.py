@@ -8,22 +8,26 @@ derives its formula, its sources and its missing parts from its leaves.  Nothing
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from report.missing import Missing
 from report.quantity.units import ONE, Unit, UnitError, unit
+from report.statistics.estimates import Estimate
 
 Number: TypeAlias = int | float
 #: A value between its bounds: (value, low, high).
 Interval: TypeAlias = tuple[float, float, float]
 
-_HERE: Final = str(Path(__file__).parent)
-#: How tightly the parts of a formula bind: sums, products, names.
-_SUM, _PRODUCT, _NAME = range(3)
+#: The product's code and, in it, the studies, whose lines are named in messages.
+_PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
+_STUDIES: Final = _PRODUCT_CODE + "studies/"
+#: How tightly the parts of a formula bind: lists, sums, products, names.
+LIST, SUM, PRODUCT, NAME = range(4)
 
 
 @dataclass(frozen=True)
@@ -38,28 +42,36 @@ class Quantity:
         raise NotImplementedError
 
     @property
+    def symbol(self) -> str:
+        """What stands for it in the formula of another one: its name, else its own formula."""
+        return self.formula
+
+    @property
     def parts(self) -> tuple[Quantity, ...]:
         """What it is computed from; nothing for a leaf."""
         return ()
 
     @property
     def binding(self) -> int:
-        """Where its formula needs brackets inside another one."""
-        return _NAME
+        """Where its symbol needs brackets inside another formula."""
+        return NAME
 
+    @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
         """What the quantity is computed from in the end, each once, in the order of the formula."""
-        return tuple(dict.fromkeys(_leaves(self)))
+        if isinstance(self, Leaf):
+            return (self,)
+        return tuple(dict.fromkeys(leaf for part in self.parts for leaf in part.leaves))
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The files behind it, records and reported values; none for pure theory."""
-        return tuple(dict.fromkeys(leaf.source for leaf in self.leaves() if leaf.source))
+        return tuple(dict.fromkeys(leaf.source for leaf in self.leaves if leaf.source))
 
     @property
     def missing(self) -> Missing | None:
         """Why it cannot be computed, which is why its first missing leaf is."""
-        return next((leaf.reason for leaf in self.leaves() if isinstance(leaf, Absent)), None)
+        return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
 
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))
@@ -196,7 +208,9 @@ class Operation:
 
     ``value`` computes it from numbers; ``bounds`` from intervals, so that the result holds wherever
     all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
-    result.
+    result.  ``fit`` gives the result of values with an interval from their scatter at a level, for
+    what is estimated from all of them together; ``whole`` says that the result is a level, a whole
+    number.
     """
 
     name: str
@@ -204,15 +218,21 @@ class Operation:
     value: Callable[[Sequence[float]], float]
     bounds: Callable[[Sequence[Interval]], Interval]
     text: Callable[[Sequence[str]], str]
-    binding: int = _NAME
+    binding: int = NAME
+    fit: Callable[[Sequence[float], float], Estimate] | None = None
+    whole: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Derived(Quantity):
-    """What an operation makes of its ``operands``."""
+    """What an operation makes of its ``operands``; ``name`` stands for it in other formulas.
+
+    Each is a quantity of its own, since comparing whole trees would take long.
+    """
 
     operation: Operation
     operands: tuple[Quantity, ...]
+    name: str = ""
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -220,13 +240,17 @@ class Derived(Quantity):
 
     @property
     def binding(self) -> int:
-        return self.operation.binding
+        return NAME if self.name else self.operation.binding
+
+    @property
+    def symbol(self) -> str:
+        return self.name or self.formula
 
     @property
     def formula(self) -> str:
         return self.operation.text(
             [
-                f"({part.formula})" if _needs_brackets(self, part, index) else part.formula
+                f"({part.symbol})" if _needs_brackets(self, part, index) else part.symbol
                 for index, part in enumerate(self.operands)
             ]
         )
@@ -240,9 +264,14 @@ def combine(operation: Operation, *operands: Quantity) -> Derived:
     try:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
-        names = " and ".join(f"{part.formula} ({part.unit})" for part in operands[:2])
+        names = " and ".join(f"{part.symbol} ({part.unit})" for part in operands[:2])
         raise UnitError(f"{_caller()}: {operation.name} of {names}: {error}") from None
     return Derived(result, operation, operands)
+
+
+def named(name: str, quantity: Quantity) -> Quantity:
+    """``quantity`` under a name that stands for it in other formulas."""
+    return replace(quantity, name=name) if isinstance(quantity, Derived) else quantity
 
 
 def declared(quantity: Quantity, unit_name: str) -> Quantity:
@@ -282,7 +311,7 @@ ADD: Final = Operation(
     lambda v: v[0] + v[1],
     lambda i: (i[0][0] + i[1][0], i[0][1] + i[1][1], i[0][2] + i[1][2]),
     " + ".join,
-    _SUM,
+    SUM,
 )
 SUBTRACT: Final = Operation(
     "the difference",
@@ -290,36 +319,35 @@ SUBTRACT: Final = Operation(
     lambda v: v[0] - v[1],
     lambda i: (i[0][0] - i[1][0], i[0][1] - i[1][2], i[0][2] - i[1][1]),
     " − ".join,
-    _SUM,
+    SUM,
 )
 MULTIPLY: Final = Operation(
     "the product", lambda u: u[0] * u[1], lambda v: v[0] * v[1], product_bounds, " · ".join,
-    _PRODUCT,
+    PRODUCT,
 )  # fmt: skip
 DIVIDE: Final = Operation(
     "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], _quotient_bounds, " / ".join,
-    _PRODUCT,
+    PRODUCT,
 )  # fmt: skip
 
 
 def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
     """Also for what stands behind a minus or a slash, which bind what follows."""
-    if whole.binding == _NAME:
+    binding = whole.operation.binding
+    if binding == NAME:
         return False
     tight = whole.operation in (SUBTRACT, DIVIDE) and index > 0
-    return part.binding < whole.binding or (tight and part.binding == whole.binding)
-
-
-def _leaves(quantity: Quantity) -> Iterator[Leaf]:
-    if isinstance(quantity, Leaf):
-        yield quantity
-    for part in quantity.parts:
-        yield from _leaves(part)
+    return part.binding < binding or (tight and part.binding == binding)
 
 
 def _caller() -> str:
-    """File and line of the code outside this package that builds the quantity."""
+    """File and line of the study, or other code outside the product, that builds the quantity."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and _between(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"
+
+
+def _between(file: str) -> bool:
+    """Whether ``file`` is code of the product that works for a study."""
+    return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)

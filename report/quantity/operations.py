@@ -1,12 +1,15 @@
-"""What can be asked of a quantity over the levels of a factor, and fits through its points."""
+"""What can be asked of a quantity over the levels of a factor, such as its largest value."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from report.quantity.expression import (
+    LIST,
+    PRODUCT,
     Derived,
     Exact,
     Interval,
@@ -58,6 +61,8 @@ def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
             value,
             bounds,
             lambda texts: f"level of the largest of {_listed(texts)}",
+            LIST,
+            whole=True,
         ),
         *over.values(),
     )
@@ -93,8 +98,68 @@ def first_within(over: Mapping[int, Quantity], share: float, unit_name: str) -> 
             value,
             bounds,
             lambda texts: f"first level with at least {share:g} of the largest of {_listed(texts)}",
+            LIST,
+            whole=True,
         ),
         *over.values(),
+    )
+
+
+def level_of_smallest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
+    """The level at which a quantity is smallest; its bounds hold every level where it may be."""
+    found = level_of_largest({level: 0 * each - each for level, each in over.items()}, unit_name)
+    return _rewritten(
+        found, f"level of the smallest of {_listed([q.symbol for q in over.values()])}"
+    )
+
+
+def constant(*quantities: Quantity) -> Derived:
+    """The value that all of ``quantities`` share; where they differ there is none."""
+
+    def shared(values: Sequence[float]) -> float:
+        if any(value != values[0] for value in values):
+            ends = f"from {float(min(values)):,.6g} to {float(max(values)):,.6g}"
+            raise ArithmeticError(f"differs between rows, {ends}")
+        return values[0]
+
+    return combine(
+        Operation(
+            "the one value of",
+            same_unit,
+            shared,
+            # Where all intervals hold, so does what they have in common.
+            lambda intervals: (
+                shared([value for value, *_ in intervals]),
+                max(low for _, low, _ in intervals),
+                min(high for *_, high in intervals),
+            ),
+            lambda texts: f"{_listed(texts)}, the same in each row" if len(texts) > 1 else texts[0],
+            LIST,
+        ),
+        *quantities,
+    )
+
+
+def furthest_from_zero(*quantities: Quantity) -> Derived:
+    """The one of ``quantities`` whose absolute value is largest."""
+
+    def furthest(values: Sequence[float]) -> float:
+        return max(values, key=abs)
+
+    return combine(
+        Operation(
+            "the furthest from 0 of",
+            same_unit,
+            furthest,
+            lambda intervals: (
+                furthest([value for value, *_ in intervals]),
+                min(low for _, low, _ in intervals),
+                max(high for *_, high in intervals),
+            ),
+            lambda texts: f"the furthest from 0 of {_listed(texts)}",
+            LIST,
+        ),
+        *quantities,
     )
 
 
@@ -116,9 +181,22 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     )
 
 
+def counted_in(unit_name: str, number: Quantity) -> Derived:
+    """A number without unit, such as a product of extents, as that many of a unit."""
+
+    def check(units: Sequence[Unit]) -> Unit:
+        if units[0] != ONE:
+            raise UnitError(f"it has a unit already; convert it instead of counting {unit_name}.")
+        return unit(unit_name)
+
+    return combine(
+        Operation(f"a count of {unit_name}", check, _first, _first, _first, PRODUCT), number
+    )
+
+
 def flops(multiply_adds: Quantity) -> Derived:
     """Multiply-adds as floating-point operations, two each."""
-    return multiply_adds * FLOP_PER_MAC  # type: ignore[return-value]
+    return FLOP_PER_MAC * multiply_adds  # type: ignore[return-value]
 
 
 def count(name: str, unit_name: str, value: int) -> Exact:
@@ -132,13 +210,24 @@ def _extreme(name: str, choose: Callable[[Sequence[float]], float]) -> Operation
         same_unit,
         choose,
         lambda intervals: tuple(map(choose, zip(*intervals, strict=True))),  # type: ignore[arg-type, return-value]
-        lambda texts: f"{name} {_listed(texts)}",
+        lambda texts: f"{name} {_listed(texts)}" if len(texts) > 1 else texts[0],
+        LIST,
     )
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """All of a few terms, and the ends of many."""
+    """All of a few terms, and the ends of many; one that stands for all of them once."""
+    if len(set(texts)) == 1 and len(texts) > 1:
+        return f"{texts[0]} ({len(texts)} times)"
     return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"
+
+
+def _rewritten(found: Derived, text: str) -> Derived:
+    return replace(found, operation=replace(found.operation, text=lambda _: text))
+
+
+def _first(items: Sequence[Any]) -> Any:
+    return items[0]
 
 
 def _gives(result: Unit) -> Callable[[Sequence[Unit]], Unit]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
@@ -61,6 +63,11 @@ def equals(number: float, within: float) -> Range:
     return Range(number - within, number + within, closed=True)
 
 
+def exactly(number: float) -> Range:
+    """The range of one number, for what is counted and not measured."""
+    return Range(number, number, closed=True)
+
+
 @dataclass(frozen=True)
 class Statement:
     """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named."""
@@ -75,7 +82,7 @@ class Statement:
         A level that the data do not reach decides nothing: with three processes, whose extremes
         bound a median at 75 %, the verdict is undecided.
         """
-        leaves = self.quantity.leaves()
+        leaves = self.quantity.leaves
         devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled) and leaf.device}
         if self.about and devices - {self.about}:
             return "not comparable"
@@ -122,3 +129,9 @@ def all_of(*statements: Statement | Several) -> Several:
 def any_of(*statements: Statement | Several) -> Several:
     """That at least one of ``statements`` holds."""
     return Several(statements, every=False)
+
+
+def trend(over: Mapping[int, Quantity], *, rising: bool) -> Several:
+    """That a positive quantity rises, or falls, from each level to the next."""
+    steps = [after / before for before, after in pairwise(over.values())]
+    return all_of(*(Statement(step, expect("> 1" if rising else "< 1")) for step in steps))

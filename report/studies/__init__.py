@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -12,34 +13,39 @@ from report.errors import StudyError
 if TYPE_CHECKING:
     from report.paper.findings import Findings, Inputs
 
-#: Study → module with a function ``findings(inputs)``, in the order in which they are listed.
-STUDIES: Final[dict[str, str]] = {
-    "conv_scaling": "report.studies.conv_scaling",
-    "conv_profiling": "report.studies.conv_profiling",
-    "inference_memory": "report.studies.inference_memory",
-    "training_roofline": "report.studies.training_roofline",
-    "backend_speedup": "report.studies.backend_speedup",
-}
+_FOLDER: Final = os.path.dirname(__file__)
 
-#: Study → patterns of the names of attachments that its paper is computed from.
-ATTACHMENTS: Final[dict[str, tuple[str, ...]]] = {
-    "conv_scaling": ("ncu.json.gz",),
-    "conv_profiling": ("trace.*.json.gz", "images.json", "sample.json", "ncu.json.gz"),
-    "inference_memory": ("trace.*.json.gz",),
-    "training_roofline": ("trace.*.json.gz",),
-    "backend_speedup": ("images.json", "sample.json", "backend.*.json"),
-}
+
+def _found() -> tuple[str, ...]:
+    """The folders here that hold a study, in alphabetical order."""
+    names = sorted(os.listdir(_FOLDER))
+    return tuple(name for name in names if os.path.exists(f"{_FOLDER}/{name}/study.py"))
+
+
+#: The studies: every folder with a module ``study``, so that a new one changes no other's code.
+STUDIES: Final = _found()
+
+
+def module_of(study: str) -> str:
+    """The module with the function ``findings(inputs)`` of a study."""
+    return f"report.studies.{study}.study"
+
+
+def attachments_of(study: str) -> tuple[str, ...]:
+    """Patterns of the names of attachments that the paper of a study is computed from."""
+    patterns: tuple[str, ...] = importlib.import_module(f"report.studies.{study}").ATTACHMENTS
+    return patterns
 
 
 def find_study(study: str) -> Callable[[Inputs], Findings]:
-    """The function that computes a study; imports only that study's module.
+    """The function that computes a study; imports only that study's modules.
 
     Raises ``StudyError`` for a name that is no study.
     """
     if study not in STUDIES:
         known = ", ".join(STUDIES)
         raise StudyError(f"{study}: no such study; the studies are {known}.")
-    compute: Callable[[Inputs], Findings] = importlib.import_module(STUDIES[study]).findings
+    compute: Callable[[Inputs], Findings] = importlib.import_module(module_of(study)).findings
     return compute
 
 

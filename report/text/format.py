@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 
 Number: TypeAlias = int | float
-Style: TypeAlias = Literal["exact", "measured", "percent"]
+Style: TypeAlias = Literal["exact", "measured", "percent", "whole"]
 
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
@@ -30,10 +30,14 @@ _SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``."""
+    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``.
+
+    ``whole`` numbers, such as the levels of a factor, are printed in full.
+    """
 
     factor: float
     unit: str
+    whole: bool = False
 
 
 def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
@@ -44,6 +48,8 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     """
     if style == "percent":
         return Scale(100.0, "%")
+    if style == "whole":
+        return Scale(1.0, unit, whole=True)
     size = _size(number)
     if style == "exact" or unit not in _SCALED or not 0 < size < math.inf:
         return Scale(1.0, unit)
@@ -121,7 +127,7 @@ def number_text(number: Number | Estimate, scale: Scale) -> str:
     """A number as it stands in a sentence or a cell, without its unit and interval."""
     if isinstance(number, Estimate):
         scaled = _scaled(number, scale.factor)
-        return digits(scaled.value, decimals_of(scaled))
+        return digits(scaled.value, 0 if scale.whole else decimals_of(scaled))
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
     return plain(float(number * scale.factor))
@@ -130,7 +136,7 @@ def number_text(number: Number | Estimate, scale: Scale) -> str:
 def interval_text(estimate: Estimate, scale: Scale) -> str:
     """The interval as ``[low, high]``, with the precision of the number before it."""
     scaled = _scaled(estimate, scale.factor)
-    decimals = decimals_of(scaled)
+    decimals = 0 if scale.whole else decimals_of(scaled)
     return f"[{digits(scaled.low, decimals)}, {digits(scaled.high, decimals)}]"
 
 
@@ -157,3 +163,10 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
         n=estimate.n,
         confidence=estimate.confidence,
     )
+
+
+def level_text(estimate: Estimate) -> str:
+    """The level of an interval where it is lower than the one that papers state for all."""
+    if estimate.confidence >= CONFIDENCE - 1e-9:
+        return ""
+    return f" (at {100 * estimate.confidence:.0f}{NO_BREAK}%)"

@@ -11,7 +11,7 @@ from report.commands.difference.words import Document, read_document
 from report.engine.contents import file_digest, files_below
 from report.engine.gather import choose, load
 from report.paper.findings import Claim, Figure
-from report.paper.manuscript import write_manuscript
+from report.paper.manuscript import render_manuscript
 from report.paper.tables import Table
 from report.paper.values import Value
 from report.studies import compute
@@ -51,10 +51,11 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
     """
     origin = choose(study, data).origin
     found = compute(study, load(study, data, origin.records))
-    document = write_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
+    manuscript = render_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
+    found = manuscript.findings
     return Side(
         records=tuple(origin.records),
-        document=read_document(document),
+        document=read_document(manuscript.text),
         values=dict(found.values),
         tables=dict(found.tables),
         claims=dict(found.claims),

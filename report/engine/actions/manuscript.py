@@ -28,4 +28,5 @@ def perform(task: Task) -> Done:
     listed = task.kept / LISTED
     write_json({key: written[key] for key in _LISTED}, listed)
     own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)
-    return Done((*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed))))
+    outputs = (*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed)))
+    return Done(outputs, tuple(written["unsupported"]))

@@ -7,7 +7,8 @@ from typing import Final
 
 from report.evidence.audit import Printed
 from report.missing import Missing
-from report.paper.findings import Claim, Inputs, Verdict
+from report.paper.findings import Claim, Inputs
+from report.quantity.verdicts import Verdict
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.decomposed import Decomposition, decompose
 from report.studies.backend_speedup.learning import (

@@ -1,162 +1,120 @@
-"""What the source claims, judged again by its own numbers and by the runs."""
+"""What is claimed of the layer, by the source and by this paper; the template has the words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
-from report.evidence.runs import known
-from report.missing import Missing
-from report.paper.findings import Claim, Inputs, Verdict
-from report.paper.values import Value
-from report.statistics.estimates import Estimate, growth_exponent
+from report.evidence.residuals import residual
+from report.paper.claims import judge
+from report.paper.findings import Claim, Inputs
+from report.quantity.expression import Quantity, absent
+from report.quantity.fits import growth, slope
+from report.quantity.operations import at_least, at_most, largest
+from report.quantity.verdicts import Several, Statement, all_of, equals, exactly, expect
+from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.run_values import rate_gain
-from report.studies.conv_scaling.source import reported_batches, work_fit
-from report.studies.conv_scaling.subject import footprint, operations
-from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
+from report.studies.conv_scaling.reconciled import reported_memory, reported_work
+from report.studies.conv_scaling.run_values import (
+    SATURATED,
+    batch_gain,
+    faults_per_image,
+    rates,
+    rates_from_best,
+    ridge,
+)
+from report.studies.conv_scaling.source import column, reported_batches
+from report.studies.conv_scaling.values import MANY, NO_RECORD, excess, memory_gap
+from report.studies.conv_scaling.variants import variants
 
 
-def all_claims(inputs: Inputs, runs: Sequence[Run], values: dict[str, Value]) -> tuple[Claim, ...]:
-    """Every claim of the source that numbers can decide."""
-    return (
-        _linear_work(inputs),
-        _profiler_overhead(values),
-        _compressed_memory(values),
-        *(_linear_memory(run) for run in runs),
-        *(_upper_bound(run) for run in runs),
-        *(_better_use(run, inputs) for run in runs),
-        *(_linear_time(run) for run in runs),
-        *([] if runs else [_unmeasured()]),
+def all_claims(inputs: Inputs, runs: Sequence[Run], primary: Run | None) -> Iterator[Claim]:
+    """Every claim that numbers can decide; those of runs for each run, the primary one first."""
+    counted = column(inputs, "III", "total_flops", "FLOP")
+    yield judge(
+        "linear-work", Statement(_spread({b: w / b for b, w in counted.items()}), exactly(1))
     )
+    # An overhead of the profiler would not be the same number for each output element.
+    irregular = _spread({b: e / theory.output_bytes(b) for b, e in excess(inputs).items()})
+    yield judge("profiler-overhead", Statement(irregular, expect("> 1")))
+    # Compressed activations would leave a gap that grows with the batch.
+    gap = slope(memory_gap(inputs), "B", relative=False)
+    yield judge("compressed-memory", Statement(gap, expect("> 0")))
+    # What the prose calls explained has a residual of 0.
+    for name, found, unit in (
+        ("work-explained", reported_work(inputs).values(), "FLOP"),
+        ("memory-explained", reported_memory(inputs).values(), "B"),
+        ("variants-explained", variants(primary).values() if primary else (), "MAC"),
+    ):
+        yield judge(name, Statement(residual(found, unit), exactly(0)))
+    ordered = sorted(runs, key=lambda run: run is not primary)
+    for run in ordered:
+        for name, statement in _of_run(run, inputs).items():
+            yield judge(f"{name}-{run.key}", statement, name=name, label=run.label)
+    if not runs:
+        nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
+        for name in _NAMES:
+            yield judge(name, nothing)
 
 
-def _linear_work(inputs: Inputs) -> Claim:
-    fit = work_fit(inputs)
-    straight = fit.residual_std == 0 and fit.intercept.value == 0
-    return Claim(
-        "linear-work",
-        "Work grows in proportion to the batch size (source).",
-        "supported" if straight else "refuted",
-        "the reported counts lie on a line through the origin without residual"
-        if straight
-        else "the reported counts do not lie on a line through the origin",
-        ("reported_work_slope", "reported_work_intercept"),
+_NAMES = (
+    "linear-memory",
+    "upper-bound",
+    "peak-bounded",
+    "better-use",
+    "linear-time",
+    "above-ridge",
+    "falls-beyond-best",
+    "page-faults",
+)
+
+
+#: With fewer levels nothing can differ.
+_FEW = 2
+
+
+def _of_run(run: Run, inputs: Inputs) -> Mapping[str, Statement | Several]:
+    small, big = reported_batches(inputs)[0], reported_batches(inputs)[-1]
+    retained, peak = run.over(run.retained), run.over(run.peak)
+    times = run.over(run.time)
+    statements = (
+        Statement(_spread(_increments(retained)), exactly(1)),
+        Statement(_largest_share(retained), expect("<= 1")),
+        Statement(_largest_share(peak), expect("<= 1")),
+        Statement(batch_gain(run, small, big), expect("> 1")),
+        Statement(growth(times), equals(1, within=0.05)),
+        all_of(*(Statement(theory.intensity(b) / ridge(run), expect("> 1")) for b in (1, MANY))),
+        Statement(_fall(run), expect(f"< {SATURATED}")),
+        Statement(
+            faults_per_image(run) if run.batches else absent("page faults", "1", NO_RECORD.reason),
+            expect("> 1"),
+        ),
     )
+    return dict(zip(_NAMES, statements, strict=True))
 
 
-def _profiler_overhead(values: dict[str, Value]) -> Claim:
-    excess = values["excess_per_output"]
-    exact = not isinstance(excess.number, Missing)
-    return Claim(
-        "profiler-overhead",
-        "Counts above theory come from profiling overhead or round-off (source).",
-        "refuted" if exact else "undecided",
-        f"the excess is exactly {excess.plain} operations for each output element at every "
-        "batch size"
-        if exact
-        else "the excess is not a constant number of operations an output element",
-        ("excess_per_output",),
-    )
+def _fall(run: Run) -> Quantity:
+    """The lowest rate from the best batch size on, over the best."""
+    if not run.timed:
+        return absent("rates", "1", f"no forward call was timed on {run.label}")
+    return at_most(*rates_from_best(run).values()) / largest(rates(run))
 
 
-def _compressed_memory(values: dict[str, Value]) -> Claim:
-    gap, parameters = values["memory_gap"], values["parameter_bytes"]
-    exact = gap.number == parameters.number
-    return Claim(
-        "compressed-memory",
-        "Memory below theory comes from compression or lower precision (source).",
-        "refuted" if exact else "undecided",
-        f"the gap is {gap.plain} at every batch size, the bytes of the parameters"
-        if exact
-        else "the gap differs from the bytes of the parameters",
-        ("memory_gap", "parameter_bytes"),
-    )
+def _largest_share(measured: Mapping[int, Quantity]) -> Quantity:
+    """The largest ratio of measured bytes to the source's rule."""
+    ratios = [each / theory.memory(b) for b, each in measured.items() if not each.missing]
+    return at_least(*ratios) if ratios else absent("bytes", "1", "no bytes were recorded")
 
 
-def _linear_memory(run: Run) -> Claim:
-    fit = run.held_fit()
-    claim = f"Memory grows linearly with the batch size ({run.label})."
-    if isinstance(fit, Missing):
-        return Claim(f"linear-memory-{run.key}", claim, "not measured", fit.reason)
-    straight = fit.residual_std == 0
-    growth = quantity_text(fit.slope, "B", "exact")
-    output = quantity_text(footprint(1).output, "B", "exact")
-    return Claim(
-        f"linear-memory-{run.key}",
-        claim,
-        "supported" if straight else "refuted",
-        f"held bytes grow by exactly {growth} an image, where its output has {output}"
-        if straight
-        else f"held bytes grow by {growth} an image, but not on a line",
-    )
+def _increments(over: Mapping[int, Quantity]) -> dict[int, Quantity]:
+    """The growth for each image between neighbouring levels."""
+    known = {level: each for level, each in over.items() if not each.missing}
+    return {b: (known[b] - known[a]) / (b - a) for a, b in pairwise(known)}
 
 
-def _upper_bound(run: Run) -> Claim:
-    name = f"Theoretical memory is an upper bound ({run.label})."
-    peaks = {b: p for b in run.batches if not isinstance(p := run.peak(b), Missing)}
-    if not peaks:
-        return Claim(f"upper-bound-{run.key}", name, "not measured", "no peak was recorded")
-    above = [b for b, peak in peaks.items() if peak > footprint(b).parameters_and_output]
-    last = max(peaks)
-    times = quantity_text(peaks[last] / footprint(last).parameters_and_output, "1")
-    return Claim(
-        f"upper-bound-{run.key}",
-        name,
-        "refuted" if above else "supported",
-        f"the call's peak exceeds it at {len(above)} of {len(peaks)} batch sizes, and is {times} "
-        f"times as large at batch {last:,}"
-        if above
-        else f"the call's peak is below it at all {len(peaks)} batch sizes",
-    )
-
-
-def _better_use(run: Run, inputs: Inputs) -> Claim:
-    batches = reported_batches(inputs.reported)
-    small, large = batches[0], batches[-1]
-    gain = rate_gain(run, small, large)
-    claim = f"Larger batches use the hardware better ({run.label})."
-    if isinstance(gain, Missing):
-        return Claim(f"better-use-{run.key}", claim, "not measured", gain.reason)
-    verdict: Verdict = "undecided"
-    if gain.low > 1:
-        verdict = "supported"
-    elif gain.high < 1:
-        verdict = "refuted"
-    return Claim(
-        f"better-use-{run.key}",
-        claim,
-        verdict,
-        f"the rate at batch {large} is {_with_interval(gain, '1')} times that at batch {small}",
-    )
-
-
-def _linear_time(run: Run) -> Claim:
-    claim = f"Time grows in proportion to the work ({run.label})."
-    batches = run.measured_batches("forward")
-    if len(batches) < 3:
-        return Claim(
-            f"linear-time-{run.key}", claim, "not measured", "fewer than three batch sizes"
-        )
-    times = [known(run.time(batch, "forward")).value for batch in batches]
-    exponent = growth_exponent([operations(b) for b in batches], times)
-    return Claim(
-        f"linear-time-{run.key}",
-        claim,
-        "supported" if exponent.low <= 1 <= exponent.high else "refuted",
-        f"over the whole range time grows with the power {_with_interval(exponent, '1')} of work",
-    )
-
-
-def _unmeasured() -> Claim:
-    return Claim(
-        "own-measurement",
-        "What the source says of memory and speed holds on this study's machines.",
-        "not measured",
-        "no run of this experiment is in the data directory",
-    )
-
-
-def _with_interval(estimate: Estimate, unit: str) -> str:
-    scale = scale_for(estimate, unit)
-    text = f"{quantity_text(estimate, unit)} {interval_text(estimate, scale)}"
-    return text.replace(" [", f"{NO_BREAK}[")
+def _spread(over: Mapping[int, Quantity]) -> Quantity:
+    """The largest over the smallest: 1 exactly where all are the same."""
+    known = [each for each in over.values() if not each.missing]
+    if len(known) < _FEW:
+        return absent("levels", "1", "too few batch sizes were measured")
+    return at_least(*known) / at_most(*known)

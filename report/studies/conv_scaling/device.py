@@ -5,7 +5,6 @@ Work comes from Nsight Compute, memory from the caching allocator's own history,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from report.evidence.allocator_replay import CallReplay, reconciled, reconciliations, replayed
@@ -24,12 +23,6 @@ from report.theory.terms import (
     theory_macs,
     theory_output,
 )
-
-
-def gpu_run(all_runs: Sequence[Run]) -> Run | None:
-    """The newest run on a GPU."""
-    return next((run for run in all_runs if run.on_gpu), None)
-
 
 # -------------------------------------------------------------------------------------- work
 
@@ -146,7 +139,14 @@ def _requested(run: Run, batch: int, call: CallReplay) -> Reconciliation:
 
 def _allocated(run: Run, batch: int, call: CallReplay) -> Reconciliation:
     terms = (allocator_rounding(call.before, call.after, "replay of the requests"),)
-    return _memory(run, batch, "allocated", terms, run.held(batch), "after − before")
+    return _memory(
+        run,
+        batch,
+        "allocated",
+        terms,
+        run.grown("allocated_after", run.factors(batch, "forward"), since="allocated_before"),
+        "after − before",
+    )
 
 
 def _memory(

@@ -12,11 +12,11 @@ from report.evidence.events import Explanation, blocked_channels, explain_events
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.records.layers import Convolution, Layer
-from report.records.passes import Pass
+from report.records.passes import PASSES, Pass
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.network import network_layers
-from report.studies.conv_scaling.source import numbers, reported_batches
-from report.studies.conv_scaling.subject import multiply_adds, subject
+from report.studies.conv_scaling.network import find_network
+from report.studies.conv_scaling.source import counts, reported_batches
+from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
 from report.theory.allocator import (
     Allocate,
     Snapshot,
@@ -44,10 +44,11 @@ FIRST: Final = "lackey_multiply_adds_first"
 
 def reported_work(inputs: Inputs) -> dict[int, Reconciliation]:
     """The source's counted operations by batch size, from the theoretical work."""
-    reported = inputs.reported
-    columns = {key: numbers(reported, "III", key) for key in ("add", "multiply", "total_flops")}
-    rows = zip(reported_batches(reported), *columns.values(), strict=True)
-    return {batch: _reported_work(batch, *row) for batch, *row in rows}
+    columns = [counts(inputs, "III", key) for key in ("add", "multiply", "total_flops")]
+    batches = reported_batches(inputs)
+    return {
+        batch: _reported_work(batch, *(column[batch] for column in columns)) for batch in batches
+    }
 
 
 def _reported_work(batch: int, add: int, multiply: int, total: int) -> Reconciliation:
@@ -75,7 +76,7 @@ def _seen(computed: int, counted: int, what: str) -> str:
 
 def reported_memory(inputs: Inputs) -> dict[int, Reconciliation]:
     """The source's allocated bytes by batch size, from parameters and output."""
-    allocated = numbers(inputs.reported, "IV", "allocated_memory")
+    allocated = counts(inputs, "IV", "allocated_memory")
     evidence = "memory is read right before the call too, with the parameters in place"
     return {
         batch: Reconciliation(
@@ -86,7 +87,7 @@ def reported_memory(inputs: Inputs) -> dict[int, Reconciliation]:
             (parameters_resident(subject(batch), evidence),),
             Term("Allocated", size, "after − before", "the source's Table IV"),
         )
-        for batch, size in zip(reported_batches(inputs.reported), allocated, strict=True)
+        for batch, size in allocated.items()
     }
 
 
@@ -96,14 +97,12 @@ def reported_reserved(inputs: Inputs) -> dict[int, Reconciliation]:
     The model replays the requests of the whole network up to its second convolution; without a
     record that holds such a network there is nothing to replay.
     """
-    layers, _ = network_layers(inputs)
-    if len(_convolutions(layers)) < 2:
+    network = find_network(inputs)
+    if network is None or len(_convolutions(network.layers)) < 2:
         return {}
-    reserved = numbers(inputs.reported, "IV", "reserved_memory")
-    batches = reported_batches(inputs.reported)
+    reserved = counts(inputs, "IV", "reserved_memory")
     return {
-        batch: _reported_reserved(batch, layers, size)
-        for batch, size in zip(batches, reserved, strict=True)
+        batch: _reported_reserved(batch, network.layers, size) for batch, size in reserved.items()
     }
 
 
@@ -162,6 +161,14 @@ def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
     }
 
 
+def all_executed(run: Run | None) -> dict[str, Reconciliation]:
+    """The same for both layouts and both kinds of call, by id."""
+    if run is None:
+        return {}
+    groups = (executed(run.in_layout(layout), p) for layout in LAYOUTS for p in PASSES)
+    return {found.id: found for group in groups for found in group.values()}
+
+
 def _count(run: Run, batch: int, pass_: Pass) -> tuple[int, int | None] | None:
     """The count of a case, and what the making of the kernel adds to it if that is known."""
     second = run.constant(COUNTED, batch, pass_)
@@ -203,7 +210,7 @@ def events(run: Run, batch: int) -> Explanation | Missing:
     """What a CPU's allocator did during one forward call, event by event."""
     if run.on_gpu:
         return Missing(f"{run.label} has another allocator")
-    changes = run.raw("memory_events", batch, "forward")
+    changes = run.raw("memory_events", batch)
     if isinstance(changes, Missing):
         return changes
     return explain_events(
@@ -216,7 +223,8 @@ def events(run: Run, batch: int) -> Explanation | Missing:
 
 
 def _peak(run: Run, batch: int) -> Term | Missing:
-    peak = run.peak(batch)
+    factors = run.factors(batch, "forward")
+    peak = run.grown("allocated_peak", factors, since="allocated_before")
     if isinstance(peak, Missing):
         return peak
     return Term("Peak", peak, "highest − before", "the profiler's memory events")

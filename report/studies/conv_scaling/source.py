@@ -1,28 +1,45 @@
-"""What the source of conv_scaling printed, as numbers."""
+"""What the source of conv_scaling printed, as quantities by batch size."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from report.errors import StudyError
-from report.evidence.reported import Reported
 from report.paper.findings import Inputs
-from report.statistics.estimates import LinearFit, linear_fit
+from report.quantity.expression import Quantity, exact
 
 #: Every table of the source has a row for each batch size.
 _BATCHES: Final = 5
 
 
-def numbers(reported: Reported, table: str, column: str) -> tuple[int, ...]:
-    """A column of whole numbers of the source.
+def reported_batches(inputs: Inputs) -> tuple[int, ...]:
+    """The batch sizes that the source measured."""
+    return _numbers(inputs, "I", "batch")
 
-    Raises ``StudyError`` for a cell that holds none, or a row that is none of a batch size: this
-    study needs every one of them.
+
+def column(inputs: Inputs, table: str, key: str, unit: str) -> dict[int, Quantity]:
+    """A column of counts, which are exact, by batch size.
+
+    Raises ``StudyError`` for a cell that holds no whole number, or a row that is none of a batch
+    size: this study needs every one of them.
     """
-    cells = reported.table(table).exactly(_BATCHES).column(column)
+    name = f"reported {key.replace('_', ' ')}"
+    cells = zip(reported_batches(inputs), _numbers(inputs, table, key), strict=True)
+    return {
+        batch: exact(f"{name}({batch})", unit, cell, inputs.reported_file) for batch, cell in cells
+    }
+
+
+def counts(inputs: Inputs, table: str, key: str) -> dict[int, int]:
+    """The same as plain numbers, for reconciliations."""
+    return dict(zip(reported_batches(inputs), _numbers(inputs, table, key), strict=True))
+
+
+def _numbers(inputs: Inputs, table: str, key: str) -> tuple[int, ...]:
+    printed = inputs.reported.table(table).exactly(_BATCHES)
     return tuple(
-        _number(cell, f"{reported.table(table).place}, row {row}, {column}")
-        for row, cell in enumerate(cells, start=1)
+        _number(cell, f"{printed.place}, row {row}, {key}")
+        for row, cell in enumerate(printed.column(key), start=1)
     )
 
 
@@ -33,20 +50,3 @@ def _number(cell: object, place: str) -> int:
         f"data/reported/conv_scaling.json: {place}: expected a whole number, found {cell!r}; "
         "restore the file with git."
     )
-
-
-def reported_batches(reported: Reported) -> tuple[int, ...]:
-    """The batch sizes that the source measured."""
-    return numbers(reported, "I", "batch")
-
-
-def work_fit(inputs: Inputs) -> LinearFit:
-    """The line of the source's counted operations (FLOP) over the batch size."""
-    counted = numbers(inputs.reported, "III", "total_flops")
-    return linear_fit(reported_batches(inputs.reported), counted, relative=False)
-
-
-def memory_fit(inputs: Inputs) -> LinearFit:
-    """The line of the source's allocated bytes over the batch size."""
-    allocated = numbers(inputs.reported, "IV", "allocated_memory")
-    return linear_fit(reported_batches(inputs.reported), allocated, relative=False)

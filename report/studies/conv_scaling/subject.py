@@ -10,8 +10,7 @@ from report.records.layers import Convolution
 from report.records.passes import PASSES, Pass
 from report.records.record import Case
 from report.records.store import Stored
-from report.theory.memory import LayerMemory, layer_memory
-from report.theory.work import Flops, Macs, flops, macs
+from report.theory.work import Macs, macs
 
 #: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
@@ -58,16 +57,6 @@ def multiply_adds(batch: int, pass_: Pass = "forward") -> Macs:
     if pass_ == "forward":
         return forward
     return Macs(forward + macs(layer, "weight_gradient") + macs(layer, "input_gradient"))
-
-
-def operations(batch: int, pass_: Pass = "forward") -> Flops:
-    """FLOPs of one call, two a multiply-add."""
-    return flops(multiply_adds(batch, pass_))
-
-
-def footprint(batch: int) -> LayerMemory:
-    """Bytes of parameters, input and output at a batch size."""
-    return layer_memory(subject(batch))
 
 
 def check_subject(stored: Stored) -> None:

@@ -1,274 +1,313 @@
-"""The tables of conv_scaling."""
+"""The tables of conv_scaling; their captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
+from report.evidence.events import Explanation
 from report.missing import Missing
-from report.paper.findings import Claim, Inputs
+from report.paper.declared import Content, Difference, Field, table
+from report.paper.environments import setup
+from report.paper.events import event_table
+from report.paper.findings import Inputs
+from report.paper.kernels import kernel_table, kernels_of
+from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.records.passes import PASS_NAMES, PASSES
-from report.statistics.estimates import LinearFit
+from report.quantity.expression import Quantity
+from report.quantity.fits import intercept, slope
+from report.quantity.operations import flops
+from report.records.layers import Convolution, Linear
+from report.records.passes import PASS_NAMES, PASSES, Pass
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.device import device_memory, device_work
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches
-from report.studies.conv_scaling.subject import footprint, multiply_adds, operations
-from report.theory.work import Macs, flops
+from report.studies.conv_scaling.network import network_table
+from report.studies.conv_scaling.reconciled import (
+    COUNTED,
+    events,
+    executed,
+    peaks,
+    reported_memory,
+    reported_reserved,
+    reported_work,
+)
+from report.studies.conv_scaling.source import column, reported_batches
+from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS
+from report.studies.conv_scaling.values import NO_RECORD
+from report.studies.conv_scaling.variants import variants
+from report.text.format import NO_BREAK
+from report.theory.reconciliation import Reconciliation, without_idle_terms
 
-NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
-
-BATCH: Final = Column("Batch", "1")
-
-
-def theory_work(inputs: Inputs) -> Table:
-    """Theoretical work over the source's batch sizes: the source's Table I, computed."""
-    batches = reported_batches(inputs.reported)
-    printed = numbers(inputs.reported, "I", "theoretical_flops")
-    return Table(
-        "tbl-work-theory",
-        "Theoretical work of one forward call, and the source's Table I.",
-        (
-            BATCH,
-            Column("Multiply-adds", "MAC"),
-            Column("Work", "FLOP"),
-            Column("Reported", "FLOP"),
-        ),
-        tuple(
-            (batch, multiply_adds(batch), operations(batch), reported)
-            for batch, reported in zip(batches, printed, strict=True)
-        ),
-        sources=(inputs.reported_file,),
-    )
+#: The batch size at which single calls are told event by event and kernel by kernel.
+SHOWN_BATCH: Final = 64
+#: Forward, and forward with backward, as the tables of time name them.
+_SHORT: Final[dict[Pass, str]] = {"forward": "F", "forward_backward": "F+B"}
+_BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
 
-def theory_memory(inputs: Inputs) -> Table:
-    """Theoretical memory in its two parts: the source's Table II, computed."""
-    sizes = {batch: footprint(batch) for batch in reported_batches(inputs.reported)}
-    printed = numbers(inputs.reported, "II", "theoretical_memory")
-    return Table(
-        "tbl-memory-theory",
-        "Theoretical memory of the layer by the source's rule, parameters and output feature map.",
-        (
-            BATCH,
-            Column("Parameters", "B"),
-            Column("Output", "B"),
-            Column("Sum", "B"),
-            Column("Reported", "B"),
-        ),
-        tuple(
-            (batch, size.parameters, size.output, size.parameters_and_output, reported)
-            for (batch, size), reported in zip(sizes.items(), printed, strict=True)
-        ),
-        sources=(inputs.reported_file,),
-    )
-
-
-def compared_work(inputs: Inputs, primary: Run | None) -> Table:
-    """Theory, own measurement and reported counters side by side, with the difference."""
-    batches = reported_batches(inputs.reported)
-    counted = numbers(inputs.reported, "III", "total_flops")
-    own = {batch: _executed(primary, batch) for batch in batches}
-    seen = any(isinstance(work, int) for work in own.values())
-    return Table(
-        "tbl-work",
-        "Work of one forward call: theory, this study's machines, and the source's counters.",
-        (
-            BATCH,
-            Column("Theory", "FLOP"),
-            Column("Own", "FLOP"),
-            Column("Reported", "FLOP"),
-            Column("Reported − theory", "FLOP"),
-        ),
-        tuple(
-            (batch, operations(batch), own[batch], reported, reported - operations(batch))
-            for batch, reported in zip(batches, counted, strict=True)
-        ),
-        notes=(
-            (
-                f"Own: two for each multiply-add executed on {primary.label}; other operations are "
-                "not told apart there.",
-            )
-            if primary and seen
-            else ()
-        ),
-        sources=(inputs.reported_file, *((primary.file,) if primary and seen else ())),
-    )
-
-
-def _executed(run: Run | None, batch: int) -> Cell:
-    """Two operations for each executed multiply-add, the part of the work that is counted here."""
-    if run is None:
-        return NO_RECORD
-    count = run.constant("lackey_multiply_adds", batch, "forward")
-    return count if isinstance(count, Missing) else flops(Macs(count))
-
-
-def compared_memory(inputs: Inputs, primary: Run | None) -> Table:
-    """Theory, own measurement and reported allocation side by side, with the difference."""
-    batches = reported_batches(inputs.reported)
-    allocated = numbers(inputs.reported, "IV", "allocated_memory")
-    theory = {batch: footprint(batch).parameters_and_output for batch in batches}
-    own = {batch: primary.held(batch) if primary else NO_RECORD for batch in batches}
-    return Table(
-        "tbl-memory",
-        "Memory of one forward call: theory by the source's rule, the bytes that the call "
-        "leaves allocated here, and the source's allocated bytes.",
-        (
-            BATCH,
-            Column("Theory", "B"),
-            Column("Own", "B"),
-            Column("Reported", "B"),
-            Column("Reported − theory", "B"),
-        ),
-        tuple(
-            (batch, theory[batch], own[batch], reported, reported - theory[batch])
-            for batch, reported in zip(batches, allocated, strict=True)
-        ),
-        notes=(f"Own: {primary.label}.",) if primary else (),
-        sources=(inputs.reported_file, *((primary.file,) if primary else ())),
-    )
-
-
-def reported_memory(inputs: Inputs) -> Table:
-    """The source's allocated and reserved bytes, as printed."""
-    columns = (
-        reported_batches(inputs.reported),
-        numbers(inputs.reported, "IV", "allocated_memory"),
-        numbers(inputs.reported, "IV", "reserved_memory"),
-    )
-    return Table(
-        "tbl-memory-reported",
-        "What the source reports from the allocator of its GPU, before against after the call.",
-        (BATCH, Column("Allocated", "B"), Column("Reserved", "B")),
-        tuple(zip(*columns, strict=True)),
-        sources=(inputs.reported_file,),
-    )
-
-
-def measured_memory(alike: Sequence[Run]) -> Table:
-    """What the allocator did in the runs ``alike``, which measured the same bytes."""
-    run = alike[0]
-    cuda = run.stored.record.environment.device == "cuda"
-    columns = (
-        BATCH,
-        Column("Output", "B", "MB"),
-        Column("Held", "B", "MB"),
-        Column("Peak", "B", "MB"),
-        Column("Peak ÷ output", "1"),
-        Column("F+B peak", "B", "MB"),
-        *((Column("Reserved", "B", "MB"),) if cuda else ()),
-    )
-    rows = [
-        (*_memory_row(run, batch), *((run.reserved(batch),) if cuda else ()))
-        for batch in run.batches
-    ]
-    return Table(
-        f"tbl-memory-{run.key}",
-        f"Memory measured on {_listed([r.label for r in alike])}: the output's size, the bytes "
-        "that the forward call leaves allocated, its peak beyond what was allocated before, and "
-        "the peak of forward and backward together.",
-        columns,
-        tuple(rows),
-        sources=tuple(r.file for r in alike),
-    )
-
-
-def _memory_row(run: Run, batch: int) -> tuple[Cell, ...]:
-    output, peak = footprint(batch).output, run.peak(batch)
-    over = peak if isinstance(peak, Missing) else peak / output
-    return (batch, output, run.held(batch), peak, over, run.peak(batch, "forward_backward"))
-
-
-def measured_time(run: Run) -> Table:
-    """Time, rate and efficiency of every case of a run, with intervals."""
-    counts = run.sample_counts()
-    samples = f"{min(counts)} to {max(counts)} samples a case" if counts else "no samples"
-    return Table(
-        f"tbl-time-{run.key}",
-        f"Time of one call, achieved rate and share of the measured ceiling on {run.label}, "
-        f"forward (F) and forward with backward (F+B): medians, {samples}, with 95 % intervals.",
-        (BATCH, *_time_columns("F"), *_time_columns("F+B")),
-        tuple((batch, *_time_row(run, batch)) for batch in run.batches),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _time_columns(short: str) -> tuple[Column, ...]:
+def all_tables(
+    inputs: Inputs, runs: Sequence[Run], run: Run | None, gpu: Run | None
+) -> tuple[Table, ...]:
+    """Every table that the data have; ``run`` is the one that the prose speaks of."""
     return (
-        Column(f"{short} time", "s", "ms"),
-        Column(f"{short} rate", "FLOP/s", "GFLOP/s"),
-        Column(f"{short} share", "1", "%"),
+        network_table(inputs),
+        setup(inputs, runs),
+        *_of_theory(inputs, run),
+        *(_memory(group[0], [r.file for r in group]) for group in alike(runs)),
+        *map(_time, runs),
+        *_reconciled(inputs, run),
+        *(_device(inputs, gpu) if gpu is not None else ()),
+        _byte_fits(inputs, runs),
+        _time_fits(runs),
     )
 
 
-def _time_row(run: Run, batch: int) -> Iterable[Cell]:
-    for pass_ in PASSES:
-        yield from (run.time(batch, pass_), run.rate(batch, pass_), run.efficiency(batch, pass_))
+def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
+    """Theory beside what the source prints, and beside what the run measured."""
+    batches, source = reported_batches(inputs), (inputs.reported_file,)
+
+    def reported(number: str, key: str, unit: str, name: str = "Reported") -> Field[int]:
+        return Field(name, unit, column(inputs, number, key, unit).__getitem__)
+
+    allocated = reported("IV", "allocated_memory", "B")
+    yield table(
+        "tbl-work-theory",
+        batches,
+        [
+            _BATCH,
+            Field("Multiply-adds", "MAC", theory.multiply_adds),
+            Field("Work", "FLOP", theory.work),
+            reported("I", "theoretical_flops", "FLOP"),
+        ],
+        sources=source,
+    )
+    yield table(
+        "tbl-memory-theory",
+        batches,
+        [
+            _BATCH,
+            Field("Parameters", "B", lambda _: theory.PARAMETER_BYTES),
+            Field("Output", "B", theory.output_bytes),
+            Field("Sum", "B", theory.memory),
+            reported("II", "theoretical_memory", "B"),
+        ],
+        sources=source,
+    )
+    yield table(
+        "tbl-memory-reported",
+        batches,
+        [
+            _BATCH,
+            reported("IV", "allocated_memory", "B", "Allocated"),
+            reported("IV", "reserved_memory", "B", "Reserved"),
+        ],
+        sources=source,
+    )
+    yield table(
+        "tbl-work",
+        batches,
+        [
+            _BATCH,
+            Field("Theory", "FLOP", theory.work),
+            Field("Own", "FLOP", _if_measured(run, _executed_flops)),
+            reported("III", "total_flops", "FLOP"),
+            Difference("Reported", "Theory"),
+        ],
+        sources=source,
+    )
+    yield table(
+        "tbl-memory",
+        batches,
+        [
+            _BATCH,
+            Field("Theory", "B", theory.memory),
+            Field("Own", "B", _if_measured(run, Run.retained)),
+            allocated,
+            Difference("Reported", "Theory"),
+        ],
+        sources=source,
+    )
 
 
-def byte_fits(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
-    """Slope and intercept of memory over the batch size, against theory."""
-    size = footprint(1)
-    rows: list[tuple[Cell, ...]] = [
-        ("Theory, parameters and output", size.output, size.parameters),
-        ("Theory, output alone", size.output, 0),
-        ("Reported, allocated", *_line(memory_fit(inputs))),
-    ]
-    for run in all_runs:
-        rows.append((f"Held, {run.label}", *_line(run.held_fit())))
-        rows.append((f"Peak, {run.label}", *_line(run.peak_fit())))
-    return Table(
+def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callable[[int], Content]:
+    return lambda batch: NO_RECORD if run is None else get(run, batch)
+
+
+def _executed_flops(run: Run, batch: int) -> Quantity:
+    """Two operations for each executed multiply-add, the part of the work that is counted here."""
+    return flops(run.repeated(COUNTED, run.factors(batch, "forward")))
+
+
+# ------------------------------------------------------------------------------------- a run
+
+
+def alike(runs: Sequence[Run]) -> tuple[tuple[Run, ...], ...]:
+    """Runs grouped by what their allocator did, so that equal tables are printed once."""
+    groups: dict[object, list[Run]] = {}
+    for run in runs:
+        table = _memory(run, [])
+        # Only a GPU's table has a column of reserved bytes.
+        groups.setdefault((table.columns, table.rows), []).append(run)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def _memory(run: Run, files: Sequence[str]) -> Table:
+    def bytes_(name: str, get: Callable[[int], Quantity]) -> Field[int]:
+        return Field(name, "B", get, "MB")
+
+    reserved = [bytes_("Reserved", run.reserved)] if run.on_gpu else []
+    return table(
+        f"tbl-memory-{run.key}",
+        run.batches,
+        [
+            _BATCH,
+            bytes_("Output", theory.output_bytes),
+            bytes_("Held", run.retained),
+            bytes_("Peak", run.peak),
+            Field("Peak ÷ output", "1", lambda b: run.peak(b) / theory.output_bytes(b)),
+            bytes_("F+B peak", lambda b: run.peak(b, "forward_backward")),
+            *reserved,
+        ],
+        sources=tuple(files),
+    )
+
+
+def _time(run: Run) -> Table:
+    def of(pass_: Pass) -> Iterator[Field[int]]:
+        short = _SHORT[pass_]
+        yield Field(f"{short} time", "s", lambda b: run.time(b, pass_), "ms")
+        yield Field(f"{short} rate", "FLOP/s", lambda b: run.rate(b, pass_), "GFLOP/s")
+        yield Field(f"{short} share", "1", lambda b: run.share(b, pass_), "%")
+
+    fields = [_BATCH, *(field for pass_ in PASSES for field in of(pass_))]
+    return table(f"tbl-time-{run.key}", run.batches, fields, sources=(run.file,), wide=True)
+
+
+class _Line(NamedTuple):
+    name: str
+    slope: Content
+    intercept: Content
+    bound: Content = ""
+
+
+def _byte_fits(inputs: Inputs, runs: Iterable[Run]) -> Table:
+    def fitted(name: str, over: dict[int, Quantity]) -> _Line:
+        return _Line(name, slope(over, "B", relative=False), intercept(over, "B", relative=False))
+
+    one = theory.output_bytes(1)
+    return table(
         "tbl-fit-memory",
-        "Memory of the forward call as a line over the batch size, least squares with 95 % "
-        "intervals.",
-        (Column("Memory"), Column("Slope per image", "B"), Column("Intercept", "B")),
-        tuple(rows),
-        sources=(inputs.reported_file, *(run.file for run in all_runs)),
+        [
+            _Line("Theory, parameters and output", one, theory.PARAMETER_BYTES),
+            _Line("Theory, output alone", one, 0),
+            fitted("Reported, allocated", column(inputs, "IV", "allocated_memory", "B")),
+            *(
+                fitted(f"{name}, {run.label}", run.over(get))
+                for run in runs
+                for name, get in (("Held", run.retained), ("Peak", run.peak))
+            ),
+        ],
+        [
+            Field("Memory", "", lambda line: line.name),
+            Field("Slope per image", "B", lambda line: line.slope),
+            Field("Intercept", "B", lambda line: line.intercept),
+        ],
     )
 
 
-def time_fits(all_runs: Sequence[Run]) -> Table:
-    """Slope and intercept of time over the batch size, against the ceiling's bound."""
-    rows: list[tuple[Cell, ...]] = [
-        (
+def _time_fits(runs: Sequence[Run]) -> Table:
+    lines = [
+        _Line(
             f"{run.label}, {PASS_NAMES[pass_]}",
-            *_line(run.time_fit(pass_)),
-            run.image_bound(pass_),
+            slope(times, "s", relative=True),
+            intercept(times, "s", relative=True),
+            theory.work(1, pass_) / run.peak_rate("matrix_product"),
         )
-        for run in all_runs
+        for run in runs
         for pass_ in PASSES
+        for times in [run.over(lambda batch, run=run, pass_=pass_: run.time(batch, pass_))]  # type: ignore[misc]
     ]
-    return Table(
+    return table(
         "tbl-fit-time",
-        "Time as a line over the batch size, weighted for a constant relative error, with 95 % "
-        "intervals; the bound is the theoretical work of an image at the measured ceiling.",
-        (
-            Column("Run"),
-            Column("Slope per image", "s", "µs"),
-            Column("Intercept", "s", "µs"),
-            Column("Bound per image", "s", "µs"),
-        ),
-        tuple(rows) or (("none", NO_RECORD, NO_RECORD, NO_RECORD),),
-        sources=tuple(run.file for run in all_runs),
+        lines or [_Line("none", NO_RECORD, NO_RECORD, NO_RECORD)],
+        [
+            Field("Run", "", lambda line: line.name),
+            Field("Slope per image", "s", lambda line: line.slope, "µs"),
+            Field("Intercept", "s", lambda line: line.intercept, "µs"),
+            Field("Bound per image", "s", lambda line: line.bound, "µs"),
+        ],
     )
 
 
-def verdicts(judged: Sequence[Claim]) -> Table:
-    """Every claim with what the numbers say of it."""
-    return Table(
-        "tbl-claims",
-        "Claims and what the numbers say of them.",
-        (Column("Claim"), Column("Verdict"), Column("Because")),
-        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
-        wide=True,
+# --------------------------------------------------------------------------- reconciliations
+
+
+def _reconciled(inputs: Inputs, run: Run | None) -> Iterator[Table]:
+    source = (inputs.reported_file,)
+    work, memory = reported_work(inputs), reported_memory(inputs)
+    yield series_table(work, "tbl-explained-work", "", sources=source)
+    yield series_table(memory, "tbl-explained-memory", "", sources=source, wide=False)
+    reserved = without_idle_terms(reported_reserved(inputs))
+    if reserved:
+        files = (*source, inputs.records[0].file)
+        yield series_table(reserved, "tbl-explained-reserved", "", sources=files)
+    if run is not None:
+        yield from _of_run(inputs, run)
+
+
+def _of_run(inputs: Inputs, run: Run) -> Iterator[Table]:
+    file = (run.file,)
+    if counted := _executed(run):
+        yield counted
+    changed = Column("Variant")
+    for id_, kind in (("tbl-variants", Convolution), ("tbl-products", Linear)):
+        if told := without_idle_terms(variants(run, kind)):
+            yield series_table(told, id_, "", changed, sources=file)
+    told_events = events(run, SHOWN_BATCH)
+    if isinstance(told_events, Explanation):
+        yield event_table(told_events, "tbl-events", "", file)
+    for layout in LAYOUTS:
+        peak = without_idle_terms(peaks(run.in_layout(layout), reported_batches(inputs)))
+        if peak:
+            id_, wide = f"tbl-peak-{layout.replace('_', '-')}", layout != "contiguous"
+            yield series_table(peak, id_, "", sources=file, wide=wide)
+
+
+def _executed(run: Run) -> Table | None:
+    rows = [
+        (f"{_SHORT[pass_]}{NO_BREAK}{LAYOUT_NAMES[layout]}", batch, found)
+        for pass_ in PASSES
+        for layout in LAYOUTS
+        for batch, found in executed(run.in_layout(layout), pass_).items()
+    ]
+    note = (
+        "Kernel made: counted only where the record holds the first call of a case alone, as first "
+        "less second call of another batch size."
     )
+    fields: list[Field[tuple[str, int, Reconciliation]] | Difference] = [
+        Field("Call", "", lambda row: row[0]),
+        Field("Batch", "1", lambda row: row[1]),
+        Field("Theory", "MAC", lambda row: row[2].start.amount),
+        Field("Kernel made", "MAC", lambda row: row[2].terms[0].amount),
+        Field("Executed", "MAC", lambda row: _amount(row[2])),
+        Field("Residual", "MAC", lambda row: row[2].residual),
+    ]
+    made = table("tbl-executed", rows, fields, notes=(note,), sources=(run.file,), wide=True)
+    return made if rows else None
 
 
-def _line(fit: LinearFit | Missing) -> tuple[Cell, Cell]:
-    return (fit, fit) if isinstance(fit, Missing) else (fit.slope, fit.intercept)
+def _amount(found: Reconciliation) -> Cell:
+    return found.measured if isinstance(found.measured, Missing) else found.measured.amount
 
 
-def _listed(names: Iterable[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+def _device(inputs: Inputs, run: Run) -> Iterator[Table]:
+    """What leads theory to a GPU's counters and bytes, those tables that have rows."""
+    if work := device_work(run):
+        yield series_table(without_idle_terms(work), "tbl-device-work", "", sources=(run.file,))
+    if listed := kernels_of(inputs, run, run.factors(SHOWN_BATCH, "forward")):
+        yield kernel_table(run, SHOWN_BATCH, listed)
+    for of, found in device_memory(run).items():
+        if found:
+            rows = without_idle_terms(found)
+            yield series_table(rows, f"tbl-device-{of}", "", sources=(run.file,))

@@ -1,197 +1,158 @@
-"""The numbers of conv_scaling's prose that need no run: of theory and of the source."""
+"""The numbers of conv_scaling's prose, from theory, from the source, and from reconciliations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Final
 
+from report.evidence.residuals import residual
 from report.missing import Missing
+from report.paper.declared import values_of
 from report.paper.findings import Inputs
-from report.paper.values import Value
-from report.statistics.estimates import CONFIDENCE, Estimate, LinearFit
-from report.studies.conv_scaling.source import memory_fit, numbers, reported_batches, work_fit
-from report.studies.conv_scaling.subject import footprint, multiply_adds, operations, subject
-from report.text.format import Number
-from report.theory.memory import arithmetic_intensity, input_bytes
-from report.theory.shapes import bias_count, elements, parameter_count, weight_count
-from report.theory.work import macs
+from report.paper.values import Value, declare, exact
+from report.quantity.expression import Quantity, absent, named
+from report.quantity.expression import exact as count
+from report.quantity.fits import intercept, slope
+from report.quantity.operations import constant
+from report.statistics.estimates import CONFIDENCE
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.device import all_device_work, device_memory, device_work, replays
+from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
+from report.studies.conv_scaling.reconciled import (
+    all_executed,
+    peaks,
+    reported_memory,
+    reported_reserved,
+    reported_work,
+)
+from report.studies.conv_scaling.run_values import RUN_VALUES
+from report.studies.conv_scaling.source import column, reported_batches
+from report.studies.conv_scaling.subject import LAYOUTS
+from report.studies.conv_scaling.variants import variants
 
+NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024
-
-_WEIGHTS: Final = "K_h · K_w · C_in · C_out"
-_INTENSITY: Final = "work / (input + parameters + output)"
-_LINE: Final = "least squares over the batch size"
+#: Values that are printed as shares.
+_PERCENT: Final = frozenset({"work_share", "parameter_share", "excess_share", "best_share"})
 
 
-def theory_values() -> tuple[Value, ...]:
-    """What follows from the geometry alone."""
-    return (*_geometry(), *_work(), *_memory())
+def all_values(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Value]:
+    """Every value; those of a run are missing where there is none."""
+    yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
+    for id_, quantity in {**_theory(), **_reported(inputs)}.items():
+        yield declare(id_, quantity, "percent" if id_ in _PERCENT else None)
+    yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, _PERCENT)
+    timed = run if run is not None and run.timed else None
+    why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
+    yield from values_of(timed, RUN_VALUES, why, _PERCENT)
+    for id_, quantity in _residuals(inputs, run, gpu).items():
+        yield declare(id_, quantity, "exact")
+    yield from (declare(id_, quantity) for id_, quantity in _variants(run).items())
 
 
-def _geometry() -> tuple[Value, ...]:
-    layer = subject(1)
-    return (
-        _exact("in_channels", "Input channels", layer.input_shape[1], "1", "geometry"),
-        _exact("out_channels", "Output channels", layer.output_shape[1], "1", "geometry"),
-        _exact("kernel", "Kernel extent", layer.kernel[0], "1", "geometry"),
-        _exact("in_extent", "Input extent", layer.input_shape[2], "1", "geometry"),
-        _exact("out_extent", "Output extent", layer.output_shape[2], "1", "(H_in + 2P − K)/S + 1"),
-        _exact("many", "Largest planned batch", MANY, "1", "plan of the experiment"),
-        Value(
-            "confidence", "Confidence of the intervals", CONFIDENCE, "1", "chosen", (), "percent"
-        ),
-    )
-
-
-def _work() -> tuple[Value, ...]:
-    layer = subject(1)
-    training = operations(1, "forward_backward") // operations(1)
-    every = "(forward + weight gradient + input gradient) / forward"
-    one, many = arithmetic_intensity(layer), arithmetic_intensity(subject(MANY))
-    return (
-        _exact(
-            "macs", "Multiply-adds of an image", macs(layer), "MAC", _WEIGHTS + " · H_out · W_out"
-        ),
-        _exact("flops", "Work of an image", operations(1), "FLOP", "2 · multiply-adds"),
-        _exact("training_ratio", "Work of forward and backward over forward", training, "1", every),
-        Value("intensity_one", "Intensity of an image", one, "FLOP/B", _INTENSITY),
-        Value(
-            "intensity_many", "Intensity of the largest planned batch", many, "FLOP/B", _INTENSITY
-        ),
-    )
-
-
-def _memory() -> tuple[Value, ...]:
-    layer, size = subject(1), footprint(1)
-    outputs, read = elements(layer.output_shape), input_bytes(layer)
-    return (
-        _exact("weights", "Weights", weight_count(layer), "1", _WEIGHTS),
-        _exact("biases", "Biases", bias_count(layer), "1", "C_out"),
-        _exact("parameters", "Parameters", parameter_count(layer), "1", _WEIGHTS + " + C_out"),
-        _exact(
-            "parameter_bytes", "Bytes of the parameters", size.parameters, "B", "4 · parameters"
-        ),
-        _exact("outputs", "Output elements of an image", outputs, "1", "H_out · W_out · C_out"),
-        _exact("output_bytes", "Output of an image", size.output, "B", "4 · output elements"),
-        _exact("input_bytes", "Input of an image", read, "B", "4 · C_in · H_in · W_in"),
-    )
-
-
-def reported_values(inputs: Inputs) -> tuple[Value, ...]:
-    """What follows from the source's tables."""
-    return (*_plan(inputs), *_counted(inputs), *_allocated(inputs))
-
-
-def _plan(inputs: Inputs) -> tuple[Value, ...]:
-    origin, batches = (inputs.reported_file,), reported_batches(inputs.reported)
-    return (
-        _exact("reported_smallest", "Smallest reported batch", batches[0], "1", "Table I", origin),
-        _exact("reported_largest", "Largest reported batch", batches[-1], "1", "Table I", origin),
-        _exact(
-            "reported_count", "Number of reported batch sizes", len(batches), "1", "Table I", origin
-        ),
-    )
-
-
-#: What the source's counters are divided by: id, name, formula.
-_QUOTIENTS: Final = (
-    (
-        "excess_per_output",
-        "Excess operations for each output element",
-        "(reported − theory) / (B · output elements)",
-    ),
-    (
-        "adds_per_output",
-        "Counted additions for each output element",
-        "Table III, add / (B · output elements)",
-    ),
-    (
-        "multiplies_per_output",
-        "Counted multiplications for each output element",
-        "Table III, multiply / (B · output elements)",
-    ),
-    (
-        "fused_per_mac",
-        "Counted multiply-adds for each theoretical one",
-        "Table III, multiply-add / theoretical multiply-adds",
-    ),
-)
-
-
-def _counted(inputs: Inputs) -> tuple[Value, ...]:
-    origin, batches = (inputs.reported_file,), reported_batches(inputs.reported)
-    theory = [operations(batch) for batch in batches]
-    outputs = [elements(subject(batch).output_shape) for batch in batches]
-    total = numbers(inputs.reported, "III", "total_flops")
-    excess = [counted - expected for counted, expected in zip(total, theory, strict=True)]
-    share, formula = _same_quotient(excess, theory), "(reported − theory) / theory"
-    found: dict[str, tuple[Sequence[int], Sequence[int]]] = {
-        "excess_per_output": (excess, outputs),
-        "adds_per_output": (numbers(inputs.reported, "III", "add"), outputs),
-        "multiplies_per_output": (numbers(inputs.reported, "III", "multiply"), outputs),
-        "fused_per_mac": (
-            numbers(inputs.reported, "III", "multiply_add"),
-            [multiply_adds(batch) for batch in batches],
-        ),
+def _theory() -> dict[str, Quantity]:
+    return {
+        "in_channels": theory.C_IN,
+        "out_channels": theory.C_OUT,
+        "kernel": theory.KERNEL,
+        "in_extent": theory.H_IN,
+        "out_extent": theory.H_OUT,
+        "many": count("plan of the experiment", "1", MANY),
+        "macs": theory.multiply_adds(1),
+        "flops": theory.work(1),
+        "training_ratio": theory.work(1, "forward_backward") / theory.work(1),
+        "weights": theory.WEIGHTS,
+        "biases": theory.C_OUT,
+        "parameters": theory.PARAMETERS,
+        "parameter_bytes": theory.PARAMETER_BYTES,
+        "outputs": theory.OUTPUTS,
+        "output_bytes": theory.output_bytes(1),
+        "input_bytes": theory.input_bytes(1),
+        "intensity_one": theory.intensity(1),
+        "intensity_many": theory.intensity(MANY),
     }
-    return (
-        *(
-            _exact(id_, name, _same_quotient(*found[id_]), "1", formula, origin)
-            for id_, name, formula in _QUOTIENTS
-        ),
-        Value("excess_share", "Reported work above theory", share, "1", formula, origin, "percent"),
-        *_line_values("reported_work", work_fit(inputs), "FLOP", origin),
+
+
+def excess(inputs: Inputs) -> dict[int, Quantity]:
+    """The source's counted operations beyond theory (FLOP), by batch size."""
+    counted = column(inputs, "III", "total_flops", "FLOP")
+    return {batch: named("excess", each - theory.work(batch)) for batch, each in counted.items()}
+
+
+def memory_gap(inputs: Inputs) -> dict[int, Quantity]:
+    """How far the source's allocated bytes are below theory (B), by batch size."""
+    allocated = column(inputs, "IV", "allocated_memory", "B")
+    return {batch: theory.memory(batch) - each for batch, each in allocated.items()}
+
+
+def _reported(inputs: Inputs) -> dict[str, Quantity]:
+    printed = list(column(inputs, "I", "batch", "1").values())
+    work = column(inputs, "III", "total_flops", "FLOP")
+    allocated = column(inputs, "IV", "allocated_memory", "B")
+    fused = column(inputs, "III", "multiply_add", "MAC")
+    over = excess(inputs)
+
+    def per_output(counted: dict[int, Quantity]) -> Quantity:
+        return constant(*(each / (b * theory.OUTPUTS) for b, each in counted.items()))
+
+    return {
+        "reported_smallest": printed[0],
+        "reported_largest": printed[-1],
+        "reported_count": count("rows of Table I", "1", len(printed), inputs.reported_file),
+        "excess_per_output": per_output(over),
+        "adds_per_output": per_output(column(inputs, "III", "add", "FLOP")),
+        "multiplies_per_output": per_output(column(inputs, "III", "multiply", "FLOP")),
+        "fused_per_mac": constant(*(n / theory.multiply_adds(b) for b, n in fused.items())),
+        "excess_share": constant(*(each / theory.work(b) for b, each in over.items())),
+        "memory_gap": constant(*memory_gap(inputs).values()),
+        "reported_work_slope": slope(work, "FLOP", relative=False),
+        "reported_work_intercept": intercept(work, "FLOP", relative=False),
+        "reported_memory_slope": slope(allocated, "B", relative=False),
+        "reported_memory_intercept": intercept(allocated, "B", relative=False),
+    }
+
+
+def _residuals(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
+    """The residuals furthest from 0."""
+    source, file = inputs.reported_file, run.file if run else ""
+    peak, peak_last = (
+        peaks(run.in_layout(layout), reported_batches(inputs)) if run else {} for layout in LAYOUTS
     )
+    found = {
+        "residual_work": residual(reported_work(inputs).values(), "FLOP", source),
+        "residual_memory": residual(reported_memory(inputs).values(), "B", source),
+        "residual_reserved": residual(reported_reserved(inputs).values(), "B", source),
+        "residual_executed": residual(all_executed(run).values(), "MAC", file),
+        "residual_variants": residual(variants(run).values() if run else (), "MAC", file),
+        "residual_peak": residual(peak.values(), "B", file),
+        "residual_peak_last": residual(peak_last.values(), "B", file),
+    }
+    return {**found, **(_device(gpu) if gpu is not None else {})}
 
 
-def _allocated(inputs: Inputs) -> tuple[Value, ...]:
-    origin, batches = (inputs.reported_file,), reported_batches(inputs.reported)
-    allocated = numbers(inputs.reported, "IV", "allocated_memory")
-    theory = [footprint(batch).parameters_and_output for batch in batches]
-    gap = _same([t - a for t, a in zip(theory, allocated, strict=True)])
-    return (
-        _exact("memory_gap", "Theory above reported memory", gap, "B", "theory − reported", origin),
-        *_line_values("reported_memory", memory_fit(inputs), "B", origin),
-    )
+def _device(run: Run) -> dict[str, Quantity]:
+    sums = replays(run)
+    return {
+        "residual_device_work": residual(device_work(run).values(), "FLOP", run.file),
+        "residual_device_calls": residual(all_device_work(run).values(), "FLOP", run.file),
+        **{
+            f"residual_device_{of}": residual(found.values(), "B", run.file)
+            for of, found in device_memory(run).items()
+        },
+        "residual_replay": residual(sums.values(), "B", run.file),
+        "replays": count("replayed sums of the record", "1", len(sums), run.file),
+    }
 
 
-def _line_values(
-    id_: str, fit: LinearFit, unit: str, origin: tuple[str, ...]
-) -> tuple[Value, Value]:
-    name = id_.replace("_", " ")
-    slope, intercept = whole(fit.slope), whole(fit.intercept)
-    return (
-        _exact(f"{id_}_slope", f"Slope of the {name}", slope, unit, _LINE, origin),
-        _exact(f"{id_}_intercept", f"Intercept of the {name}", intercept, unit, _LINE, origin),
-    )
-
-
-def _exact(
-    id_: str,
-    name: str,
-    number: Number | Estimate | Missing,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...] = (),
-) -> Value:
-    """A value that is printed in full, without a prefix before its unit."""
-    return Value(id_, name, number, unit, formula, origin, "exact")
-
-
-def whole(estimate: Estimate) -> Number | Estimate:
-    """A coefficient that exact data determine exactly, as the whole number that it is."""
-    exact = estimate.low == estimate.high == round(estimate.value)
-    return int(estimate.value) if exact else estimate
-
-
-def _same_quotient(above: Sequence[int], below: Sequence[int]) -> Number | Missing:
-    return _same([a / b for a, b in zip(above, below, strict=True)])
-
-
-def _same(column: Sequence[float]) -> Number | Missing:
-    """A number that is the same in every row of a table; where it is not, it is missing."""
-    first = column[0]
-    if any(number != first for number in column):
-        return Missing(f"differs between rows, from {min(column):,.6g} to {max(column):,.6g}")
-    return int(first) if first == int(first) else first
+def _variants(run: Run | None) -> dict[str, Quantity]:
+    """How many layers were counted, and how many of them without a residual."""
+    found = list(variants(run).values()) if run else []
+    numbers = {
+        "variants_counted": len(found),
+        "variants_explained": sum(each.explained for each in found),
+    }
+    if run is None or not found:
+        return {id_: absent(id_, "1", NO_RECORD.reason) for id_ in numbers}
+    return {id_: count("counted variants", "1", n, run.file) for id_, n in numbers.items()}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
-from report.paper.reconciliations import series_table
-from report.paper.tables import Column, Table
 from report.records.layers import Convolution, Layer, Linear
 from report.records.record import Case, Record
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import COUNTED
 from report.text.format import NO_BREAK
 from report.theory.products import MATRIX_VECTOR, product_kernel, product_terms
-from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
+from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import COUNTED_WIDTH, padded_channels, skipped_padding, theory_macs
 
 
@@ -24,22 +22,6 @@ def variants(run: Run, kind: type[Convolution | Linear] | None = None) -> dict[s
         for case in _counted_variants(run.stored.record)
         if kind is None or isinstance(case.layers[0], kind)
     }
-
-
-def variant_tables(run: Run) -> Iterator[Table]:
-    """Convolutions and linear layers apart, since other terms lead to what was counted of them."""
-    convolutions, products = variants(run, Convolution), variants(run, Linear)
-    what = f"executed multiply-adds on {run.label}."
-    if convolutions:
-        caption = f"The layer changed in one respect at a time: {what}"
-        yield _table(run, convolutions, "tbl-variants", caption)
-    if products:
-        yield _table(run, products, "tbl-products", f"A linear layer: {what}")
-
-
-def _table(run: Run, told: dict[str, Reconciliation], id_: str, caption: str) -> Table:
-    shown = without_idle_terms(told)
-    return series_table(shown, id_, caption, Column("Variant"), sources=(run.file,))
 
 
 def _unbroken(name: str) -> str:

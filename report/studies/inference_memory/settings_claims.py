@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from report.missing import Missing
-from report.paper.findings import Inputs, Verdict
+from report.paper.findings import Inputs
+from report.quantity.verdicts import Verdict
 from report.statistics.estimates import Estimate
 from report.studies.inference_memory.choices import best, best_speedup, reported_speedups
 from report.studies.inference_memory.layouts import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
-from report.paper.findings import Verdict
+from report.quantity.verdicts import Verdict
 from report.statistics.estimates import Estimate
 from report.text.format import NO_BREAK, Style, interval_text, quantity_text, scale_for
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
-from report.paper.findings import Claim, Inputs, Verdict
+from report.paper.findings import Claim, Inputs
 from report.paper.tables import Column, Table
+from report.quantity.verdicts import Verdict
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation
 from report.studies.training_roofline.batches import (

@@ -97,7 +97,7 @@ class Run(any_study.Run):
             return Missing(f"{name} differed between repetitions on {self.label}")
         return int(next(iter(value)))
 
-    def series(self, quantity: str, step: Step) -> tuple[Sample, ...] | Missing:
+    def in_order(self, quantity: str, step: Step) -> tuple[Sample, ...] | Missing:
         """A quantity in order, of the first process that recorded it."""
         found = self.by_process(step, quantity)
         return found if isinstance(found, Missing) else found[0]

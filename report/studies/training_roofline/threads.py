@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from report.missing import Missing
-from report.paper.findings import Claim, Verdict
+from report.paper.findings import Claim
 from report.paper.tables import Cell, Column, Table
+from report.quantity.verdicts import Verdict
 from report.statistics.estimates import Estimate, rate_over
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import EACH, Run

@@ -1,0 +1,62 @@
+"""Claims as a study declares them; their sentences stand in its template."""
+
+from __future__ import annotations
+
+import math
+
+from report.missing import Missing
+from report.paper.findings import Claim
+from report.quantity.evaluation import number
+from report.quantity.verdicts import Range, Several, Statement
+from report.statistics.estimates import Estimate
+from report.text.format import MINUS, NO_BREAK, interval_text, level_text, quantity_text, scale_for
+
+#: Of so many parts each is printed; more are counted.
+_FEW = 3
+
+
+def judge(id: str, statement: Statement | Several, *, name: str = "", label: str = "") -> Claim:
+    """The claim ``id`` with its verdict and the numbers that decide it.
+
+    A claim that is judged on several devices has one ``name`` and a ``label`` for each of them.
+    """
+    return Claim(id, "", statement.judge(), described(statement), name=name, label=label)
+
+
+def described(statement: Statement | Several) -> str:
+    """What was found and what was expected, in numbers."""
+    if isinstance(statement, Statement):
+        return f"{_found(statement)}; expected {_expected(statement.range)}"
+    parts = statement.statements
+    if len(parts) <= _FEW:
+        return (" and " if statement.every else " or ").join(map(described, parts))
+    holding = sum(part.judge() == "supported" for part in parts)
+    of = "all" if statement.every else "any"
+    return f"{holding} of {len(parts)} comparisons hold; expected {of}"
+
+
+def _found(statement: Statement) -> str:
+    found, unit = number(statement.quantity), str(statement.quantity.unit)
+    if isinstance(found, Missing):
+        return found.reason
+    text = quantity_text(found, unit)
+    if isinstance(found, Estimate) and found.low != found.high:
+        interval = interval_text(found, scale_for(found, unit))
+        return f"{text} {interval}{level_text(found)}".replace(" [", f"{NO_BREAK}[")
+    return text
+
+
+def _expected(range: Range) -> str:
+    if math.isinf(range.low) and math.isinf(range.high):
+        return "any number"
+    if math.isinf(range.low):
+        return f"{'at most' if range.closed else 'below'} {_text(range.high)}"
+    if math.isinf(range.high):
+        return f"{'at least' if range.closed else 'above'} {_text(range.low)}"
+    if range.low == range.high:
+        return _text(range.low)
+    return f"{_text(range.low)} to {_text(range.high)}"
+
+
+def _text(bound: float) -> str:
+    return f"{bound:.10g}".replace("-", MINUS)

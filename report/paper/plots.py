@@ -1,0 +1,80 @@
+"""Quantities over the levels of a factor as the points, lines and bands of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from figures.scaling import Band, Curve, Points
+from report.missing import Missing
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity
+from report.statistics.estimates import Estimate
+from report.text.format import scale_to
+
+
+def points(
+    label: str,
+    over: Mapping[int, Quantity],
+    shown: str,
+    *,
+    series: int = 0,
+    hollow: bool = False,
+    joined: bool = False,
+) -> tuple[Points, ...]:
+    """The levels at which the quantity is known, with intervals, in the unit ``shown``.
+
+    Nothing where it is known at no level; joined only where it is known at all.
+    """
+    found = {level: number(each) for level, each in over.items()}
+    known = {level: item for level, item in found.items() if not isinstance(item, Missing)}
+    if not known:
+        return ()
+    factor = scale_to(shown, str(next(iter(over.values())).unit)).factor
+    bounds = [
+        (e.low, e.value, e.high) if isinstance(e, Estimate) else (e,) * 3 for e in known.values()
+    ]
+    low, value, high = (tuple(factor * x for x in column) for column in zip(*bounds, strict=True))
+    exact = low == high
+    ends = ((), ()) if exact else (low, high)
+    whole = joined and len(known) == len(over)
+    return (Points(label, tuple(known), value, *ends, series, hollow, whole),)
+
+
+def line(
+    label: str, levels: Sequence[int], intercept: Quantity, slope: Quantity, shown: str, series: int
+) -> tuple[Curve, ...]:
+    """A fitted line where it is above 0, for axes that are logarithmic."""
+    start, rise = number(intercept), number(slope)
+    if isinstance(start, Missing) or isinstance(rise, Missing):
+        return ()
+    factor = scale_to(shown, str(intercept.unit)).factor
+    on_line = {x: factor * (_middle(start) + _middle(rise) * x) for x in levels}
+    above = {x: y for x, y in on_line.items() if y > 0}
+    return (Curve(label, tuple(above), tuple(above.values()), "fit", series),) if above else ()
+
+
+def theory_line(
+    label: str, over: Mapping[int, Quantity], shown: str, *, part: bool = False
+) -> Curve:
+    """A line of theory, which is known at every level."""
+    (drawn,) = points(label, over, shown)
+    return Curve(label, drawn.x, drawn.y, "part" if part else "theory")
+
+
+def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
+    """A horizontal line with its interval; nothing where it was not measured."""
+    found = number(ceiling)
+    if not isinstance(found, Estimate):
+        return ()
+    factor = scale_to(shown, str(ceiling.unit)).factor
+    return (Band(label, factor * found.low, factor * found.value, factor * found.high, series),)
+
+
+def _ends(found: int | float | Estimate) -> tuple[float, float, float]:
+    if isinstance(found, Estimate):
+        return found.low, found.value, found.high
+    return found, found, found
+
+
+def _middle(found: int | float | Estimate) -> float:
+    return found.value if isinstance(found, Estimate) else float(found)

@@ -1,0 +1,167 @@
+"""The tags of a paper's template: captions where tables and figures stand, and guarded sentences.
+
+``{% table "tbl-x" %}caption{% endtable %}``
+    the table with its caption.
+``{% figure "fig-x" %}caption{% alt %}alternative text{% endfigure %}``
+    the figure with both.
+``{% claims "tbl-claims" %}id: sentence, a claim a line{% endclaims %}``
+    the table of the claims that are named, each in the author's words, with its verdict.
+``{% holds "id" %}a sentence{% else %}another{% endholds %}``
+    the sentence while the claim is supported, else the other; where there is no other, the sentence
+    is marked as no longer supported and the build says so.  ``{% holds "id", "refuted" %}`` rests a
+    sentence on another verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from jinja2 import TemplateRuntimeError, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+
+from report.paper.findings import Claim, Figure
+from report.paper.tables import Column, Table, to_markdown
+from report.text.escape import markdown
+
+#: Between the two parts of a block, where no text can hold it.
+_BORDER: Final = "\0"
+_AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds)\s*)%\}")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """A sentence at ``line`` of the template that the data do not support."""
+
+    claim: str
+    verdict: str
+    line: int
+
+
+@dataclass
+class Page:
+    """What the tags of one template print from, and what they have found while it is rendered."""
+
+    tables: dict[str, Table]
+    figures: dict[str, Figure]
+    claims: Mapping[str, Claim]
+    unsupported: list[Unsupported] = field(default_factory=list)
+    sentences: dict[str, str] = field(default_factory=dict)
+
+    def table(self, id: str, caption: str) -> str:
+        """The table in Quarto markdown; nothing for one that these data do not have."""
+        if id not in self.tables:
+            return ""
+        self.tables[id] = replace(self.tables[id], caption=_plain(caption))
+        return to_markdown(self.tables[id], caption)
+
+    def figure(self, id: str, caption: str, alt: str) -> str:
+        """The figure in Quarto markdown; nothing for one that these data do not have."""
+        if id not in self.figures:
+            return ""
+        self.figures[id] = replace(self.figures[id], caption=_plain(caption), alt=_plain(alt))
+        return self.figures[id].as_markdown(caption)
+
+    def claims_table(self, id: str, lines: str) -> str:
+        """The claims of ``lines``, a row for each device that they were judged on."""
+        rows: list[tuple[str, ...]] = []
+        for line in filter(None, map(str.strip, lines.splitlines())):
+            name, colon, sentence = line.partition(": ")
+            if not colon:
+                raise TemplateRuntimeError(f"a claim is «id: sentence», found {line!r}")
+            self.sentences[name] = _plain(sentence)
+            for claim in self._called(name):
+                about = f"{_plain(sentence)} ({claim.label})" if claim.label else _plain(sentence)
+                rows.append((about, claim.verdict, claim.because))
+        columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
+        self.tables[id] = Table(id, "", columns, tuple(rows), wide=True)
+        return ""
+
+    def holds(self, id: str, verdict: str, line: int, sentence: str, other: str | None) -> str:
+        """The sentence that the verdict of the claim allows."""
+        claim = self._called(id)[0]
+        if claim.verdict == verdict:
+            return sentence
+        if other is not None:
+            return other
+        self.unsupported.append(Unsupported(claim.id, claim.verdict, line))
+        said = markdown(f"{claim.verdict}: {claim.because}")
+        return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
+
+    def _called(self, name: str) -> list[Claim]:
+        """The claim of that id, or those that were judged on each device under one name."""
+        found = [claim for claim in self.claims.values() if name in (claim.id, claim.name)]
+        if not found:
+            known = ", ".join(sorted({claim.name or claim.id for claim in self.claims.values()}))
+            raise TemplateRuntimeError(f"{name} is no claim of the study; these are: {known}")
+        return found
+
+
+class PaperTags(Extension):
+    """Teaches Jinja the tags; the environment's ``page`` prints them."""
+
+    tags = {"table", "figure", "claims", "holds"}  # noqa: RUF012 (as Jinja declares it)
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        """The source in which a line that ends with one of the tags stays a line.
+
+        Jinja removes the line's end behind a tag, which would join two paragraphs.
+        """
+        return _AT_END.sub(r"{%\1 +%}", source)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """One of the tags, up to its end."""
+        token = next(parser.stream)
+        arguments = [parser.parse_expression()]
+        while parser.stream.skip_if("comma"):
+            arguments.append(parser.parse_expression())
+        middle = {"figure": "alt", "holds": "else"}.get(token.value, "")
+        end = f"name:end{token.value}"
+        body = parser.parse_statements((end, f"name:{middle}") if middle else (end,))
+        if middle and next(parser.stream).value == middle:
+            border = nodes.Output([nodes.TemplateData(_BORDER)])
+            body = [*body, border, *parser.parse_statements((end,))]
+            next(parser.stream)
+        elif not middle:
+            next(parser.stream)
+        call = self.call_method(f"_{token.value}", [nodes.Const(token.lineno), *arguments])
+        return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
+
+    @property
+    def _page(self) -> Page:
+        page: Page = self.environment.page  # type: ignore[attr-defined]
+        return page
+
+    def _table(self, line: int, id: str, caller: Callable[[], str]) -> str:
+        return self._page.table(id, caller().strip())
+
+    def _figure(self, line: int, id: str, caller: Callable[[], str]) -> str:
+        caption, _, alt = caller().partition(_BORDER)
+        if not alt.strip():
+            raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
+        return self._page.figure(id, caption.strip(), _LINK.sub(r"\1", alt).strip())
+
+    def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
+        return self._page.claims_table(id, caller())
+
+    def _holds(self, line: int, id: str, *rest: Any, caller: Callable[[], str]) -> str:
+        sentence, border, other = caller().partition(_BORDER)
+        verdict = str(rest[0]) if rest else "supported"
+        return self._page.holds(id, verdict, line, sentence, other if border else None)
+
+
+def refusal(file: str, unsupported: Unsupported) -> str:
+    """What the build says of a sentence that the data do not support."""
+    return (
+        f"templates/papers/{file}:{unsupported.line}: the sentence rests on the claim "
+        f"{unsupported.claim}, which is {unsupported.verdict}; write what is true of these data."
+    )
+
+
+def _plain(text: str) -> str:
+    """Words without the links of their values, on one line."""
+    return " ".join(_LINK.sub(r"\1", text).replace("\\", "").split())

@@ -1,0 +1,95 @@
+"""All that the paper of conv_scaling prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from report.missing import Missing
+from report.paper.findings import Findings, Inputs
+from report.studies.conv_scaling.claims import all_claims
+from report.studies.conv_scaling.device import all_device_work, device_memory, replays
+from report.studies.conv_scaling.figures import all_figures
+from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
+from report.studies.conv_scaling.reconciled import (
+    all_executed,
+    peaks,
+    reported_memory,
+    reported_reserved,
+    reported_work,
+)
+from report.studies.conv_scaling.source import reported_batches
+from report.studies.conv_scaling.subject import LAYOUTS, check_subject
+from report.studies.conv_scaling.tables import alike, all_tables
+from report.studies.conv_scaling.values import all_values
+from report.studies.conv_scaling.variants import products_seen, variants
+from report.text.escape import markdown
+from report.theory.reconciliation import Reconciliation
+
+
+def findings(inputs: Inputs) -> Findings:
+    """Everything that the paper prints; raises ``StudyError`` for records that do not fit it."""
+    for item in inputs.records:
+        check_subject(item)
+    measured = runs(inputs.records)
+    primary, gpu = primary_run(measured), gpu_run(measured)
+    return Findings(
+        values={value.id: value for value in all_values(inputs, primary, gpu)},
+        tables={table.id: table for table in all_tables(inputs, measured, primary, gpu)},
+        figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
+        claims={claim.id: claim for claim in all_claims(inputs, measured, primary)},
+        reconciliations=dict(_reconciliations(inputs, primary, gpu)),
+        facts=_facts(inputs, measured, primary, gpu),
+    )
+
+
+def _reconciliations(
+    inputs: Inputs, run: Run | None, gpu: Run | None
+) -> Iterator[tuple[str, Reconciliation]]:
+    """Every reconciliation by its id; of a GPU's replays those that do not agree."""
+    for group in (reported_work(inputs), reported_memory(inputs), reported_reserved(inputs)):
+        yield from ((found.id, found) for found in group.values())
+    yield from all_executed(run).items()
+    if run is not None:
+        yield from ((found.id, found) for found in variants(run).values())
+        for layout in LAYOUTS:
+            for batch, peak in peaks(run.in_layout(layout), reported_batches(inputs)).items():
+                yield f"peak-{layout}-{batch}", peak
+    if gpu is not None:
+        yield from all_device_work(gpu).items()
+        for group in device_memory(gpu).values():
+            yield from ((found.id, found) for found in group.values())
+        yield from ((id_, found) for id_, found in replays(gpu).items() if not found.explained)
+
+
+def _facts(
+    inputs: Inputs, measured: Sequence[Run], primary: Run | None, gpu: Run | None
+) -> dict[str, Any]:
+    """Texts and switches for the template; every number is in the values."""
+    return {
+        "measured": primary is not None and bool(primary.timed),
+        "products_seen": primary is not None and products_seen(primary),
+        "faults": primary is not None and _sees_faults(primary),
+        "primary": markdown(primary.label) if primary else "",
+        "gpu": markdown(gpu.label) if gpu else "",
+        "devices": [markdown(run.label) for run in measured],
+        "memory_tables": [
+            (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))
+            for group in alike(measured)
+        ],
+        "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
+        "reported_device": markdown(inputs.reported.device),
+        "reported_software": markdown(inputs.reported.software),
+        "files": [item.file for item in inputs.records],
+    }
+
+
+def _sees_faults(run: Run) -> bool:
+    """Whether page faults and allocations of the largest call were recorded."""
+    seen = (run.raw(name, run.batches[-1]) for name in ("page_faults", "memory_events"))
+    return bool(run.batches) and not any(isinstance(found, Missing) for found in seen)
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,75 @@
+"""What theory says of the layer at a batch size, as quantities over its extents."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from report.quantity.expression import Quantity, exact, named
+from report.quantity.operations import counted_in, flops
+from report.records.passes import Pass
+from report.studies.conv_scaling.subject import subject
+from report.theory.work import macs
+
+_LAYER = subject(1)
+C_IN = exact("C_in", "1", _LAYER.input_shape[1])
+C_OUT = exact("C_out", "1", _LAYER.output_shape[1])
+KERNEL = exact("K_h", "1", _LAYER.kernel[0])
+H_IN, W_IN = (
+    exact(n, "1", e) for n, e in zip(("H_in", "W_in"), _LAYER.input_shape[2:], strict=True)
+)
+PADDING, STRIDE = exact("P", "1", _LAYER.padding[0]), exact("S", "1", _LAYER.stride[0])
+H_OUT = named("H_out", (H_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
+W_OUT = named("W_out", (W_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
+_ELEMENT = exact("s", "B", 4)
+
+WEIGHTS = named("weights", KERNEL * exact("K_w", "1", _LAYER.kernel[1]) * C_IN * C_OUT)
+PARAMETERS = named("parameters", WEIGHTS + C_OUT)
+OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
+PARAMETER_BYTES = named("parameter bytes", _ELEMENT * PARAMETERS)
+
+
+def _images(batch: int) -> Quantity:
+    return exact("B", "1", batch)
+
+
+@cache
+def multiply_adds(batch: int) -> Quantity:
+    """Multiply-adds (MAC) of a forward call."""
+    each = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
+    return each if batch == 1 else named("multiply-adds", _images(batch) * each)
+
+
+@cache
+def work(batch: int, pass_: Pass = "forward") -> Quantity:
+    """Work (FLOP) of a call; backward adds the gradients of the weights and of the input."""
+    forward = named("forward work", flops(multiply_adds(batch)))
+    if pass_ == "forward":
+        return forward
+    layer = subject(batch)
+    weight = flops(exact("weight gradient", "MAC", macs(layer, "weight_gradient")))
+    image = flops(exact("input gradient", "MAC", macs(layer, "input_gradient")))
+    return named("work", forward + weight + image)
+
+
+@cache
+def output_bytes(batch: int) -> Quantity:
+    """Bytes of the output."""
+    return named("output bytes", _ELEMENT * _images(batch) * OUTPUTS)
+
+
+@cache
+def input_bytes(batch: int) -> Quantity:
+    """Bytes of the input."""
+    return named("input bytes", _ELEMENT * _images(batch) * C_IN * H_IN * W_IN)
+
+
+@cache
+def memory(batch: int) -> Quantity:
+    """Bytes of parameters and output: the source's rule for the memory of the layer."""
+    return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
+
+
+@cache
+def intensity(batch: int) -> Quantity:
+    """Work over compulsory traffic (FLOP/B): input, parameters and output move once each."""
+    return work(batch) / (input_bytes(batch) + PARAMETER_BYTES + output_bytes(batch))
