@@ -40,9 +40,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--explain", action="store_true", help="say why each step is run")
+    parser.add_argument(
+        "--reported", action="store_true", help="with --new: also a file for published values"
+    )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="list the studies and stop")
+    instead.add_argument(
+        "--new",
+        nargs=2,
+        metavar=("SLUG", "TITLE"),
+        help="write the files of a study that measures, builds and passes its tests",
+    )
     instead.add_argument(
         "--dry-run", action="store_true", help="say what would be run and why; write nothing"
     )
@@ -172,6 +181,17 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
+def new(options: argparse.Namespace) -> int:
+    """Write the files of a study, and say what to run next."""
+    from report.commands.new import new_study, next_commands
+
+    slug, title = options.new
+    for path in new_study(slug, title, reported=options.reported):
+        print(_shown(path))
+    print("\nNext:", *next_commands(slug), sep="\n  ")
+    return 0
+
+
 def tell(options: argparse.Namespace) -> int:
     """Print what a build would run, and why."""
     found = look(request_of(options))
@@ -274,6 +294,7 @@ def command(options: argparse.Namespace) -> int:
 
 #: What each option does instead of a build; --watch comes first, since --serve may name its port.
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "new": new,
     "dry_run": tell,
     "check": check,
     "accept": accept,

@@ -121,7 +121,12 @@ class Reported(_Part, frozen=True):
 
 
 def read_reported(path: Path) -> Reported:
-    """Read and check one file of reported values; raises ``RecordError``."""
+    """Read and check one file of reported values; raises ``RecordError``.
+
+    A study without such a file repeats nobody's: its source is empty and has no tables.
+    """
+    if not path.exists() and not path.is_symlink():
+        return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
     reported = read_strictly(path, Reported, "JSON", _REMEDY, path.parents[1])
     if reported.study != path.stem:
         refuse_first([f"study: found {reported.study!r} in another study's file"], path, _REMEDY)

@@ -17,15 +17,21 @@ NOT_PUBLISHED: Final = Missing("not given in the source")
 def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
     """The environments of the records, and what the source tells of its own."""
     source = inputs.reported
+    published = bool(source.source)
     own = [_environment_rows(run.stored.record) for run in all_runs]
     printed: dict[str, Cell] = {"Device": source.device, "Framework": source.software}
     names = list(own[0]) if own else list(printed)
+    columns = (Column("Property"), *(Column(run.label) for run in all_runs))
     return Table(
         "tbl-setup",
         "The environments: as the records hold them, and as the source reports its own.",
-        (Column("Property"), *(Column(run.label) for run in all_runs), Column("Source")),
+        (*columns, Column("Source")) if published else columns,
         tuple(
-            (name, *(rows[name] for rows in own), printed.get(name, NOT_PUBLISHED))
+            (
+                name,
+                *(rows[name] for rows in own),
+                *([printed.get(name, NOT_PUBLISHED)] if published else []),
+            )
             for name in names
         ),
         sources=(inputs.reported_file, *(run.file for run in all_runs)),

@@ -9,7 +9,8 @@ at the share of the level that makes all hold together (Bonferroni).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -28,6 +29,7 @@ from report.quantity.intervals import calls_interval
 from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
 
 Look: TypeAlias = Callable[[Sampled], float]
+Fit: TypeAlias = Callable[[Sequence[float], float], Estimate]
 
 #: From so many runs on the runs are the units, else their processes.
 _ENOUGH_RUNS: Final = 6
@@ -122,7 +124,7 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     shared = all(other.keys == leaf.keys for other in leaves)
     if isinstance(unit, Derived) and unit.operation.fit is not None:
         if not shared or len(leaf.processes) < _ENOUGH_RUNS:
-            return unit.operation.fit([value(part, _median) for part in unit.operands], confidence)
+            return _fit(unit.operation.fit, unit.operands, confidence)
     elif len(leaf.processes) == 1:
         return calls_interval(leaf.processes[0].samples, confidence)
     results = [
@@ -134,6 +136,30 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
         return median_interval(by_run, confidence)
     return median_interval([result for _, result in results], confidence)
+
+
+def _fit(fit: Fit, operands: Sequence[Quantity], confidence: float) -> Estimate:
+    """A coefficient with the wider of two intervals.
+
+    One comes from the scatter of the points around the curve, the other from what is known of each
+    point: how far its own interval moves the coefficient, added up.  Points that happen to lie on a
+    curve by noise thus decide nothing.
+    """
+    points = [value(part, _median) for part in operands]
+    found = fit(points, confidence)
+    below = above = 0.0
+    for index, part in enumerate(operands):
+        known = estimate(part, confidence)
+        if isinstance(known, Missing) or known.low == known.high:
+            continue
+        moved = [
+            fit([*points[:index], end, *points[index + 1 :]], confidence).value - found.value
+            for end in (known.low, known.high)
+        ]
+        below, above = below - min(*moved, 0.0), above + max(*moved, 0.0)
+    return replace(
+        found, low=min(found.low, found.value - below), high=max(found.high, found.value + above)
+    )
 
 
 def _median(leaf: Sampled) -> float:

@@ -1,0 +1,78 @@
+"""``--new SLUG "TITLE"``: the files of a study that measures, builds and passes its tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from report.engine.pipeline import ROOT
+from report.engine.task import unwritable
+from report.errors import StudyError
+
+#: What is written → the file that it is made of, in templates/study.
+_FILES: Final = {
+    "experiments/SLUG.py": "experiment.py.txt",
+    "report/studies/SLUG/__init__.py": "package.py.txt",
+    "report/studies/SLUG/study.py": "study.py.txt",
+    "templates/papers/SLUG.qmd.j2": "paper.qmd.j2.txt",
+    "tests/test_SLUG.py": "test.py.txt",
+}
+_REPORTED: Final = {"data/reported/SLUG.json": "reported.json.txt"}
+#: A word that Python, the file system and LaTeX take as a name.
+_SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+#: A title that fits into a line of code, and has nothing that markup or Python takes for its own.
+_TITLE: Final = re.compile(r"[^\\\"\'{}\n\x00-\x1f]{1,72}")
+
+
+def new_study(slug: str, title: str, *, reported: bool = False, root: Path = ROOT) -> list[Path]:
+    """Write the files of a study; with ``reported`` also an empty file of published values.
+
+    Raises ``StudyError`` for a name that cannot be one, or one that is taken, and ``OutputError``
+    where nothing can be written; what was written before is then removed.
+    """
+    if not _SLUG.fullmatch(slug) or len(slug) > 40:
+        raise StudyError(
+            f"{slug!r} cannot be the name of a study; take a word such as layer_width: small "
+            "letters and digits, joined by single underscores, at most 40."
+        )
+    if not _TITLE.fullmatch(title.strip()):
+        raise StudyError(
+            "The title must be one line of at most 72 characters without quotes, braces and "
+            "backslashes; the template can say more."
+        )
+    files = {**_FILES, **(_REPORTED if reported else {})}
+    targets = {root / name.replace("SLUG", slug): source for name, source in files.items()}
+    for target in targets:
+        if target.exists():
+            place = target.relative_to(root)
+            raise StudyError(f"{place} is there already; choose another name than {slug}.")
+    return _write(targets, {"SLUG": slug, "TITLE": title.strip()}, root)
+
+
+def _write(targets: dict[Path, str], words: dict[str, str], root: Path) -> list[Path]:
+    made: list[Path] = []
+    try:
+        for target, source in targets.items():
+            text = (root / "templates" / "study" / source).read_text("utf-8")
+            for mark, word in words.items():
+                text = text.replace(mark, word)
+            if not target.parent.is_dir():
+                target.parent.mkdir()
+                made.append(target.parent)
+            made.append(target)
+            target.write_text(text, "utf-8")
+    except OSError as error:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        raise unwritable(error) from error
+    return [path for path in made if path.is_file()]
+
+
+def next_commands(slug: str) -> tuple[str, ...]:
+    """What its author runs next."""
+    return (
+        f"python -m experiments run {slug} --quick",
+        f"python build.py {slug}",
+        f"python -m pytest tests/test_{slug}.py",
+    )
