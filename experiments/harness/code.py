@@ -10,7 +10,8 @@ from pathlib import Path
 from report.records.record import Code
 
 ROOT = Path(__file__).parents[2]
-_SHARED = ("errors", "layers", "quantities", "records", "store", "strict")
+_FOLDERS = ("experiments", "report/records", "report/instruments")
+_FILES = ("report/errors.py",)
 
 
 def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
@@ -27,10 +28,10 @@ def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
 
 def measuring_sources(root: Path) -> tuple[Path, ...]:
-    """Everything under ``experiments/`` and the modules of ``report/`` that it imports, sorted."""
-    own = (*(root / "experiments").rglob("*.py"), *(root / "report" / "counters").rglob("*.py"))
-    shared = (root / "report" / f"{name}.py" for name in _SHARED)
-    return tuple(sorted((*own, *shared), key=lambda path: path.relative_to(root).as_posix()))
+    """Everything under ``experiments/``, and what reads records and counters, sorted."""
+    inside = (path for folder in _FOLDERS for path in (root / folder).rglob("*.py"))
+    files = (*inside, *(root / name for name in _FILES))
+    return tuple(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
 
 
 def hash_of(files: Iterable[Path], root: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -89,7 +90,7 @@ def choose(study: str, data: Path) -> Chosen:
         for name, content in _attachments(item, attachments_of(study), data).items()
     }
     digests = {**{item.file: item.sha256 for item in used}, **beside}
-    return Chosen(_origin(study, used, listed), digests, tuple(_notices(used, listed)))
+    return Chosen(_origin(study, used, listed, data), digests, tuple(_notices(used, listed)))
 
 
 def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
@@ -97,12 +98,12 @@ def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
     return _inputs(study, data, tuple(read_record(data / file, data) for file in records))
 
 
-def _origin(study: str, used: Sequence[Listed], listed: Iterable[Listed]) -> Origin:
+def _origin(study: str, used: Sequence[Listed], listed: Iterable[Listed], data: Path) -> Origin:
     return Origin(
         records=tuple(item.file for item in used),
         devices=tuple(item.record.environment.label for item in used),
         measured=max((item.record.started[:10] for item in used), default=None),
-        reported=_reported(study),
+        reported=_reported(study, data),
         altered=tuple((item.file, way) for item in listed for way in item.alterations),
     )
 
@@ -123,17 +124,18 @@ def _notices(used: Iterable[Listed], listed: Iterable[Listed]) -> Iterator[str]:
             )
 
 
-def _reported(study: str) -> str:
-    return f"reported/{study}.json"
+def _reported(study: str, data: Path) -> str:
+    """The file of published values; nothing where the study repeats nobody's."""
+    file = f"reported/{study}.json"
+    return file if os.path.lexists(data / file) else ""
 
 
 def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
-    reported = _reported(study)
     patterns = attachments_of(study)
     return Inputs(
         records=tuple(map(check_layers, records)),
-        reported=read_reported(data / reported),
-        reported_file=reported,
+        reported=read_reported(data / "reported" / f"{study}.json"),
+        reported_file=_reported(study, data),
         devices=read_devices(data / "devices.yaml"),
         attachments={item.file: _attachments(item, patterns, data) for item in records},
     )

@@ -34,7 +34,7 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
             )
             for name in names
         ),
-        sources=(inputs.reported_file, *(run.file for run in all_runs)),
+        sources=tuple(filter(None, (inputs.reported_file, *(run.file for run in all_runs)))),
         wide=True,
     )
 
