@@ -10,7 +10,7 @@ from pathlib import Path
 from report.records.record import Code
 
 ROOT = Path(__file__).parents[2]
-_SHARED = ("errors", "layers", "quantities", "records", "store", "strict")
+_SHARED = ("report/records", "report/instruments/counters")
 
 
 def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
@@ -27,10 +27,10 @@ def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
 
 def measuring_sources(root: Path) -> tuple[Path, ...]:
-    """Everything under ``experiments/`` and the modules of ``report/`` that it imports, sorted."""
-    own = (*(root / "experiments").rglob("*.py"), *(root / "report" / "counters").rglob("*.py"))
-    shared = (root / "report" / f"{name}.py" for name in _SHARED)
-    return tuple(sorted((*own, *shared), key=lambda path: path.relative_to(root).as_posix()))
+    """Everything under ``experiments/`` and the rooms of ``report/`` that it imports, sorted."""
+    folders = ("experiments", *_SHARED)
+    found = (path for folder in folders for path in (root / folder).rglob("*.py"))
+    return tuple(sorted(found, key=lambda path: path.relative_to(root).as_posix()))
 
 
 def hash_of(files: Iterable[Path], root: Path) -> str:

@@ -1,4 +1,4 @@
-"""A wish to stop is heeded, also where a library fails on its way out of it."""
+"""A wish to stop is obeyed, also where a library fails on its way out of it."""
 
 from __future__ import annotations
 

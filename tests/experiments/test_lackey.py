@@ -19,7 +19,7 @@ from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
 from experiments.harness.counters.tools import Tool, calls_on_cpu
 from experiments.harness.counting import Pace
-from experiments.harness.journal import Finish, Journal, Story, read_story
+from experiments.harness.journal import Finish, Journal, RunLog, read_run_log
 from experiments.harness.study import CounterChoice
 from report.errors import MeasurementError
 from report.instruments.counters.lackey import series_of
@@ -105,18 +105,18 @@ def journal(tmp_path: Path) -> Path:
     return path
 
 
-def told(path: Path, counters: CounterChoice = "auto") -> Story:
-    story = read_story(path)
-    story.header = msgspec.structs.replace(story.header, counters=counters)
-    return story
+def told(path: Path, counters: CounterChoice = "auto") -> RunLog:
+    run_log = read_run_log(path)
+    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
+    return run_log
 
 
 def run(
     path: Path, played: Played, notes: Notes, counters: CounterChoice = "auto"
 ) -> counting.Outcome:
-    story = told(path, counters)
-    with Journal(path, story.valid_bytes) as writing:
-        return counting.count(STUDY, story, writing, notes, (played.tool,))
+    run_log = told(path, counters)
+    with Journal(path, run_log.valid_bytes) as writing:
+        return counting.count(STUDY, run_log, writing, notes, (played.tool,))
 
 
 def figures(outcome: counting.Outcome) -> dict[int, float]:
@@ -201,13 +201,13 @@ def test_nothing_is_counted_without_reason_given(
 def test_a_run_on_another_device_and_a_study_without_counting_are_left_alone(
     journal: Path, played: Played, notes: Notes
 ) -> None:
-    story = told(journal)
-    gpu = msgspec.structs.replace(story.header, environment=make_environment(device="cuda"))
-    with Journal(journal, story.valid_bytes) as writing:
+    run_log = told(journal)
+    gpu = msgspec.structs.replace(run_log.header, environment=make_environment(device="cuda"))
+    with Journal(journal, run_log.valid_bytes) as writing:
         plain = replace(STUDY, counting=None)
-        assert counting.count(plain, story, writing, notes, (played.tool,)).missing == {}
-        story.header = gpu
-        assert counting.count(STUDY, story, writing, notes, (played.tool,)).missing == {}
+        assert counting.count(plain, run_log, writing, notes, (played.tool,)).missing == {}
+        run_log.header = gpu
+        assert counting.count(STUDY, run_log, writing, notes, (played.tool,)).missing == {}
     assert played.asked == []
 
 
@@ -216,10 +216,10 @@ def test_what_cannot_be_read_is_missing_and_kept(
 ) -> None:
     played = Played()
     tool = replace(played.tool, series=series_of)
-    story = told(journal)
-    with Journal(journal, story.valid_bytes) as writing:
+    run_log = told(journal)
+    with Journal(journal, run_log.valid_bytes) as writing:
         monkeypatch.setattr(counting, "_found", lambda tool, event: "")
-        outcome = counting.count(STUDY, story, writing, notes, (tool,))
+        outcome = counting.count(STUDY, run_log, writing, notes, (tool,))
     assert outcome.series == {}
     assert "there is no log of the base process" in outcome.missing["cases[0].lackey_multiply_adds"]
     assert len(unpack(outcome.files["lackey.json.gz"], "lackey", "a file")) == 3

@@ -15,7 +15,7 @@ from image_files import write_idx
 
 from experiments import backend_speedup
 from experiments.backend_speedup import ITERATIONS, STUDY, TRAINED_ON, files, layers, measure_case
-from experiments.backends import apart
+from experiments.backends import child
 from experiments.backends.child import Pictures, Task
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.datasets import digits
@@ -196,13 +196,14 @@ def test_what_goes_wrong_in_the_process_is_the_outcome_of_the_case() -> None:
 def test_a_process_that_ends_without_a_result_has_failed() -> None:
     task = Task(factors={**BASE, "backend": "none"}, threads=1, protocol=SESSION.protocol)
     with pytest.raises(OutcomeError, match="KeyError"):
-        apart.measured(task)
+        child.isolated_call(child.measured, task)
 
 
 def test_the_process_uses_the_threads_of_the_run() -> None:
     task = Task(factors=BASE, threads=1, protocol=SESSION.protocol)
-    assert apart.described(task)["threads"] == 1
-    assert all(pool["num_threads"] == 1 for pool in apart.described(task)["thread_pools"])
+    found = child.isolated_call(child.described, task)
+    assert found["threads"] == 1
+    assert all(pool["num_threads"] == 1 for pool in found["thread_pools"])
 
 
 def test_pictures_go_to_the_process_and_come_back_as_arrays() -> None:

@@ -135,8 +135,8 @@ def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("1")
-    (tmp_path / "report").mkdir()
-    for name in ("errors", "layers", "quantities", "records", "store", "strict", "work"):
+    (tmp_path / "report" / "records").mkdir(parents=True)
+    for name in ("records/layers", "work"):
         (tmp_path / "report" / f"{name}.py").write_text("1")
 
     def digest() -> str:
@@ -146,7 +146,7 @@ def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "experiments" / "notes.txt").write_text("2")
     (tmp_path / "report" / "work.py").write_text("2")
     assert digest() == first
-    (tmp_path / "report" / "records.py").write_text("2")
+    (tmp_path / "report" / "records" / "layers.py").write_text("2")
     second = digest()
     (tmp_path / "experiments" / "harness" / "b.py").rename(tmp_path / "experiments" / "b.py")
     assert len({first, second, digest()}) == 3
@@ -157,9 +157,8 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
         who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
-    (tmp_path / "report").mkdir()
-    for name in ("errors", "layers", "quantities", "records", "store", "strict"):
-        (tmp_path / "report" / f"{name}.py").write_text("1")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "a.py").write_text("1")
     none, missing = code.identify(tmp_path)
     assert (none.commit, none.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
@@ -170,5 +169,5 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
     (tmp_path / "data" / "record.json").write_text("{}")
     clean, _ = code.identify(tmp_path)
     assert clean.commit is not None and clean.tree_clean is True
-    (tmp_path / "report" / "work.py").write_text("2")
+    (tmp_path / "experiments" / "a.py").write_text("2")
     assert code.identify(tmp_path)[0].tree_clean is False

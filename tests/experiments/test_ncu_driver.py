@@ -28,7 +28,7 @@ from experiments.harness.counters.ncu_child import Note, ranges
 from experiments.harness.counters.ncu_result import Output, settled
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
 from experiments.harness.counters.tools import TOOLS
-from experiments.harness.journal import Finish, Journal, read_story
+from experiments.harness.journal import Finish, Journal, read_run_log
 from experiments.harness.study import CounterChoice, Counting, Study
 from report.errors import MeasurementError
 from report.instruments.counters import ncu_logs
@@ -106,7 +106,7 @@ def build(factors, device):
     assert device == "cuda"
     if str(factors["size"]) == os.environ.get("NO_MEMORY"):
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
-    if str(factors["size"]) == os.environ.get("DEADLY"):
+    if str(factors["size"]) == os.environ.get("CRASHING"):
         raise SystemExit(3)
     return Workload(lambda: torch.launch(factors["size"]), lambda: None)
 
@@ -271,8 +271,9 @@ def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Pat
     plan = metrics_for("9.0", frozenset(NAMES))
     assert isinstance(plan, MetricPlan)
     assert options[options.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert child[1:3] == ["-m", "experiments.harness.counters.ncu_child"]
-    assert not Path(child[3]).exists()
+    assert child[1:3] == ["-m", "experiments.harness.isolated"]
+    assert child[3] == "experiments.harness.counters.ncu_child:main"
+    assert not Path(child[4]).exists()
 
 
 def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
@@ -329,7 +330,7 @@ def test_a_case_without_memory_is_its_own_outcome(
 def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
     counted: Callable[..., dict[int, Counted]], asked: Path
 ) -> None:
-    found = counted(DEADLY="2")
+    found = counted(CRASHING="2")
     assert found[0].reason is None and found[2].reason is None
     assert found[1].reason is not None and "failed under ncu" in found[1].reason
     assert len(asked.read_text().splitlines()) == 1 + 2
@@ -498,10 +499,10 @@ def _study() -> Study:
 
 
 def run(path: Path, notes: Notes, counters: CounterChoice = "auto") -> counting.Outcome:
-    story = read_story(path)
-    story.header = msgspec.structs.replace(story.header, counters=counters)
-    with Journal(path, story.valid_bytes) as writing:
-        return counting.count(_study(), story, writing, notes)
+    run_log = read_run_log(path)
+    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
+    with Journal(path, run_log.valid_bytes) as writing:
+        return counting.count(_study(), run_log, writing, notes)
 
 
 def figures(outcome: counting.Outcome, quantity: str) -> dict[int, tuple[float, ...]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Notes, make_header
 
-from experiments.harness.journal import Finish, Journal, Start, read_story
+from experiments.harness.journal import Finish, Journal, Start, read_run_log
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.harness.sweep import sweep
@@ -43,8 +43,8 @@ def swept(tmp_path: Path, tiny: Study, notes: Notes) -> Callable[..., tuple[Case
         with Journal(path, path.stat().st_size if not fresh else 0) as journal:
             if fresh:
                 journal.append(make_header(study))
-            story = read_story(path)
-            return sweep(study, Session("cpu", tiny.full.protocol), story, journal, notes)
+            run_log = read_run_log(path)
+            return sweep(study, Session("cpu", tiny.full.protocol), run_log, journal, notes)
 
     return go
 
@@ -97,9 +97,9 @@ def test_ctrl_c_keeps_what_is_finished(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         swept({3: KeyboardInterrupt()})
-    story = read_story(tmp_path / ".j.journal.jsonl")
-    assert sorted(story.finished) == [0, 1]
-    assert story.starts[2] == 0  # a person stopped it, so the case is not to blame
+    run_log = read_run_log(tmp_path / ".j.journal.jsonl")
+    assert sorted(run_log.finished) == [0, 1]
+    assert run_log.starts[2] == 0  # a person stopped it, so the case is not to blame
     assert notes.closed == 1
 
 
@@ -131,7 +131,7 @@ def test_a_case_that_killed_the_process_twice_is_given_up(
     cases = swept({}, path)
     assert [case.status for case in cases] == ["failed", *["ok"] * 5]
     assert cases[0].reason is not None and "killed twice" in cases[0].reason
-    assert isinstance(read_story(path).finished[0], Case)
+    assert isinstance(read_run_log(path).finished[0], Case)
     assert Finish(case=0, outcome=cases[0]).outcome.layers == (LAYER,)
 
 
@@ -144,9 +144,9 @@ def test_files_of_a_case_are_kept_before_its_outcome(
 ) -> None:
     path = tmp_path / ".j.journal.jsonl"
     swept({}, path, lambda factors, session: (a_file(f"trace-{factors['size']}", b"\x00\xff"),))
-    story = read_story(path)
-    assert sorted(story.files) == [f"trace-{size}" for size in range(1, 7)]
-    assert {file.content for file in story.files.values()} == {b"\x00\xff"}
+    run_log = read_run_log(path)
+    assert sorted(run_log.files) == [f"trace-{size}" for size in range(1, 7)]
+    assert {file.content for file in run_log.files.values()} == {b"\x00\xff"}
 
 
 def test_cases_may_leave_the_same_file(
