@@ -17,16 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.commands.exchange import is_local
+from report.commands.exchange import HOME, ROOMS, Redirect, address_of, locate
 from report.commands.serve import (
     EVENTS,
-    HOME,
-    ROOMS,
     SCRIPT,
-    Redirect,
     Server,
     Site,
-    locate,
     open_server,
     running,
     serve,
@@ -200,12 +196,6 @@ def test_it_listens_on_this_machine_only(server: Server) -> None:
     assert server.address == f"http://127.0.0.1:{server.server_port}/"
 
 
-def test_a_page_from_elsewhere_cannot_read_it_under_another_name(server: Server) -> None:
-    response, body = ask(server, "/html/", host="evil.example:80")
-    assert response.status == 403
-    assert PAGE not in body
-
-
 @pytest.mark.parametrize(
     ("host", "local"),
     [
@@ -222,7 +212,7 @@ def test_a_page_from_elsewhere_cannot_read_it_under_another_name(server: Server)
     ],
 )
 def test_names_of_this_machine(host: str, local: bool) -> None:
-    assert is_local(host) is local
+    assert (address_of("/a", [host]) == "/a") is local
 
 
 HERE = "Host: localhost"
@@ -249,12 +239,9 @@ INNER = request("/html/style.css", HERE)
         (request("/html/", HERE), 200),
         (request("http://127.0.0.1:1/html/?x", HERE), 200),
         (request("/html/", HERE, f"Content-Length: {len(INNER)}", body=INNER), 200),
-        (request("/html/", HERE, "Content-Length: 99999999"), 400),
-        (request("/html/", HERE, "Content-Length: 1", "Content-Length: 2"), 400),
-        (request("/html/", HERE, "Content-Length: +1"), 400),
-        (request("/html/", HERE, "Transfer-Encoding: chunked", body="0\r\n\r\n"), 400),
-        (request("/html/", HERE, "Transfer-Encoding : chunked", body="0\r\n\r\n"), 400),
-        (request("/html/", HERE, "Host: evil.example"), 400),
+        (request("/html/", HERE, "Content-Length: 1", "Content-Length: 2", body=INNER), 200),
+        (request("/html/", HERE, "Transfer-Encoding : chunked", body="0\r\n\r\n"), 200),
+        (request("/html/", HERE, "Host: evil.example"), 403),
         (request("/html/", "Host: user@127.0.0.1:8000"), 403),
         (request("http://evil.example/html/", HERE), 403),
         (request("http://user@localhost/html/", HERE), 403),
@@ -262,10 +249,10 @@ INNER = request("/html/style.css", HERE)
     ],
 )
 def test_no_request_hides_in_another(server: Server, first: str, status: int) -> None:
-    """After the first request comes one more, which is answered unless the first was refused."""
+    """One request a connection: whatever comes behind the first is never answered."""
     said = raw(server, first, request("/html/nothing", HERE))
-    found = [int(status) for status in re.findall(rb"HTTP/1.1 (\d+)", said)]
-    assert found == ([200, 404] if status == 200 else [status])
+    assert re.findall(rb"HTTP/1.1 (\d+)", said) == [str(status).encode()]
+    assert ("Grüße".encode() in said) is (status == 200)
 
 
 @pytest.mark.parametrize(
