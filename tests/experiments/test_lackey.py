@@ -142,10 +142,7 @@ def test_cases_that_ended_well_are_counted_longest_first(
     assert cases[0].samples("time") == (0.5,)
     assert cases[0].samples("lackey_multiply_adds") == (100,)
     assert cases[5].samples("lackey_multiply_adds") == ()
-
-
-def test_all_that_can_be_counted_is_on_demand(journal: Path, played: Played, notes: Notes) -> None:
-    assert figures(run(journal, played, notes, "all"))[5] == 600
+    assert figures(run(journal, played, notes, "all"))[5] == 600, "on demand"
 
 
 def test_progress_is_told_with_the_time_left(journal: Path, played: Played, notes: Notes) -> None:
@@ -290,21 +287,20 @@ def counted() -> dict[int, Counted]:
     return {event.case: event for event in events if isinstance(event, Counted)}
 
 
-@pytest.mark.parametrize(("case", "size"), [(0, 10), (1, 1000)])
+@pytest.mark.parametrize(
+    ("case", "size", "roles"),
+    [(0, 10, "base first second"), (1, 1000, "base first second"), (2, 10, "base first")],
+)
 def test_every_multiply_add_is_counted_and_nothing_else(
-    counted: dict[int, Counted], case: int, size: int
+    counted: dict[int, Counted], case: int, size: int, roles: str
 ) -> None:
     found = {item.quantity: item.samples[0] for item in series_of(counted[case].logs, "log")}
-    assert found["lackey_multiply_adds"] == size
     assert found["lackey_multiply_adds_first"] == size
-    assert sorted(counted[case].logs) == ["base", "first", "second"]
-
-
-def test_a_case_called_once_has_no_second_log(counted: dict[int, Counted]) -> None:
-    assert sorted(counted[2].logs) == ["base", "first"]
-    assert {i.quantity: i.samples[0] for i in series_of(counted[2].logs, "log")}[
-        "lackey_multiply_adds_first"
-    ] == 10
+    assert found.get("lackey_multiply_adds", size) == size
+    assert sorted(counted[case].logs) == roles.split()
+    text = counted[case].logs["base"]
+    assert "Command: " in text
+    assert str(Path.home()) not in text and "/bin/python" not in text
 
 
 def test_a_case_that_fails_says_why_and_the_others_go_on(counted: dict[int, Counted]) -> None:
@@ -312,10 +308,3 @@ def test_a_case_that_fails_says_why_and_the_others_go_on(counted: dict[int, Coun
     assert counted[3].reason == "ValueError: no such size in file.py"
     assert counted[4].reason == "the process of the first call ended with signal 9"
     assert counted[3].logs == counted[4].logs == {}
-
-
-def test_the_logs_name_no_folder(counted: dict[int, Counted]) -> None:
-    text = counted[0].logs["base"]
-    assert "Command: " in text
-    assert str(Path.home()) not in text
-    assert "/bin/python" not in text
