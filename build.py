@@ -253,7 +253,7 @@ def show(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """Build now and whenever a file changes, and keep the pages in the browser up to date."""
-    from report.commands.watch import build_anew, changes, states, watch_and_serve
+    from report.commands.watch import changes, rebuild_command, states, watch_and_serve
 
     request = request_of(options)
     changed = changes(lambda: states(ROOT, request.data))
@@ -261,7 +261,7 @@ def watch(options: argparse.Namespace) -> int:
 
     def rebuild() -> str | None:
         # A new announcer each time: it counts the time from when it was made.
-        return build_anew(_again(options), ROOT, announcer())()
+        return rebuild_command(_again(options), ROOT, announcer())()
 
     watch_and_serve(request.out, port, rebuild, changed, _say)
     return 0

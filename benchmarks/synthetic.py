@@ -61,15 +61,6 @@ def _write(record: Record, data: Path) -> int:
     return (data / record.study / record_name(record)).write_bytes(encode(record) + b"\n")
 
 
-#: The small study under many names, in place of the real ones.
-_MANY: Final = """
-
-STUDIES.clear()
-STUDIES.update({{f"small_{{number:03d}}": "report.studies.small" for number in range({studies})}})
-ATTACHMENTS.clear()
-"""
-
-
 def small_studies(studies: int) -> tuple[str, ...]:
     """The names of so many small studies."""
     return tuple(f"small_{number:03d}" for number in range(studies))
@@ -78,17 +69,19 @@ def small_studies(studies: int) -> tuple[str, ...]:
 def write_project(folder: Path, studies: int, cases: int = 10) -> None:
     """A copy of the project in ``folder`` whose ``studies`` studies are all the small one."""
     copy_project(folder)
-    rooms, sources = folder / "report" / "studies", Path(__file__).parent
-    (rooms / "small").mkdir()
-    shutil.copyfile(sources / "small_study.py", rooms / "small" / "__init__.py")
-    with (rooms / "__init__.py").open("a", encoding="utf-8") as stream:
-        stream.write(_MANY.format(studies=studies))
+    for study in (folder / "report" / "studies").iterdir():
+        if study.is_dir():
+            shutil.rmtree(study)
     base = pattern()
     for number, study in enumerate(small_studies(studies)):
         _write_study(study, sized(base, cases, number), folder)
 
 
 def _write_study(study: str, record: Record, folder: Path) -> None:
+    code = folder / "report" / "studies" / study
+    code.mkdir()
+    (code / "__init__.py").write_text("ATTACHMENTS = ()\n", "utf-8")
+    shutil.copyfile(Path(__file__).with_name("small_study.py"), code / "study.py")
     data = folder / "data"
     (data / study).mkdir()
     _write(msgspec.structs.replace(record, study=study), data)

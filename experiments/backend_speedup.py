@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from experiments.backends import apart, convnet, perceptron
+from experiments.backends import child, convnet, perceptron
 from experiments.backends.child import Pictures, Task
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.harness.images import check_folder, image_files
@@ -145,7 +145,7 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
         raise UnavailableError(
             f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
         )
-    return apart.measured(_task(factors, session))
+    return child.isolated_call(child.measured, _task(factors, session))
 
 
 def _task(factors: Factors, session: Session) -> Task:
@@ -192,7 +192,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 def _library_file(factors: Factors, session: Session) -> CaseFile:
     task = Task(factors=factors, threads=_threads(), protocol=session.protocol)
-    content = msgspec.json.encode(apart.described(task), order="sorted")
+    content = msgspec.json.encode(child.isolated_call(child.described, task), order="sorted")
     return CaseFile(
         name=f"backend.{factors['backend']}.json",
         meaning=f"version, libraries below and device of {factors['backend']}",

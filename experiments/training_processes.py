@@ -1,6 +1,6 @@
 """What the processes of the study of training do, each one case; imports torch.
 
-Each of these functions is called by ``experiments.harness.apart`` in a fresh process.
+Each of these functions is called in an isolated process (``experiments.harness.isolated``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final, cast
 import torch
 
 from experiments.harness import layer_times, memory, sensors, steps, timing
-from experiments.harness.apart import Found
 from experiments.harness.measure import measure_memory
 from experiments.harness.profiling import trace_of_call
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
@@ -44,11 +43,11 @@ _KEPT_ONCE: Final = ("memory_events", "memory_events_before", "memory_owners")
 _MEMORY_PROCESSES: Final = (1, 2)
 
 
-def train(factors: Factors, session: Session) -> Found:
+def train(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Steps of training, timed; in the first processes also their memory."""
     found = _timed(factors, session)
     gc.collect()  # what was timed must not stand beside what the memory is measured with
-    return Found((*found, *_memory(factors, session)))
+    return (*found, *_memory(factors, session))
 
 
 def _timed(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -143,7 +142,7 @@ def second_step(factors: Factors, device: Device) -> Workload:
     return Workload(lambda: made.step(batch), _nothing)
 
 
-def profile(factors: Factors, session: Session) -> Found:
+def profile(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Steps with every layer timed; on a CPU the clock is the host's, on a GPU the device's."""
     made, batch = _made(factors, session.device)
     names = [layer.name for layer in layers(factors)]
@@ -156,14 +155,14 @@ def profile(factors: Factors, session: Session) -> Found:
         for _ in range(_PROFILED):
             relabelled(batch, CLASSES)
             durations.append(clock(call))
-    return Found((*timing.series_of(durations), *layer_times.series_of(phases, names)))
+    return (*timing.series_of(durations), *layer_times.series_of(phases, names))
 
 
 def _nothing() -> None:
     """A step needs no reset: it drops the gradients itself."""
 
 
-def trace(factors: Factors, session: Session) -> Found:
+def trace(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """A Chrome trace of one step, with marks around its phases and around each layer."""
     words = (factors[name] for name in ("network", "image", "batch", "precision", "layout"))
     name = "-".join(str(word).lower().replace("_", "-") for word in words)
@@ -172,7 +171,7 @@ def trace(factors: Factors, session: Session) -> Found:
         f"a Chrome trace of one training step of {factors['network']} at batch {factors['batch']}, "
         f"{factors['image']} pixels, each layer marked; Perfetto and chrome://tracing open it"
     )
-    return Found(files=(CaseFile(f"trace.{name}.json.gz", meaning, content),))
+    return (CaseFile(f"trace.{name}.json.gz", meaning, content),)
 
 
 def _watched_step(factors: Factors, device: Device) -> Workload:
@@ -186,7 +185,7 @@ def _watched_step(factors: Factors, device: Device) -> Workload:
     return Workload(call, _nothing)
 
 
-def multiply(factors: Factors, session: Session) -> Found:
+def multiply(factors: Factors, session: Session) -> tuple[Series, ...]:
     """The product of two random square matrices."""
     torch.manual_seed(SEED)
     side, precision = int(factors["side"]), factors["precision"]
@@ -197,4 +196,4 @@ def multiply(factors: Factors, session: Session) -> Found:
         out = torch.empty(side, side, dtype=dtype)
     call: Callable[[], object] = partial(torch.mm, left, right, out=out)
     workload = Workload(call, _nothing)
-    return Found(timing.first_and_repeated(workload, session.protocol, session.device))
+    return timing.first_and_repeated(workload, session.protocol, session.device)

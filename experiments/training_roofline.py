@@ -30,14 +30,14 @@ What each subject leaves behind, series and files, stands in ``experiments.train
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from experiments.harness import sensors
-from experiments.harness.apart import Found, Function, call_apart
+from experiments.harness import isolated, runtime, sensors
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -59,6 +59,8 @@ from report.records.record import Series
 
 if TYPE_CHECKING:
     from experiments.datasets.image_folder import Photographs
+
+Result = TypeVar("Result")
 
 # ------------------------------------------------------------------------------------- measuring
 
@@ -89,16 +91,16 @@ def _product_layer(factors: Factors) -> Linear:
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     """The series of a case, all but a sensor's measured by a process of its own."""
-    from experiments import training_processes as processes
+    if factors["subject"] == "sensor":
+        return (_reading(str(factors["sensor"]), session),)
+    return _isolated_call(measure_here, factors, session)
 
-    match factors["subject"]:
-        case "sensor":
-            return (_reading(str(factors["sensor"]), session),)
-        case "matrix_product":
-            return _apart(processes.multiply, factors, session).series
-        case "profile":
-            return _apart(processes.profile, factors, session).series
-    return _apart(processes.train, factors, session).series
+
+def measure_here(factors: Factors, session: Session, threads: int) -> tuple[Series, ...]:
+    """The series of a case, in this process."""
+    processes = _processes(session, threads)
+    parts = {"matrix_product": processes.multiply, "profile": processes.profile}
+    return parts.get(str(factors["subject"]), processes.train)(factors, session)
 
 
 def _reading(sensor: str, session: Session) -> Series:
@@ -108,24 +110,34 @@ def _reading(sensor: str, session: Session) -> Series:
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """The trace of a profiled step; which photographs were trained on."""
-    from experiments import training_processes as processes
-
     if factors["subject"] == "profile" and factors["precision"] == "float32":
-        return _apart(processes.trace, factors, session).files
+        return _isolated_call(trace_here, factors, session)
     if factors.get("dataset") == "folder":
         return (_photographs_file(session),)
     return ()
 
 
-def _apart(function: Function, factors: Factors, session: Session) -> Found:
+def trace_here(factors: Factors, session: Session, threads: int) -> tuple[CaseFile, ...]:
+    """The trace of a step, made in this process."""
+    return _processes(session, threads).trace(factors, session)
+
+
+def _processes(session: Session, threads: int) -> ModuleType:
+    """What isolated processes do, which needs torch."""
+    runtime.start_torch(session.device, threads)
+    from experiments import training_processes
+
+    return training_processes
+
+
+def _isolated_call(
+    function: Callable[[Factors, Session, int], Result], factors: Factors, session: Session
+) -> Result:
     import torch
 
-    return call_apart(
-        function,
-        factors,
-        session,
-        threads=torch.get_num_threads(),
-        variables={"TORCHINDUCTOR_CACHE_DIR": _compiled_code().name},
+    return isolated.run(
+        partial(function, factors, session, torch.get_num_threads()),
+        {"TORCHINDUCTOR_CACHE_DIR": _compiled_code().name},
     )
 
 

@@ -49,8 +49,6 @@ def test_the_ridge_is_peak_over_bandwidth() -> None:
 
 
 def test_below_the_ridge_traffic_is_the_limit() -> None:
-    assert SHEET.attainable(10) == pytest.approx(3.2e12)
-    assert SHEET.attainable(100) == pytest.approx(8.1e12)
     assert (SHEET.limit(10), SHEET.limit(100)) == ("traffic", "arithmetic")
 
 
@@ -58,11 +56,6 @@ def test_a_measured_ridge_has_an_interval() -> None:
     ridge = Roof(estimate(2e11), estimate(3e10)).ridge
     assert ridge.low < 2e11 / 3e10 < ridge.high
     assert ridge.confidence == pytest.approx(0.95)
-
-
-def test_the_dearer_ceiling_decides_the_least_time() -> None:
-    assert SHEET.least_time(Load(int(8.1e12), 1)) == pytest.approx(1)
-    assert SHEET.least_time(Load(1, 320 * 10**9)) == pytest.approx(1)
 
 
 # -------------------------------------------------------------------------------------- loads

@@ -35,7 +35,6 @@ from report.theory.terms import (
     theory_parameters_and_output,
     unfused_rows,
     weight_reorder,
-    winograd,
 )
 from tests.networks import Chain, convolution, mnist_conv2
 
@@ -207,34 +206,6 @@ def test_terms_of_matrix_products_are_for_linear_layers() -> None:
     layer = mnist_conv2(1)
     assert padded_inputs(layer, 8, "").amount == added_sums(layer, "").amount == 0
     assert unfused_rows(layer, 6, range(6), 8, "").amount == 0
-
-
-def test_winograd_saves_2_25_times_on_even_extents() -> None:
-    layer = mnist_conv2(16)
-    term = winograd(layer, 2, "kernel winograd_3x3")
-    assert term.name == "Winograd F(2×2, 3×3)"
-    assert (theory_macs(layer).amount + term.amount) * 9 == theory_macs(layer).amount * 4
-
-
-@pytest.mark.parametrize(("tile", "tiles"), [(2, 13 * 13), (4, 7 * 7), (6, 5 * 5)])
-def test_winograd_computes_whole_tiles(tile: int, tiles: int) -> None:
-    layer = convolution((3, 5, 25, 25), 7, (3, 3), padding=(1, 1))
-    products = theory_macs(layer).amount + winograd(layer, tile, "").amount
-    assert products == 3 * 5 * 7 * tiles * (tile + 2) ** 2
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        linear(4, 4),
-        convolution((1, 4, 8, 8), 4, (3, 1)),
-        convolution((1, 4, 8, 8), 4, (3, 3), stride=(2, 2)),
-        convolution((1, 4, 8, 8), 4, (3, 3), dilation=(2, 2)),
-    ],
-)
-def test_winograd_is_not_for_every_layer(layer: Convolution | Linear) -> None:
-    with pytest.raises(StudyError, match=f"layer {layer.name}: .* leave this term out"):
-        winograd(layer, 2, "")
 
 
 def test_a_layer_without_channels_has_none_to_pad() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.peers import commands, mystmd, rmarkdown, sphinx_myst_nb
+from benchmarks.peers import commands, mystmd, sphinx_myst_nb
 from benchmarks.peers.peer import Peer
 
 #: In the order of the tables.
 PEERS: Final[tuple[Peer, ...]] = (
     sphinx_myst_nb.PEER,
     mystmd.PEER,
-    commands.snakemake(pdf=False),
-    commands.doit(pdf=False),
-    commands.script(pdf=False),
-    rmarkdown.PEER,
-    commands.script(pdf=True),
+    commands.DOIT,
+    commands.SCRIPT,
 )

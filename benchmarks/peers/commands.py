@@ -1,7 +1,7 @@
-"""Peers that run commands: Snakemake, doit, and a shell script without any memory.
+"""Peers that run commands: doit, and a shell script without any memory.
 
-All three run the same commands: draw the figures of a document, fill its text, pandoc to HTML, and
-for PDF pandoc to LaTeX and latexmk.
+Both run the same commands: draw the figures of a document, fill its text, pandoc to HTML; the
+script then runs pandoc to LaTeX, and latexmk.
 """
 
 from __future__ import annotations
@@ -55,64 +55,20 @@ def documents() -> dict[str, str]:
     }
 
 
-def _drawn(kinds: tuple[str, ...]) -> list[str]:
-    return [f"build/figures/{{document}}/{name}.{kind}" for name in FIGURES for kind in kinds]
+_FIGURES_COMMAND: Final = "python make.py figures {document}"
+_TEXT_COMMAND: Final = "python make.py text {document}"
 
 
-def snakefile(pdf: bool) -> str:
-    """One rule for each step; scripts and modules are inputs, as the manual asks."""
-    kinds = ("svg", "pdf") if pdf else ("svg",)
-    goals = ["build/{document}.html", *(["build/{document}.pdf"] if pdf else [])]
-    rules = [
-        f"DOCUMENTS = {list(DOCUMENTS)!r}\n",
-        f"rule all:\n    input:\n        expand({goals!r}, document=DOCUMENTS)\n",
-        _rule("figures", ["data/{document}.json", "drawing.py", "results_of.py", "make.py"],
-              _drawn(kinds), _make("figures", pdf)),
-        _rule("text", ["{document}.md.in", "data/{document}.json", "results_of.py", "make.py"],
-              ["build/{document}.md"], _make("text", pdf=False)),
-        _rule("html", ["build/{document}.md", *_drawn(("svg",))],
-              ["build/{document}.html"], HTML_COMMAND),
-    ]  # fmt: skip
-    if pdf:
-        rules += [
-            _rule("latex", ["build/{document}.md", "paper.latex"],
-                  ["build/{document}.tex"], LATEX_COMMAND),
-            _rule("pdf", ["build/{document}.tex", *_drawn(("pdf",))],
-                  ["build/{document}.pdf"], PDF_COMMAND),
-        ]  # fmt: skip
-    return "\n".join(rules)
-
-
-def _make(step: str, pdf: bool) -> str:
-    return f"python make.py {step} {{document}}" + (" pdf" if pdf else "")
-
-
-def _rule(name: str, inputs: list[str], outputs: list[str], command: str) -> str:
-    shell = command.replace("{document}", "{wildcards.document}")
-    return (
-        f"rule {name}:\n    input: {', '.join(map(repr, inputs))}\n"
-        f"    output: {', '.join(map(repr, outputs))}\n    shell: {shell!r}\n"
-    )
-
-
-def dodo(pdf: bool) -> str:
-    """One task for each step of each document."""
-    kinds = ("svg", "pdf") if pdf else ("svg",)
+def dodo() -> str:
+    """One task for each step of each document; scripts and modules are inputs, as one writes it."""
+    drawn = [f"build/figures/{{document}}/{name}.svg" for name in FIGURES]
     steps = [
         ("figures", ["data/{document}.json", "drawing.py", "results_of.py", "make.py"],
-         _drawn(kinds), _make("figures", pdf)),
+         drawn, _FIGURES_COMMAND),
         ("text", ["{document}.md.in", "data/{document}.json", "results_of.py", "make.py"],
-         ["build/{document}.md"], _make("text", pdf=False)),
-        ("html", ["build/{document}.md", *_drawn(("svg",))],
-         ["build/{document}.html"], HTML_COMMAND),
+         ["build/{document}.md"], _TEXT_COMMAND),
+        ("html", ["build/{document}.md", *drawn], ["build/{document}.html"], HTML_COMMAND),
     ]  # fmt: skip
-    if pdf:
-        steps += [
-            ("latex", ["build/{document}.md", "paper.latex"],
-             ["build/{document}.tex"], LATEX_COMMAND),
-            ("pdf", ["build/{document}.tex", *_drawn(("pdf",))],
-             ["build/{document}.pdf"], PDF_COMMAND),
-        ]  # fmt: skip
     listed = "".join(f"    {step!r},\n" for step in steps)
     return _DODO.format(documents=list(DOCUMENTS), listed=listed)
 
@@ -148,11 +104,13 @@ printf '%s\\n' {documents} | xargs -n 1 -P "$(getconf _NPROCESSORS_ONLN)" sh one
 """
 
 
-def scripts(pdf: bool) -> dict[str, str]:
+def scripts() -> dict[str, str]:
     """Two shell scripts: one document, and all of them spread over the cores."""
-    steps = [_make("figures", pdf), _make("text", pdf=False), f"({HTML_COMMAND})"]
-    if pdf:
-        steps += [f"({LATEX_COMMAND})", f"({PDF_COMMAND})"]
+    steps = (
+        f"{_FIGURES_COMMAND} pdf",
+        _TEXT_COMMAND,
+        *(f"({command})" for command in (HTML_COMMAND, LATEX_COMMAND, PDF_COMMAND)),
+    )
     commands = "\n".join(steps).replace("{document}", '"$document"')
     return {
         "one.sh": _ONE.format(commands=commands),
@@ -160,52 +118,30 @@ def scripts(pdf: bool) -> dict[str, str]:
     }
 
 
-def snakemake(pdf: bool) -> Peer:
-    """The peer Snakemake, making HTML or both formats."""
-    return Peer(
-        name="snakemake_pdf" if pdf else "snakemake",
-        title="Snakemake",
-        makes="HTML and PDF (latexmk)" if pdf else "HTML",
-        caching="its records in `.snakemake`; all rerun triggers, as by default",
-        kit="snakemake",
-        files=lambda: {**documents(), "Snakefile": snakefile(pdf)},
-        modules=MODULES,
-        source="{document}.md.in",
-        page="build/{document}.html",
-        command=("snakemake", "--cores", "all", "--quiet", "all"),
-        built=("build", ".snakemake"),
-    )
+DOIT: Final = Peer(
+    name="doit",
+    title="doit",
+    makes="HTML",
+    caching="digests of all dependencies in its database",
+    kit="doit",
+    files=lambda: {**documents(), "dodo.py": dodo()},
+    modules=MODULES,
+    source="{document}.md.in",
+    page="build/{document}.html",
+    command=("doit", "-n", "{cores}"),
+    built=("build", ".doit.db", ".doit.db.db", ".doit.db.dat", ".doit.db.dir", ".doit.db.bak"),
+)
 
-
-def doit(pdf: bool) -> Peer:
-    """The peer doit, making HTML or both formats."""
-    return Peer(
-        name="doit_pdf" if pdf else "doit",
-        title="doit",
-        makes="HTML and PDF (latexmk)" if pdf else "HTML",
-        caching="digests of all dependencies in its database",
-        kit="doit",
-        files=lambda: {**documents(), "dodo.py": dodo(pdf)},
-        modules=MODULES,
-        source="{document}.md.in",
-        page="build/{document}.html",
-        command=("doit", "-n", "{cores}"),
-        built=("build", ".doit.db", ".doit.db.db", ".doit.db.dat", ".doit.db.dir", ".doit.db.bak"),
-    )
-
-
-def script(pdf: bool) -> Peer:
-    """Plain pandoc (and latexmk) by a shell script."""
-    return Peer(
-        name="script_pdf" if pdf else "script",
-        title="pandoc + latexmk by a script" if pdf else "pandoc by a script",
-        makes="HTML and PDF (latexmk)" if pdf else "HTML",
-        caching="latexmk's own" if pdf else "none",
-        kit="plain",
-        files=lambda: {**documents(), **scripts(pdf)},
-        modules=MODULES,
-        source="{document}.md.in",
-        page="build/{document}.html",
-        command=("sh", "all.sh"),
-        built=("build",),
-    )
+SCRIPT: Final = Peer(
+    name="script_pdf",
+    title="pandoc + latexmk by a script",
+    makes="HTML and PDF (latexmk)",
+    caching="latexmk's own",
+    kit="plain",
+    files=lambda: {**documents(), **scripts()},
+    modules=MODULES,
+    source="{document}.md.in",
+    page="build/{document}.html",
+    command=("sh", "all.sh"),
+    built=("build",),
+)

@@ -56,9 +56,6 @@ def _require_programs(name: str, pinned: dict[str, Any]) -> None:
     missing = [p for p in pinned.get("programs", ()) if shutil.which(p) is None]
     if missing:
         raise InstallError(f"{name}: {', '.join(missing)} not found; {pinned['remedy']}")
-    for package in pinned.get("r", ()):
-        if not _answers(["Rscript", "-e", f"packageVersion('{package}')"]):
-            raise InstallError(f"{name}: R lacks {package}; {pinned['remedy']}")
 
 
 def _install_packages(pinned: dict[str, Any], folder: Path) -> None:
@@ -83,10 +80,6 @@ def _called(command: Sequence[str]) -> str:
     return finished.stdout
 
 
-def _answers(command: Sequence[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 def _environment(folder: Path, cache: Path) -> dict[str, str]:
     """A home of its own, so that no setting of the user changes what a peer does."""
     home = cache / "home"
@@ -96,8 +89,7 @@ def _environment(folder: Path, cache: Path) -> dict[str, str]:
     settings.write_text('{"ServerApp": {"allow_root": true}}\n', "utf-8")
     pandoc = sorted((folder / "venv").glob("lib/python*/site-packages/pypandoc/files"))
     programs = [folder / "venv" / "bin", folder / "node" / "node_modules" / ".bin", *pandoc]
-    more = {"RSTUDIO_PANDOC": str(pandoc[0])} if pandoc else {}
-    return plain_environment(PATH=first_on_path(programs), **more) | {"HOME": str(home)}
+    return plain_environment(PATH=first_on_path(programs)) | {"HOME": str(home)}
 
 
 def _versions(pinned: dict[str, Any], folder: Path) -> dict[str, str]:
@@ -108,11 +100,7 @@ def _versions(pinned: dict[str, Any], folder: Path) -> dict[str, str]:
     # pip writes names with hyphens or underscores, as the package likes.
     known = {name.replace("_", "-"): version for name, version in installed.items()}
     found = {name: known.get(name.replace("_", "-"), "unknown") for name in names}
-    found |= dict(pin.rsplit("@", 1) for pin in pinned.get("npm", ()))
-    for package in pinned.get("r", ()):
-        command = ["Rscript", "-e", f"cat(as.character(packageVersion('{package}')))"]
-        found[f"R package {package}"] = _called(command).strip()
-    return found
+    return found | dict(pin.rsplit("@", 1) for pin in pinned.get("npm", ()))
 
 
 def cores() -> int:

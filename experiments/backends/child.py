@@ -1,21 +1,22 @@
 """Measures one case, in a process that imports one array library and nothing that it need not.
 
-``python -m experiments.backends.child`` reads a task from standard input and writes its result to
-standard output, both MessagePack; ``apart`` is the other side.
+No library's threads or allocator disturb another's; a fresh process also makes the first call of
+every case a cold one, and repetitions in several processes show what one draws by chance and keeps.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from experiments.harness import memory
-from experiments.harness.outcomes import UnavailableError, outcome_of
+from experiments.harness import isolated, memory
+from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import Factors
-from report.records.record import Protocol, Series, Status
+from report.records.record import Protocol, Series
 
 if TYPE_CHECKING:
     from experiments.backends.libraries import Library
@@ -37,7 +38,7 @@ class Pictures(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do; without ``train`` the library is only described.
+    """A case, and the images that it takes; without ``train`` its library can only be described.
 
     ``iterations`` is the length of a training, 0 for a case that learns nothing.
     """
@@ -50,34 +51,36 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     test: Pictures | None = None
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How it went."""
-
-    status: Status
-    reason: str | None = None
-    series: tuple[Series, ...] = ()
-    described: dict[str, Any] | None = None
+Found = TypeVar("Found")
 
 
-def main(task: Task) -> Result:
-    """Do what ``task`` says, in this process; an exception becomes an outcome."""
-    try:
-        return _described(task) if task.train is None else _measured(task)
-    except Exception as error:
-        status, reason = outcome_of(error)
-        return Result(status=status, reason=reason)
+def isolated_call(function: Callable[[Task], Found], task: Task) -> Found:
+    """What ``function`` finds in a process of its own; raises ``OutcomeError``.
+
+    Every library reads its number of threads when it is imported.  JAX computes in float32 whatever
+    is asked for unless it is told otherwise, and takes a GPU where it finds one.
+    """
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    variables = {
+        **dict.fromkeys(names, str(task.threads)),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1" if task.factors["dtype"] == "float64" else "0",
+    }
+    return isolated.run(partial(function, task), variables)
 
 
-def _described(task: Task) -> Result:
+def described(task: Task) -> dict[str, Any]:
+    """What the library of a case says of itself, in this process."""
     from experiments.backends import libraries
 
     library = libraries.load(str(task.factors["backend"]), task.threads)
-    return Result(status="ok", described=libraries.described(library, task.threads))
+    return libraries.described(library, task.threads)
 
 
-def _measured(task: Task) -> Result:
+def measured(task: Task) -> tuple[Series, ...]:
+    """The series of a case, in this process."""
     library, footprint = _started(task)
-    return Result(status="ok", series=(*_series(task, library), *footprint))
+    return (*_series(task, library), *footprint)
 
 
 def _started(task: Task) -> tuple[Library, tuple[Series, ...]]:
@@ -146,12 +149,3 @@ def _series(task: Task, library: Library) -> tuple[Series, ...]:
     if task.factors["process"] == 1:
         found += (*resident(case), *measured(case))
     return found
-
-
-if __name__ == "__main__":
-    # What a library prints must not come between.
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    result = main(msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Task))
-    out.write(msgspec.msgpack.encode(result))
-    out.close()

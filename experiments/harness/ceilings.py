@@ -6,24 +6,19 @@ AMD processor with AVX-512 the first reaches half the rate of the second.  Both 
 the better one is the ceiling.
 
 A process that has measured a series gives lower ceilings than a new one (its allocator and thread
-pools are used), hence ``python -m experiments.harness.ceilings``, which prints JSON.
+pools are used), hence the process of their own.
 """
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import msgspec
-
-from experiments.harness import runtime, timing
+from experiments.harness import isolated, runtime, timing
+from experiments.harness.outcomes import OutcomeError
 from experiments.harness.study import SEED, CeilingSize, Device
-from experiments.harness.text import last_line
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
 from report.records.record import Ceiling
@@ -56,33 +51,19 @@ SIZES: Final[dict[tuple[Device, CeilingSize], Sizes]] = {
 }
 
 
-def measure_apart(
+def measure_isolated(
     device: Device, threads: int, size: CeilingSize, moment: Moment
 ) -> tuple[Ceiling, ...]:
     """All ceilings, measured by a new process with the same number of threads.
 
-    Raises ``MeasurementError`` with what that process said last.
+    Raises ``MeasurementError`` with what went wrong in that process.
     """
     if size == "none":
         return ()
-    words = ["--device", device, "--threads", str(threads), "--size", size, "--moment", moment]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "experiments.harness.ceilings", *words],
-            capture_output=True,
-            cwd=Path(__file__).parents[2],
-            timeout=_LIMIT_S,
-            check=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise MeasurementError(
-            f"The ceilings were not measured within {_LIMIT_S} s; is the machine busy?"
-        ) from error
-    except subprocess.CalledProcessError as error:
-        raise MeasurementError(
-            f"The ceilings could not be measured: {last_line(error.stderr.decode())}"
-        ) from error
-    return msgspec.json.decode(done.stdout, type=tuple[Ceiling, ...])
+        return isolated.run(partial(measure, device, threads, size, moment), limit_s=_LIMIT_S)
+    except OutcomeError as error:
+        raise MeasurementError(f"The ceilings could not be measured: {error.reason}") from error
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> tuple[Ceiling, ...]:
@@ -151,18 +132,3 @@ def _samples(call: Callable[[], object], runs: int, clock: timing.Clock) -> tupl
     with timing.collector_off():
         durations = [clock(workload).wall for _ in range(_WARMUP + runs)]
     return tuple(durations[_WARMUP:])
-
-
-def main() -> None:
-    """Print the ceilings as JSON; the parent process reads them."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.harness.ceilings")
-    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--size", choices=("large", "small"), required=True)
-    parser.add_argument("--moment", choices=("before", "after"), required=True)
-    found = measure(**vars(parser.parse_args()))
-    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
-
-
-if __name__ == "__main__":
-    main()

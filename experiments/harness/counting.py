@@ -17,7 +17,7 @@ import msgspec
 from experiments import registry
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran, Ready
 from experiments.harness.counters.tools import TOOLS, Tool
-from experiments.harness.journal import Count, Journal, Story
+from experiments.harness.journal import Count, Journal, RunLog
 from experiments.harness.measure import release
 from experiments.harness.study import Counting, Study
 from experiments.harness.summary import factors_text, period_text
@@ -56,7 +56,7 @@ class Outcome:
 
 def count(
     study: Study,
-    story: Story,
+    run_log: RunLog,
     journal: Journal,
     watcher: Watcher,
     tools: Iterable[Tool] = TOOLS,
@@ -69,29 +69,29 @@ def count(
     if study.counting is None:
         return outcome
     for tool in tools:
-        if tool.device != story.header.environment.device:
+        if tool.device != run_log.header.environment.device:
             continue
-        reason = _count_with(tool, study.counting, story, journal, watcher)
+        reason = _count_with(tool, study.counting, run_log, journal, watcher)
         if reason is not None:
             outcome.missing |= dict.fromkeys(tool.quantities, reason)
-        _gather(tool, story, outcome)
+        _gather(tool, run_log, outcome)
     return outcome
 
 
 def _count_with(
-    tool: Tool, counting: Counting, story: Story, journal: Journal, watcher: Watcher
+    tool: Tool, counting: Counting, run_log: RunLog, journal: Journal, watcher: Watcher
 ) -> str | None:
     """Count with one tool; returns why nothing, or nothing more, can be counted, if so."""
-    if story.header.counters == "none":
+    if run_log.header.counters == "none":
         return "the run was not asked to count executed work (--counters none)"
-    jobs = _jobs(tool, counting, story)
+    jobs = _jobs(tool, counting, run_log)
     if not jobs:
         return None
     reason = tool.unavailable()
     if reason is None:
         release(tool.device)  # what the sweep still holds of a GPU, the counted cases need
         try:
-            _follow(tool, _plan(tool, counting, jobs, story), story, journal, watcher)
+            _follow(tool, _plan(tool, counting, jobs, run_log), run_log, journal, watcher)
         except (MeasurementError, RecordError, OSError) as error:
             reason = str(error)
     if reason is not None:
@@ -99,10 +99,10 @@ def _count_with(
     return reason
 
 
-def _plan(tool: Tool, counting: Counting, jobs: tuple[Job, ...], story: Story) -> Plan:
-    environment = story.header.environment
+def _plan(tool: Tool, counting: Counting, jobs: tuple[Job, ...], run_log: RunLog) -> Plan:
+    environment = run_log.header.environment
     return Plan(
-        module=registry.STUDIES[story.header.study],
+        module=registry.STUDIES[run_log.header.study],
         warm_up=counting.warm_up,
         at_once=tool.at_once(),
         jobs=jobs,
@@ -111,9 +111,9 @@ def _plan(tool: Tool, counting: Counting, jobs: tuple[Job, ...], story: Story) -
     )
 
 
-def _jobs(tool: Tool, counting: Counting, story: Story) -> tuple[Job, ...]:
+def _jobs(tool: Tool, counting: Counting, run_log: RunLog) -> tuple[Job, ...]:
     """The cases to count that ended well and are not counted yet, longest first."""
-    thorough = story.header.counters == "all"
+    thorough = run_log.header.counters == "all"
     jobs = [
         Job(
             case=index,
@@ -121,14 +121,14 @@ def _jobs(tool: Tool, counting: Counting, story: Story) -> tuple[Job, ...]:
             calls=tool.calls(counting, factors, thorough),
             multiply_adds=counting.multiply_adds(factors),
         )
-        for index, factors in enumerate(story.header.cases)
-        if story.finished[index].status == "ok" and (tool.name, index) not in story.counts
+        for index, factors in enumerate(run_log.header.cases)
+        if run_log.finished[index].status == "ok" and (tool.name, index) not in run_log.counts
     ]
     wanted = [job for job in jobs if job.calls]
     return tuple(sorted(wanted, key=lambda job: (-tool.seconds(job), job.case)))
 
 
-def _follow(tool: Tool, plan: Plan, story: Story, journal: Journal, watcher: Watcher) -> None:
+def _follow(tool: Tool, plan: Plan, run_log: RunLog, journal: Journal, watcher: Watcher) -> None:
     """Run a tool to its end, with every case in the journal as soon as it is counted."""
     pace = Pace(tool, plan)
     watcher.note(
@@ -140,15 +140,15 @@ def _follow(tool: Tool, plan: Plan, story: Story, journal: Journal, watcher: Wat
             pace.tell(event)
             text = None
             if isinstance(event, Counted):
-                _keep(tool, event, story, journal)
-                text = f"{factors_text(story.header.cases[event.case])}: {_found(tool, event)}"
+                _keep(tool, event, run_log, journal)
+                text = f"{factors_text(run_log.header.cases[event.case])}: {_found(tool, event)}"
             watcher.counting(text, pace.done, period_text(pace.left))
 
 
-def _keep(tool: Tool, event: Counted, story: Story, journal: Journal) -> None:
+def _keep(tool: Tool, event: Counted, run_log: RunLog, journal: Journal) -> None:
     line = Count(tool=tool.name, case=event.case, logs=event.logs, reason=event.reason)
     journal.append(line)
-    story.counts[tool.name, event.case] = line
+    run_log.counts[tool.name, event.case] = line
 
 
 def _found(tool: Tool, event: Counted) -> str:
@@ -159,11 +159,11 @@ def _found(tool: Tool, event: Counted) -> str:
     return f"{told.samples[0]:,} {told.unit}"
 
 
-def _gather(tool: Tool, story: Story, outcome: Outcome) -> None:
+def _gather(tool: Tool, run_log: RunLog, outcome: Outcome) -> None:
     """Read the logs of every case; what cannot be read is missing, with what is wrong."""
     kept: list[CaseLogs] = []
     missing: dict[int, Mapping[str, str]] = {}
-    for (name, index), line in sorted(story.counts.items()):
+    for (name, index), line in sorted(run_log.counts.items()):
         if name != tool.name:
             continue
         if line.reason is not None:

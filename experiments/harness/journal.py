@@ -97,7 +97,7 @@ _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 @dataclass
-class Story:
+class RunLog:
     """What the lines of a journal say together.
 
     ``starts`` counts, for each case, the starts that no person stopped; ``valid_bytes`` is the
@@ -112,7 +112,7 @@ class Story:
     files: dict[str, Keep] = field(default_factory=dict)
     counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
-    def deadly_cases(self, limit: int = 2) -> tuple[int, ...]:
+    def crashing_cases(self, limit: int = 2) -> tuple[int, ...]:
         """Cases that have no outcome although they were started ``limit`` times or more."""
         return tuple(
             case
@@ -132,7 +132,7 @@ def journals(folder: Path, key: str) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob(f".*Z-{key}{_SUFFIX}")))
 
 
-def read_story(path: Path) -> Story:
+def read_run_log(path: Path) -> RunLog:
     """Read a journal.
 
     A last line that is cut off is left out: the process ended while writing it.  Raises
@@ -146,10 +146,10 @@ def read_story(path: Path) -> Story:
             f"{path.name}: the journal does not begin with its run; delete the file and run "
             "without --resume."
         )
-    story = Story(lines[0], len(whole) + len(newline))
+    run_log = RunLog(lines[0], len(whole) + len(newline))
     for line in lines[1:]:
-        _tell(story, line)
-    return story
+        _tell(run_log, line)
+    return run_log
 
 
 def _decoded(path: Path, number: int, text: bytes) -> Line:
@@ -162,20 +162,20 @@ def _decoded(path: Path, number: int, text: bytes) -> Line:
         ) from error
 
 
-def _tell(story: Story, line: Line) -> None:
+def _tell(run_log: RunLog, line: Line) -> None:
     match line:
         case CeilingsBefore():
-            story.ceilings = line
+            run_log.ceilings = line
         case Start(case=case):
-            story.starts[case] += 1
+            run_log.starts[case] += 1
         case Stop(case=case):
-            story.starts[case] -= 1
+            run_log.starts[case] -= 1
         case Keep(name=name):
-            story.files[name] = line
+            run_log.files[name] = line
         case Finish(case=case, outcome=outcome):
-            story.finished[case] = outcome
+            run_log.finished[case] = outcome
         case Count(tool=tool, case=case):
-            story.counts[tool, case] = line
+            run_log.counts[tool, case] = line
         case Header():
             raise MeasurementError("A journal holds two runs; delete it and run without --resume.")
 

@@ -17,10 +17,10 @@ from experiments.harness.journal import (
     CeilingsBefore,
     Header,
     Journal,
-    Story,
+    RunLog,
     journal_path,
     journals,
-    read_story,
+    read_run_log,
 )
 from experiments.harness.selection import Selection, select
 from experiments.harness.study import (
@@ -122,12 +122,12 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     session = Session(request.device, header.protocol, request.images)
     if study.prepare is not None:
         study.prepare(session)
-    story, journal = _opened(request, header, observer)
+    run_log, journal = _opened(request, header, observer)
     with journal:
         try:
-            record, files = _measured(study, selection, session, story, journal, observer)
+            record, files = _measured(study, selection, session, run_log, journal, observer)
         except KeyboardInterrupt as interrupt:
-            raise _interrupted(interrupt, request, story, journal) from interrupt
+            raise _interrupted(interrupt, request, run_log, journal) from interrupt
         path = write_record(record, request.records, files)
         journal.remove()
     return record, path
@@ -156,7 +156,7 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _opened(request: Request, header: Header, observer: Observer) -> tuple[Story, Journal]:
+def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
     """A new journal, or with ``--resume`` the newest one of this study on this device."""
     folder = request.records / request.study
     unfinished = journals(folder, header.environment.key)
@@ -170,7 +170,7 @@ def _opened(request: Request, header: Header, observer: Observer) -> tuple[Story
     path, header = _unused(folder, header)
     journal = Journal(path)
     journal.append(header)
-    return Story(header, valid_bytes=0), journal
+    return RunLog(header, valid_bytes=0), journal
 
 
 def _unused(folder: Path, header: Header) -> tuple[Path, Header]:
@@ -181,21 +181,21 @@ def _unused(folder: Path, header: Header) -> tuple[Path, Header]:
     return path, header
 
 
-def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[Story, Journal]:
+def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[RunLog, Journal]:
     if not unfinished:
         raise MeasurementError(
             f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
             "without --resume."
         )
     path = unfinished[-1]
-    story = read_story(path)
-    differing = differences(story.header, header)
+    run_log = read_run_log(path)
+    differing = differences(run_log.header, header)
     if differing:
         raise MeasurementError(
             f"--resume: {path.name} cannot be continued, since this differs: "
             f"{'; '.join(differing)}; give the same options, or run without --resume."
         )
-    return story, Journal(path, story.valid_bytes)
+    return run_log, Journal(path, run_log.valid_bytes)
 
 
 def differences(then: Header, now: Header) -> tuple[str, ...]:
@@ -223,21 +223,21 @@ def _measured(
     study: Study,
     selection: Selection,
     session: Session,
-    story: Story,
+    run_log: RunLog,
     journal: Journal,
     observer: Observer,
 ) -> tuple[Record, dict[str, bytes]]:
     """The record, and the files to keep beside it."""
-    header = story.header
+    header = run_log.header
     size = selection.plan.ceilings
     device, threads = header.environment.device, header.environment.threads
-    if story.ceilings is None:
-        story.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
-        journal.append(story.ceilings)
-    cases = sweep(study, session, story, journal, observer)
+    if run_log.ceilings is None:
+        run_log.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
+        journal.append(run_log.ceilings)
+    cases = sweep(study, session, run_log, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
-    reasons = {"ceilings.before": story.ceilings.reason, "ceilings.after": after["reason"]}
-    counted = counting.count(study, story, journal, observer)
+    reasons = {"ceilings.before": run_log.ceilings.reason, "ceilings.after": after["reason"]}
+    counted = counting.count(study, run_log, journal, observer)
     missing = {name: reason for name, reason in reasons.items() if reason is not None}
     record = Record(
         schema=SCHEMA_VERSION,
@@ -248,20 +248,20 @@ def _measured(
         code=header.code,
         protocol=header.protocol,
         environment=environment.closed(header.environment, {**missing, **counted.missing}),
-        ceilings=(*story.ceilings.ceilings, *after["ceilings"]),
+        ceilings=(*run_log.ceilings.ceilings, *after["ceilings"]),
         cases=counted.added(cases),
-        attachments=(*_attached(story), *counted.attachments),
+        attachments=(*_attached(run_log), *counted.attachments),
     )
-    kept = {name: file.content for name, file in story.files.items()}
+    kept = {name: file.content for name, file in run_log.files.items()}
     # Never write what cannot be read.
     return parse(encode(record), "the new record"), {**kept, **counted.files}
 
 
-def _attached(story: Story) -> tuple[Attachment, ...]:
+def _attached(run_log: RunLog) -> tuple[Attachment, ...]:
     """What the cases left beside the record, in the order of their names."""
     return tuple(
         Attachment(name=name, sha256=digest(file.content), meaning=file.meaning)
-        for name, file in sorted(story.files.items())
+        for name, file in sorted(run_log.files.items())
     )
 
 
@@ -275,7 +275,7 @@ def _ceilings(
     observer.note(f"Measuring the ceilings {moment} the series.")
     try:
         return {
-            "ceilings": ceilings.measure_apart(device, threads, size, moment),
+            "ceilings": ceilings.measure_isolated(device, threads, size, moment),
             "reason": None if size != "none" else "the study asks for no ceilings",
         }
     except MeasurementError as error:
@@ -292,15 +292,13 @@ def _places(request: Request) -> tuple[str, ...]:
 
 
 def _interrupted(
-    interrupt: KeyboardInterrupt, request: Request, story: Story, journal: Journal
+    interrupt: KeyboardInterrupt, request: Request, run_log: RunLog, journal: Journal
 ) -> StoppedError:
-    kept = len(story.finished)
+    kept = len(run_log.finished)
     code = exit_code_of(interrupt)
     if kept == 0:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    again = shlex.join((*story.header.command, *_places(request), "--resume"))
-    return StoppedError(
-        f"Interrupted: {kept} of {len(story.header.cases)} cases are kept; continue with: {again}",
-        code,
-    )
+    again = shlex.join((*run_log.header.command, *_places(request), "--resume"))
+    share = f"{kept} of {len(run_log.header.cases)} cases"
+    return StoppedError(f"Interrupted: {share} are kept; continue with: {again}", code)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol as Interface
 
-from experiments.harness.journal import Finish, Journal, Keep, Start, Stop, Story
+from experiments.harness.journal import Finish, Journal, Keep, RunLog, Start, Stop
 from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, Factors, Session, Study
@@ -41,19 +41,19 @@ class Observer(Interface):
 
 
 def sweep(
-    study: Study, session: Session, story: Story, journal: Journal, observer: Observer
+    study: Study, session: Session, run_log: RunLog, journal: Journal, observer: Observer
 ) -> tuple[Case, ...]:
-    """Measure every case that ``story`` has no outcome for; return all, in the order of the plan.
+    """Measure every case that ``run_log`` has no outcome for; return all, in the order of the plan.
 
     ``KeyboardInterrupt`` is noted in the journal and raised again.
     """
-    cases = story.header.cases
-    for index in story.deadly_cases():
-        _finish(index, _deadly(study, cases[index]), story, journal)
-    observer.began(cases, story.finished, study)
+    cases = run_log.header.cases
+    for index in run_log.crashing_cases():
+        _finish(index, _crashing(study, cases[index]), run_log, journal)
+    observer.began(cases, run_log.finished, study)
     try:
         for index, factors in enumerate(cases):
-            if index in story.finished:
+            if index in run_log.finished:
                 continue
             journal.append(Start(case=index))
             observer.case_began(index)
@@ -64,18 +64,18 @@ def sweep(
                 journal.append(Stop(case=index))
                 raise
             for file in files:
-                _keep(index, file, story, journal)
-            _finish(index, case, story, journal)
+                _keep(index, file, run_log, journal)
+            _finish(index, case, run_log, journal)
             observer.case_ended(index, case)
     finally:
         observer.ended()
-    return tuple(story.finished[index] for index in range(len(cases)))
+    return tuple(run_log.finished[index] for index in range(len(cases)))
 
 
-def _keep(index: int, file: CaseFile, story: Story, journal: Journal) -> None:
+def _keep(index: int, file: CaseFile, run_log: RunLog, journal: Journal) -> None:
     """Put a file into the journal, once; cases may leave the same one, but not two of a name."""
     line = Keep(case=index, name=file.name, meaning=file.meaning, content=file.content)
-    before = story.files.get(file.name)
+    before = run_log.files.get(file.name)
     if before is not None and before.content == line.content:
         return
     if before is not None and before.case != index:
@@ -84,12 +84,12 @@ def _keep(index: int, file: CaseFile, story: Story, journal: Journal) -> None:
             "name them apart in the study."
         )
     journal.append(line)
-    story.files[file.name] = line
+    run_log.files[file.name] = line
 
 
-def _finish(index: int, case: Case, story: Story, journal: Journal) -> None:
+def _finish(index: int, case: Case, run_log: RunLog, journal: Journal) -> None:
     journal.append(Finish(case=index, outcome=case))
-    story.finished[index] = case
+    run_log.finished[index] = case
 
 
 def run_case(
@@ -107,7 +107,7 @@ def run_case(
         case = Case(factors=factors, status="ok", reason=None, layers=layers, series=series)
         return case, files
     except Exception as error:
-        _heed_interrupt(error)
+        _check_interrupt(error)
         on_error(error)
         status, reason = outcome_of(error)
     # After the handler, since the exception's frames hold the case's tensors until it ends.
@@ -115,7 +115,7 @@ def run_case(
     return Case(factors=factors, status=status, reason=reason, layers=layers, series=()), ()
 
 
-def _heed_interrupt(error: BaseException) -> None:
+def _check_interrupt(error: BaseException) -> None:
     """Raise the interrupt during which ``error`` came about, if it did.
 
     A library that is interrupted while it changes its state may fail on its way out, and its error
@@ -128,7 +128,7 @@ def _heed_interrupt(error: BaseException) -> None:
         behind = behind.__context__
 
 
-def _deadly(study: Study, factors: Factors) -> Case:
+def _crashing(study: Study, factors: Factors) -> Case:
     return Case(
         factors=factors,
         status="failed",

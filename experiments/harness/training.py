@@ -43,17 +43,12 @@ class Score:
 
 @dataclass(frozen=True)
 class Epoch:
-    """How good the network is after an epoch, and how long the epoch lasted.
-
-    ``seconds`` are wall time of the training steps alone; ``evaluation_seconds`` those of scoring
-    both parts afterwards, which no training needs.
-    """
+    """How good the network is after an epoch; ``seconds`` are wall time of its steps alone."""
 
     train: Score
     test: Score
     learning_rate: float
     seconds: float
-    evaluation_seconds: float
 
 
 @dataclass(frozen=True)
@@ -68,11 +63,6 @@ class History:
     losses: tuple[float, ...]
     epochs: tuple[Epoch, ...]
     threads: int
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches in an epoch; the last may be smaller."""
-        return len(self.losses) // len(self.epochs)
 
 
 @dataclass(frozen=True)
@@ -118,7 +108,9 @@ def train(
                     on_progress(len(losses), steps, loss)
             seconds = time.perf_counter() - began
             schedule.step()
-            finished.append(_epoch(module, train_part, test_part, rate, seconds))
+            module.eval()
+            scores = evaluate(module, train_part), evaluate(module, test_part)
+            finished.append(Epoch(*scores, rate, seconds))
     return History(tuple(losses), tuple(finished), torch.get_num_threads())
 
 
@@ -186,15 +178,6 @@ def _steps(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         yield loss.item()
-
-
-def _epoch(
-    module: nn.Module, train_part: Prepared, test_part: Prepared, rate: float, seconds: float
-) -> Epoch:
-    module.eval()
-    began = time.perf_counter()
-    scores = evaluate(module, train_part), evaluate(module, test_part)
-    return Epoch(*scores, rate, seconds, time.perf_counter() - began)
 
 
 def _finite(loss: float, step: int) -> float:

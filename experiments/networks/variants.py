@@ -66,11 +66,6 @@ def _pairs(network: nn.Module) -> Iterator[tuple[nn.Module, str, str]]:
                 yield parent, name, behind
 
 
-def is_foldable(network: nn.Module) -> bool:
-    """Whether folding changes anything: there is a normalisation or a ReLU."""
-    return any(isinstance(module, nn.BatchNorm2d | nn.ReLU) for module in network.modules())
-
-
 def compiled(network: nn.Module) -> nn.Module:
     """``network`` as torch.compile makes it when it is first called.
 

@@ -1,8 +1,4 @@
-"""What of a request is taken, and which part of an answer is sent; for the server of the pages.
-
-What is in doubt is refused and the connection closed, since the bytes of a body could pass for the
-next request.
-"""
+"""What the server of the pages says to a request: the site, to this machine, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,21 +6,37 @@ import hashlib
 import html
 import re
 from dataclasses import dataclass, replace
-from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 from string import Template
 from typing import Final
+from urllib.parse import quote, unquote
 
 HOST: Final = "127.0.0.1"
-HTML: Final = "text/html; charset=utf-8"
+#: The folders of ``out/`` that are served; the site, and what --diff wrote.
+ROOMS: Final = ("html", "diff")
+HOME: Final = "/html/index.html"
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates" / "serve"
 
-_LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+_LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
 _ABSOLUTE: Final = re.compile(r"([^/?#]+)://([^/?#]*)(.*)")
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-#: A page has no use for a body; one that is not longer than this is skipped.
-_BODY_BYTES: Final = 65_536
+
+#: Not from the ``mimetypes`` of Python, which read what each system happens to say.
+TYPES: Final = {
+    ".bib": "text/plain; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+    ".gz": "application/gzip",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
 
 
 @dataclass(frozen=True)
@@ -33,63 +45,85 @@ class Answer:
 
     status: HTTPStatus
     body: bytes
-    type: str = HTML
+    type: str = TYPES[".html"]
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class RefusedError(Exception):
-    """A request that gets ``answer`` and nothing else."""
+@dataclass(frozen=True)
+class Redirect:
+    """Another address, where the browser finds what it asked for."""
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.status.phrase)
-        self.answer = answer
-
-
-def notice(title: str, text: str) -> bytes:
-    """A plain page that says one thing."""
-    template = Template((TEMPLATES / "notice.html").read_text("utf-8"))
-    return template.substitute(title=html.escape(title), text=html.escape(text)).encode()
+    to: str
 
 
-def is_local(host: str) -> bool:
-    """Whether a request was sent to this machine by one of its own names.
+def address_of(target: str, hosts: list[str]) -> str | None:
+    """The address that a request is for; None if it was not sent to this machine by its own name.
 
     A page from elsewhere whose name suddenly leads to 127.0.0.1 could read the site otherwise.
     """
-    return not host or _LOCAL.fullmatch(host) is not None
-
-
-def accepted(target: str, headers: Message) -> tuple[str, int]:
-    """The address that a request is for, and how many bytes of a body follow its headers.
-
-    Raises ``RefusedError``.
-    """
-    return _address(target, headers.get_all("Host", [])), _body_length(headers)
-
-
-def _address(target: str, hosts: list[str]) -> str:
     absolute = _ABSOLUTE.fullmatch(target)
-    scheme, host, path = absolute.groups() if absolute else ("http", "", target)
-    if len(hosts) > 1:
-        raise _bad("The request names its host twice.")
-    if scheme.lower() != "http" or not all(map(is_local, (host, *hosts))):
+    scheme, host, address = absolute.groups() if absolute else ("http", "", target)
+    local = scheme.lower() == "http" and all(_LOCAL.fullmatch(name) for name in (host, *hosts))
+    return address if local else None
+
+
+def locate(out: Path, address: str) -> Path | Redirect | None:
+    """The file that an address names; None if it names none of the site.
+
+    Only files that lie in ``ROOMS``, also after links have been followed, and no hidden ones.
+    """
+    path = unquote(address.partition("?")[0].partition("#")[0])
+    if path == "/":
+        return Redirect(HOME)
+    *folders, last = path.removeprefix("/").split("/")
+    names = [*folders, last] if last else folders
+    if not _is_plain(names):
+        return None
+    found = _inside(out, names)
+    if found is None or not found.is_dir():
+        return found if last else None
+    if not (found / "index.html").is_file():
+        return None
+    return found / "index.html" if not last else Redirect(f"/{quote('/'.join(names))}/")
+
+
+def _is_plain(names: list[str]) -> bool:
+    """Whether names lead down into the site and nowhere else, on any system."""
+    ok = all(name and name[0] != "." and not set(name) & set("\\:\0") for name in names)
+    return ok and bool(names) and names[0] in ROOMS
+
+
+def _inside(out: Path, names: list[str]) -> Path | None:
+    """The file or folder, if it is there and no link leads out of its room."""
+    try:
+        real = out.joinpath(*names).resolve(strict=True)
+        return real if real.is_relative_to((out / names[0]).resolve()) else None
+    except (OSError, RuntimeError):
+        return None
+
+
+def answer(out: Path, address: str | None) -> Answer:
+    """What is said to a request for ``address``; None is an address of another machine."""
+    if address is None:
         text = f"This server answers to {HOST} and localhost only."
-        raise RefusedError(Answer(HTTPStatus.FORBIDDEN, notice("Not here", text)))
-    return path
+        return Answer(HTTPStatus.FORBIDDEN, _notice("Not here", text))
+    found = locate(out, address)
+    if isinstance(found, Redirect):
+        return Answer(HTTPStatus.FOUND, b"", headers=(("Location", found.to),))
+    try:
+        if found is not None:
+            kind = TYPES.get(found.suffix, "application/octet-stream")
+            return Answer(HTTPStatus.OK, found.read_bytes(), kind)
+    except OSError:
+        pass  # a build may have replaced the folder in this moment
+    text = f"There is no {unquote(address)} on this site."
+    return Answer(HTTPStatus.NOT_FOUND, _notice("Not found", text))
 
 
-def _body_length(headers: Message) -> int:
-    lengths = headers.get_all("Content-Length", ["0"])
-    odd = bool(headers.defects) or "Transfer-Encoding" in headers
-    if odd or len(lengths) > 1 or not re.fullmatch("[0-9]{1,9}", lengths[0]):
-        raise _bad("The length of the request's body is not plain.")
-    if int(lengths[0]) > _BODY_BYTES:
-        raise _bad("The request has a long body.")
-    return int(lengths[0])
-
-
-def _bad(text: str) -> RefusedError:
-    return RefusedError(Answer(HTTPStatus.BAD_REQUEST, notice("Bad request", text)))
+def _notice(title: str, text: str) -> bytes:
+    """A plain page that says one thing."""
+    template = Template((TEMPLATES / "notice.html").read_text("utf-8"))
+    return template.substitute(title=html.escape(title), text=html.escape(text)).encode()
 
 
 def in_part(whole: Answer, asked: str, if_tag: str | None) -> Answer:

@@ -14,49 +14,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import TCPServer
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
-from report.commands.exchange import (
-    HOST,
-    HTML,
-    TEMPLATES,
-    Answer,
-    RefusedError,
-    accepted,
-    in_part,
-    notice,
-)
+from report.commands.exchange import HOST, TEMPLATES, TYPES, Answer, address_of, answer, in_part
 from report.errors import OutputError, RidgepointError
 
-#: The folders of ``out/`` that are served; the site, and what --diff wrote.
-ROOMS: Final = ("html", "diff")
-HOME: Final = "/html/index.html"
 #: No folder of ``out/`` has this name, so that these addresses hide no file.
 EVENTS: Final = "/-/events"
 SCRIPT: Final = "/-/reload.js"
-
-#: Not from the ``mimetypes`` of Python, which read what each system happens to say.
-_TYPES: Final = {
-    ".bib": "text/plain; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".csv": "text/csv; charset=utf-8",
-    ".gz": "application/gzip",
-    ".html": HTML,
-    ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".md": "text/markdown; charset=utf-8",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-}
-_UNKNOWN_TYPE: Final = "application/octet-stream"
 
 #: What a page may load: files of this site, and no script that stands in the page itself.  Cells of
 #: tables are aligned by style attributes; browsers show a PDF as an object.
@@ -67,16 +37,7 @@ _POLICY: Final = (
 )
 #: A browser that is gone is noticed when something is sent to it, at the latest after this time.
 _PULSE_S: Final = 15.0
-#: An idle connection is closed after this time.
-_IDLE_S: Final = 60.0
 _POLL_S: Final = 0.1
-
-
-@dataclass(frozen=True)
-class Redirect:
-    """Another address, where the browser finds what it asked for."""
-
-    to: str
 
 
 class Site:
@@ -90,14 +51,9 @@ class Site:
         self.out = out
         self.live = live
         self._changed = threading.Condition()
-        self._told = 0
+        self._builds = 0
         self._failure: str | None = None
         self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        """Whether the server ends, and its streams with it."""
-        return self._closed
 
     def build(self) -> str:
         """A short digest of what ``out`` holds; it changes with every build that makes something.
@@ -114,82 +70,31 @@ class Site:
     def tell(self, failure: str | None) -> None:
         """A build has ended: well, or with the sentence ``failure``."""
         with self._changed:
-            self._told += 1
+            self._builds += 1
             self._failure = failure
             self._changed.notify_all()
 
-    def wait(self, told: int, limit_s: float) -> int:
-        """How many builds have been told of, as soon as it is not ``told``, or after the limit."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._told != told, limit_s)
-            return self._told
+    def news(self) -> Iterator[dict[str, str | None] | None]:
+        """What a page compares itself with and the failure that it shows, now and after each build.
 
-    def news(self) -> dict[str, str | None]:
-        """What a page compares itself with, and the failure that it shows."""
-        return {"build": self.build(), "failure": self._failure}
+        None comes in between whenever nothing has happened for a while; it ends with the server.
+        """
+        reported = -1
+
+        def is_due() -> bool:
+            return self._closed or self._builds != reported
+
+        while not self._closed:
+            with self._changed:
+                self._changed.wait_for(is_due, _PULSE_S)
+                is_new, reported = self._builds != reported, self._builds
+            yield {"build": self.build(), "failure": self._failure} if is_new else None
 
     def close(self) -> None:
         """End the streams."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-def locate(out: Path, address: str) -> Path | Redirect | None:
-    """The file that an address names; None if it names none of the site.
-
-    Only files that lie in ``ROOMS``, also after links have been followed, and no hidden ones.
-    """
-    path = unquote(address.partition("?")[0].partition("#")[0])
-    if path == "/":
-        return Redirect(HOME)
-    *folders, last = path.removeprefix("/").split("/")
-    names = [*folders, last] if last else folders
-    if not _is_plain(names):
-        return None
-    found = _inside(out, names)
-    if found is None or not found.is_dir():
-        return found if last else None
-    if not (found / "index.html").is_file():
-        return None
-    return found / "index.html" if not last else Redirect(f"/{quote('/'.join(names))}/")
-
-
-def _is_plain(names: list[str]) -> bool:
-    """Whether names lead down into the site and nowhere else, on any system."""
-    ok = all(name and name[0] != "." and not set(name) & set("\\:\0") for name in names)
-    return ok and bool(names) and names[0] in ROOMS
-
-
-def _inside(out: Path, names: list[str]) -> Path | None:
-    """The file or folder, if it is there and no link leads out of its room."""
-    try:
-        real = out.joinpath(*names).resolve(strict=True)
-        return real if real.is_relative_to((out / names[0]).resolve()) else None
-    except (OSError, RuntimeError):
-        return None
-
-
-def answer(site: Site, address: str) -> Answer:
-    """What the server says to a request for ``address``."""
-    if address == SCRIPT and site.live:
-        return Answer(HTTPStatus.OK, (TEMPLATES / "reload.js").read_bytes(), _TYPES[".js"])
-    build = site.build()
-    found = locate(site.out, address)
-    if isinstance(found, Redirect):
-        return Answer(HTTPStatus.FOUND, b"", headers=(("Location", found.to),))
-    try:
-        content = None if found is None else found.read_bytes()
-    except OSError:
-        # A build may have replaced the folder in this moment.
-        content = None
-    if found is None or content is None:
-        text = f"There is no {unquote(address)} on this site."
-        body, kind = notice("Not found", text), HTML
-    else:
-        body, kind = content, _TYPES.get(found.suffix, _UNKNOWN_TYPE)
-    status = HTTPStatus.NOT_FOUND if content is None else HTTPStatus.OK
-    return Answer(status, with_script(body, build) if site.live and kind == HTML else body, kind)
 
 
 def with_script(page: bytes, build: str) -> bytes:
@@ -200,46 +105,50 @@ def with_script(page: bytes, build: str) -> bytes:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers one request a connection, so that no body can pass for the next request."""
+
     protocol_version = "HTTP/1.1"
     server_version = "ridgepoint"
     sys_version = ""
-    timeout = _IDLE_S
+    timeout = 60.0
     server: Server
 
     def do_GET(self) -> None:
-        try:
-            address, length = accepted(self.path, self.headers)
-        except RefusedError as refused:
-            self.close_connection = True
-            self._send(refused.answer)
-            return
-        self.rfile.read(length)
-        if address == EVENTS and self.server.site.live:
+        site = self.server.site
+        address = address_of(self.path, self.headers.get_all("Host", []))
+        if site.live and address == EVENTS:
             self._stream()
             return
-        reply = answer(self.server.site, address)
+        reply = self._answer(site, address)
         parts = self.headers.get("Range", "") if self.command == "GET" else ""
-        self._send(in_part(reply, parts, self.headers.get("If-Range")))
+        reply = in_part(reply, parts, self.headers.get("If-Range"))
+        self._begin(reply.status, reply.type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
 
     do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: the terminal shows the builds."""
 
-    def _send(self, reply: Answer) -> None:
-        self._begin(reply.status, reply.type)
-        self.send_header("Content-Length", str(len(reply.body)))
-        for name, value in reply.headers:
-            self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(reply.body)
+    @staticmethod
+    def _answer(site: Site, address: str | None) -> Answer:
+        if site.live and address == SCRIPT:
+            return Answer(HTTPStatus.OK, (TEMPLATES / "reload.js").read_bytes(), TYPES[".js"])
+        build = site.build()
+        reply = answer(site.out, address)
+        if not (site.live and reply.body and reply.type == TYPES[".html"]):
+            return reply
+        return replace(reply, body=with_script(reply.body, build))
 
-    def _begin(self, status: HTTPStatus, type_: str) -> None:
+    def _begin(self, status: HTTPStatus, kind: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", type_)
+        self.send_header("Content-Type", kind)
+        self.send_header("Connection", "close")
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")
@@ -250,14 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self) -> None:
         """Server-sent events: the news now and after every build, until the browser is gone."""
         self._begin(HTTPStatus.OK, "text/event-stream; charset=utf-8")
-        self.send_header("Connection", "close")
         self.end_headers()
-        site, told = self.server.site, -1
-        while self.command != "HEAD" and not site.closed:
-            latest = site.wait(told, _PULSE_S)
-            words = b":" if latest == told else f"data: {json.dumps(site.news())}".encode()
-            self.wfile.write(words + b"\n\n")
-            told = latest
+        for news in () if self.command == "HEAD" else self.server.site.news():
+            words = f"data: {json.dumps(news)}" if news else ":"
+            self.wfile.write(f"{words}\n\n".encode())
 
 
 class Server(ThreadingHTTPServer):

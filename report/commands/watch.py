@@ -7,9 +7,8 @@ every system and shared folder, needs no package, and takes some milliseconds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -28,45 +27,29 @@ Changed: TypeAlias = Callable[[], bool]
 _ROOMS: Final = ("report", "figures", "templates")
 _FILES: Final = ("build.py",)
 
-
-@dataclass(frozen=True)
-class Pace:
-    """How often files are looked at, in seconds, and when they count as saved.
-
-    Editors save in several steps, so that a build waits until nothing has changed for ``quiet_s``;
-    after ``patience`` such looks it does not wait any longer.
-    """
-
-    look_s: float = 0.3
-    quiet_s: float = 0.2
-    patience: int = 25
+#: How often files are looked at (s).
+LOOK_S: Final = 0.3
+#: Editors save in several steps, so that a build waits until nothing has changed for this time (s);
+#: after so many such looks it does not wait any longer.
+QUIET_S: Final = 0.2
+PATIENCE: Final = 25
 
 
 def watch(
-    rebuild: Rebuild,
-    changed: Changed,
-    site: Site,
-    *,
-    pace: Pace = Pace(),
-    sleep: Callable[[float], None] = time.sleep,
-    stop: Callable[[], bool] = lambda: False,
+    rebuild: Rebuild, changed: Changed, site: Site, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Call ``rebuild`` after each change and tell ``site`` how it went, until ``stop`` says so.
+    """Call ``rebuild`` after each change and tell ``site`` how it went, until Ctrl-C.
 
     What goes wrong in a build, a defect of ours included, is told and ends nothing.
     """
-    while not stop():
-        sleep(pace.look_s)
+    while True:
+        sleep(LOOK_S)
         if changed():
-            _let_settle(changed, pace, sleep)
+            for _ in range(PATIENCE):
+                sleep(QUIET_S)
+                if not changed():
+                    break
             site.tell(attempt(rebuild))
-
-
-def _let_settle(changed: Changed, pace: Pace, sleep: Callable[[float], None]) -> None:
-    for _ in range(pace.patience):
-        sleep(pace.quiet_s)
-        if not changed():
-            return
 
 
 def attempt(rebuild: Rebuild) -> str | None:
@@ -91,26 +74,20 @@ def changes(look: Callable[[], object]) -> Changed:
     return changed
 
 
-def states(project: Path, data: Path) -> dict[str, tuple[int, int, int]]:
+def states(project: Path, data: Path) -> dict[Path, tuple[int, int, int]]:
     """The size, the time of change and the inode of each file that papers are made from."""
-    return dict(_states(_inputs(project, data)))
-
-
-def _inputs(project: Path, data: Path) -> Iterator[Path]:
-    yield from (project / name for name in _FILES)
-    for folder in (*(project / name for name in _ROOMS), data):
-        yield from (folder / name for name in files_below(str(folder)))
-
-
-def _states(paths: Iterable[Path]) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    for path in paths:
+    folders = (*(project / name for name in _ROOMS), data)
+    below = (folder / name for folder in folders for name in files_below(str(folder)))
+    found = {}
+    for path in (*(project / name for name in _FILES), *below):
         # A file may go between being listed and being looked at.
         with suppress(OSError):
             status = path.stat()
-            yield str(path), (status.st_size, status.st_mtime_ns, status.st_ino)
+            found[path] = (status.st_size, status.st_mtime_ns, status.st_ino)
+    return found
 
 
-def build_anew(arguments: Sequence[str], project: Path, announce: Announce) -> Rebuild:
+def rebuild_command(arguments: Sequence[str], project: Path, announce: Announce) -> Rebuild:
     """Builds in a new process, which has today's code; this one keeps the modules it began with."""
 
     def rebuild() -> str | None:

@@ -60,17 +60,9 @@ class Roof:
         """The intensity in FLOP/B from which arithmetic is the limit."""
         return rate_over(self.peak, self.bandwidth)
 
-    def attainable(self, intensity: float) -> float:
-        """The most FLOP/s at an intensity in FLOP/B."""
-        return min(self.peak.value, intensity * self.bandwidth.value)
-
     def limit(self, intensity: float) -> Limit:
         """Which ceiling is the lower one at an intensity."""
         return "arithmetic" if intensity > self.ridge.value else "traffic"
-
-    def least_time(self, load: Load) -> float:
-        """Seconds that the dearer of arithmetic and traffic takes at its ceiling."""
-        return max(load.flops / self.peak.value, load.bytes / self.bandwidth.value)
 
 
 def sheet_roof(peak: float, bandwidth: float) -> Roof:

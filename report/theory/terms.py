@@ -145,33 +145,6 @@ def unfused_rows(
     )
 
 
-def winograd(layer: Layer, tile: int, evidence: str) -> Term:
-    """What Winograd's F(m × m, r × r) saves, in multiply-adds of its products (MAC).
-
-    Each tile of m × m outputs takes (m + r - 1)² products a pair of channels instead of m²r²
-    (Lavin and Gray, CVPR 2016); tiles that reach over the border are computed in full.  For
-    F(2 × 2, 3 × 3) on even extents this is 2.25 times fewer.  The transforms of input, kernel and
-    output are not products of channels and not in this term.  Raises ``StudyError`` for a layer
-    that the algorithm does not compute: other strides, dilations or kernels than r × r.
-    """
-    if not isinstance(layer, Convolution):
-        raise _not_for(layer, "is not a convolution, so Winograd does not apply")
-    size = layer.kernel[0]
-    if layer.kernel != (size, size) or layer.transposed:
-        raise _not_for(layer, "needs a square kernel and no transposition for Winograd")
-    if layer.stride != (1, 1) or layer.dilation != (1, 1):
-        raise _not_for(layer, "needs stride 1 and dilation 1 for Winograd")
-    batch, channels, height, width = layer.output_shape
-    tiles = batch * math.ceil(height / tile) * math.ceil(width / tile)
-    pairs = channels * layer.input_shape[1] // layer.groups
-    return Term(
-        f"Winograd F({tile}×{tile}, {size}×{size})",
-        tiles * (tile + size - 1) ** 2 * pairs - macs(layer),
-        f"tiles · {tile + size - 1}² · C_out · C_in/G − theory",
-        evidence,
-    )
-
-
 def theory_output(layer: Layer) -> Term:
     """Where a reconciliation of a call's memory starts: its result (B)."""
     return Term("Output", output_bytes(layer), f"output elements · {_size(layer)}", SHAPES)

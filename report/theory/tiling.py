@@ -68,26 +68,6 @@ class Tiling:
     weights: int
     patch: int
 
-    @property
-    def extra_macs(self) -> int:
-        """Multiply-adds done more than once."""
-        return self.macs - self.macs_untiled
-
-    @property
-    def extra_read(self) -> int:
-        """Bytes of the input read more than once."""
-        return self.read - self.read_untiled
-
-    @property
-    def work_factor(self) -> float:
-        """Multiply-adds over those without tiling; 1 where there are none at all."""
-        return self.macs / self.macs_untiled if self.macs_untiled else 1.0
-
-    @property
-    def read_factor(self) -> float:
-        """Bytes of the input read over those without tiling."""
-        return self.read / self.read_untiled
-
 
 #: The spans of one tensor along the rows and along the columns, one a tile.
 _Spans: TypeAlias = tuple[tuple[Span, ...], tuple[Span, ...]]
@@ -139,11 +119,6 @@ def tiled(layers: Sequence[Layer], tile: int | None) -> Tiling:
         weights=count * sum(parameter_bytes(layer) for layer in layers),
         patch=_patch_bytes(layers, read, patches),
     )
-
-
-def layer_by_layer(layers: Sequence[Layer], tile: int | None) -> tuple[Tiling, ...]:
-    """Each convolution and pooling in tiles of its own output, the maps between them whole."""
-    return tuple(tiled((x,), tile) for x in layers if isinstance(x, Convolution | Pooling))
 
 
 def _check(layers: Sequence[Layer]) -> None:

@@ -15,6 +15,7 @@ from experiments import registry
 from experiments.harness.journal import Header
 from experiments.harness.study import Factors, Study
 from report.records.record import Case, Code, Cpu, Environment, Precision, Torch
+from report.records.store import Stored, read_study
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
@@ -110,6 +111,39 @@ def make_header(study: Study, **changes: object) -> Header:
         "cases": study.cases({f.name: f.levels for f in study.factors}),
     }
     return Header(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def run_study(study: str, records: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, with the quick plan."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "experiments",
+            "run",
+            study,
+            "--quick",
+            *words,
+            "--records",
+            records,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def measured(study: str, records: Path, *words: str) -> Stored:
+    """The only record, of a run that went well and left nothing else."""
+    pytest.importorskip("torch")
+    done = run_study(study, records, *words)
+    assert done.returncode == 0, done.stderr
+    assert "USDT" not in done.stderr
+    (stored,) = read_study(study, records)
+    assert stored.untouched
+    assert list((records / study).glob(".*")) == []
+    return stored
 
 
 class Driver:

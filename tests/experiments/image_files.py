@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from experiments.datasets import DataSetError, Images
 
 IDX = {
     ("train", "images"): "train-images-idx3-ubyte",
@@ -16,6 +21,20 @@ IDX = {
     ("test", "images"): "t10k-images-idx3-ubyte",
     ("test", "labels"): "t10k-labels-idx1-ubyte",
 }
+
+
+def unheard(path: Path, share: float) -> None:
+    """An observer that says nothing."""
+
+
+def refused(read: Callable[..., Images], folder: Path) -> str:
+    """The sentence, which must be one and name the folder, and which is cut off."""
+    with pytest.raises(DataSetError) as caught:
+        read(folder, unheard)
+    sentence = str(caught.value)
+    assert sentence.isprintable() and sentence.startswith(str(folder))
+    assert re.search(r": found .+, expected .+\.$|cannot be read", sentence)
+    return sentence.removeprefix(str(folder)).lstrip("/")
 
 
 def some_images(count: int, seed: int = 0, shape: tuple[int, ...] = (28, 28)) -> Any:
@@ -32,7 +51,7 @@ def idx_images(images: Any) -> bytes:
 
 
 def idx_labels(labels: Any) -> bytes:
-    return struct.pack(">2I", 2049, len(labels)) + bytes(labels.tobytes())
+    return struct.pack(">2I", 2049, len(labels)) + bytes(map(int, labels))
 
 
 def table(images: Any, labels: Any, header: bool = False) -> bytes:

@@ -11,7 +11,7 @@ from report.errors import MeasurementError
 
 def test_all_ceilings_from_a_new_process() -> None:
     torch = pytest.importorskip("torch")
-    *products, copy = ceilings.measure_apart("cpu", 1, "small", "before")
+    *products, copy = ceilings.measure_isolated("cpu", 1, "small", "before")
     sizes = ceilings.SIZES["cpu", "small"]
     side = f"{sizes.side}x{sizes.side}x{sizes.side}"
     libraries = [side, f"{side} by oneDNN"] if torch.backends.mkldnn.is_available() else [side]
@@ -28,7 +28,7 @@ def test_all_ceilings_from_a_new_process() -> None:
 
 
 def test_none_asked_for_none_measured() -> None:
-    assert ceilings.measure_apart("cpu", 1, "none", "after") == ()
+    assert ceilings.measure_isolated("cpu", 1, "none", "after") == ()
 
 
 def test_a_process_that_fails_is_one_sentence() -> None:
@@ -36,7 +36,7 @@ def test_a_process_that_fails_is_one_sentence() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     with pytest.raises(MeasurementError, match=r"not be measured: .*no CUDA device") as caught:
-        ceilings.measure_apart("cuda", 1, "small", "before")
+        ceilings.measure_isolated("cuda", 1, "small", "before")
     assert "\n" not in str(caught.value)
 
 

@@ -17,6 +17,7 @@ pytest.importorskip("rich")
 from image_files import (
     as_python_2_writes,
     cifar_batch,
+    refused,
     some_images,
     some_labels,
     write_cifar,
@@ -24,22 +25,6 @@ from image_files import (
 
 from experiments.datasets import DataSetError, cifar10
 from experiments.datasets.safe_pickle import array_of, loads
-from report.errors import MeasurementError
-
-
-def unheard(path: Path, share: float) -> None:
-    """An observer that says nothing."""
-
-
-def refused(folder: Path) -> str:
-    with pytest.raises(MeasurementError) as caught:
-        cifar10(folder, unheard)
-    sentence = str(caught.value)
-    assert isinstance(caught.value, DataSetError)
-    assert sentence.isprintable()
-    assert re.search(r": found .+, expected .+\.$", sentence)
-    assert sentence.startswith(str(folder))
-    return sentence.removeprefix(str(folder)).lstrip("/")
 
 
 @pytest.mark.parametrize("below", ["", "cifar-10-batches-py"])
@@ -96,7 +81,7 @@ def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path) -> None:
     witness = tmp_path / "witness"
     write_cifar(tmp_path)
     (tmp_path / "data_batch_3").write_bytes(pickle.dumps({"data": Runs(witness)}))
-    sentence = refused(tmp_path)
+    sentence = refused(cifar10, tmp_path)
     assert not witness.exists()
     assert re.fullmatch(
         r"data_batch_3: byte \d+: found a pickle that asks for '(posix|nt).system', "
@@ -141,12 +126,24 @@ def test_no_cut_or_changed_pickle_gives_another_error(data: st.DataObject) -> No
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    assert refused(tmp_path / "absent") == ": found nothing, expected a folder with CIFAR-10."
+    assert (
+        refused(cifar10, tmp_path / "absent") == ": found nothing, expected a folder with CIFAR-10."
+    )
     (write_cifar(tmp_path) / "data_batch_4").unlink()
-    assert refused(tmp_path) == (
+    assert refused(cifar10, tmp_path) == (
         ": found no data_batch_4, expected the unpacked Python version of CIFAR-10: "
         "data_batch_1 to 5 and test_batch."
     )
+
+
+ARRAY = "expected an array of unsigned bytes with 3,072 values an image."
+ELSE = "found something else or an array cut short, expected an array"
+NUMBER = "expected a whole number from 0 to 9."
+
+
+def cut(**changes: Any) -> bytes:
+    """Three images, with other entries."""
+    return pickle.dumps(cifar_batch(3, **changes))
 
 
 @pytest.mark.parametrize(
@@ -154,54 +151,26 @@ def test_nothing_there(tmp_path: Path) -> None:
     [
         (b"", "byte 0: found an empty file, expected a Python pickle."),
         (b"no pickle", "byte 1: found a damaged or truncated pickle"),
+        (pickle.dumps(cifar_batch(10))[:20_000], "byte 20,000: found a damaged or truncated"),
         (pickle.dumps([1, 2]), "found a pickled list, expected a pickled dictionary."),
         (pickle.dumps({}), "found no entry, expected entries 'data' and 'labels'."),
         (
             pickle.dumps({b"fine_labels": [], "data": some_images(1, 0, (3072,))}),
             "found entries 'data', 'fine_labels', expected entries 'data' and 'labels'.",
         ),
+        (cut(data=some_images(3, 0, (784,))), f"entry 'data': found the shape 3×784, {ARRAY}"),
+        (cut(data=np.zeros((3, 3072))), f"entry 'data': {ELSE}"),
+        (cut(data=[1, 2]), f"entry 'data': {ELSE}"),
+        (cut(labels=[0, 1]), "entry 'labels': found 2 labels for 3 images, expected one label"),
+        (cut(labels=[0, 10, 1]), f"entry 'labels', item 1: found 10, {NUMBER}"),
+        (cut(labels=[0, 1, "cat"]), f"entry 'labels', item 2: found 'cat', {NUMBER}"),
         (
-            pickle.dumps(cifar_batch(3, data=some_images(3, 0, (784,)))),
-            "entry 'data': found the shape 3×784, "
-            "expected an array of unsigned bytes with 3,072 values an image.",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, data=np.zeros((3, 3072)))),
-            "entry 'data': found something else or an array cut short, expected an array",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, data=[1, 2])),
-            "entry 'data': found something else or an array cut short, expected an array",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, labels=[0, 1])),
-            "entry 'labels': found 2 labels for 3 images, expected one label for each image.",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, labels=[0, 10, 1])),
-            "entry 'labels', item 1: found 10, expected a whole number from 0 to 9.",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, labels=[0, 1, "cat"])),
-            "entry 'labels', item 2: found 'cat', expected a whole number from 0 to 9.",
-        ),
-        (
-            pickle.dumps(cifar_batch(3, labels=[0, 10**5000, 2])),
+            cut(labels=[0, 10**5000, 2]),
             "entry 'labels', item 1: found an object of type int, expected a whole number",
         ),
-        (
-            pickle.dumps(cifar_batch(3, labels="012")),
-            "entry 'labels': found str, expected a list of numbers from 0 to 9.",
-        ),
+        (cut(labels="012"), "entry 'labels': found str, expected a list of numbers from 0 to 9."),
     ],
 )
 def test_broken_batches(tmp_path: Path, content: bytes, sentence: str) -> None:
     (write_cifar(tmp_path) / "test_batch").write_bytes(content)
-    assert refused(tmp_path).removeprefix("test_batch: ").startswith(sentence)
-
-
-def test_a_truncated_batch(tmp_path: Path) -> None:
-    file = write_cifar(tmp_path) / "data_batch_1"
-    file.write_bytes(file.read_bytes()[:20_000])
-    sentence = refused(tmp_path)
-    assert re.match(r"data_batch_1: byte [\d,]+: found a damaged or truncated pickle", sentence)
+    assert refused(cifar10, tmp_path).removeprefix("test_batch: ").startswith(sentence)

@@ -17,7 +17,7 @@ from experiments.harness.journal import (
     Stop,
     journal_path,
     journals,
-    read_story,
+    read_run_log,
 )
 from experiments.harness.study import Study
 from report.errors import MeasurementError
@@ -42,12 +42,12 @@ def written(tmp_path: Path, tiny: Study) -> Path:
 
 
 def test_what_was_written_is_read_back(written: Path, tiny: Study) -> None:
-    story = read_story(written)
-    assert story.header == make_header(tiny)
-    assert story.finished == {0: outcome(1)}
-    assert story.starts == {0: 1, 1: 1}
-    assert story.ceilings is not None and story.ceilings.reason == "none asked for"
-    assert story.valid_bytes == written.stat().st_size
+    run_log = read_run_log(written)
+    assert run_log.header == make_header(tiny)
+    assert run_log.finished == {0: outcome(1)}
+    assert run_log.starts == {0: 1, 1: 1}
+    assert run_log.ceilings is not None and run_log.ceilings.reason == "none asked for"
+    assert run_log.valid_bytes == written.stat().st_size
 
 
 @given(cut=st.integers(min_value=1, max_value=10_000))
@@ -66,42 +66,38 @@ def test_cut_anywhere_after_the_first_line_it_tells_a_prefix(cut: int) -> None:
                 journal.append(Finish(case=index, outcome=outcome(index)))
         content = path.read_bytes()
         path.write_bytes(content[: first + cut % (len(content) - first + 1)])
-        story = read_story(path)
-        assert sorted(story.finished) == list(range(len(story.finished)))
-        assert content[: story.valid_bytes].endswith(b"\n")
-        assert story.valid_bytes <= path.stat().st_size < story.valid_bytes + 1000
+        run_log = read_run_log(path)
+        assert sorted(run_log.finished) == list(range(len(run_log.finished)))
+        assert content[: run_log.valid_bytes].endswith(b"\n")
+        assert run_log.valid_bytes <= path.stat().st_size < run_log.valid_bytes + 1000
 
 
 def test_appending_after_a_cut_line_leaves_no_damage(written: Path) -> None:
     with written.open("ab") as stream:
         stream.write(b'{"kind":"finish","case":1,"outco')
-    story = read_story(written)
-    with Journal(written, story.valid_bytes) as journal:
+    run_log = read_run_log(written)
+    with Journal(written, run_log.valid_bytes) as journal:
         journal.append(Finish(case=1, outcome=outcome(2)))
-    assert sorted(read_story(written).finished) == [0, 1]
+    assert sorted(read_run_log(written).finished) == [0, 1]
 
 
-def test_damage_in_the_middle_is_refused_with_its_line(written: Path) -> None:
+def test_damage_is_refused_with_its_line(written: Path) -> None:
     lines = written.read_bytes().split(b"\n")
     lines[2] = b'{"kind":"start"'
     written.write_bytes(b"\n".join(lines))
     with pytest.raises(MeasurementError, match=r"journal\.jsonl: line 3 is damaged"):
-        read_story(written)
-
-
-def test_an_empty_journal_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / ".x.journal.jsonl"
-    path.touch()
+        read_run_log(written)
+    written.write_bytes(b"")
     with pytest.raises(MeasurementError, match="does not begin with its run"):
-        read_story(path)
+        read_run_log(written)
 
 
-def test_a_case_is_deadly_only_if_nobody_stopped_it(written: Path) -> None:
+def test_a_case_is_crashing_only_if_nobody_stopped_it(written: Path) -> None:
     def after(*lines: Start | Stop) -> tuple[int, ...]:
-        with Journal(written, read_story(written).valid_bytes) as journal:
+        with Journal(written, read_run_log(written).valid_bytes) as journal:
             for line in lines:
                 journal.append(line)
-        return read_story(written).deadly_cases()
+        return read_run_log(written).crashing_cases()
 
     assert after() == ()
     assert after(Stop(case=1)) == ()

@@ -15,7 +15,7 @@ from image_files import write_idx
 
 from experiments import backend_speedup
 from experiments.backend_speedup import ITERATIONS, STUDY, TRAINED_ON, files, layers, measure_case
-from experiments.backends import apart
+from experiments.backends import child
 from experiments.backends.child import Pictures, Task
 from experiments.backends.libraries import ON_CPU, ON_GPU
 from experiments.datasets import digits
@@ -53,9 +53,25 @@ def of(cases: tuple[Factors, ...], **levels: object) -> list[Factors]:
 # ------------------------------------------------------------------------------------ plan
 
 
-def test_no_case_stands_twice() -> None:
-    for cases in (FULL, FULL_ON_GPU, QUICK_CASES):
-        assert max(Counter(tuple(sorted(case.items())) for case in cases).values()) == 1
+@pytest.mark.parametrize("cases", [FULL, FULL_ON_GPU, QUICK_CASES], ids=["full", "gpu", "quick"])
+def test_every_case_stands_once_and_has_factors_of_the_study(cases: tuple[Factors, ...]) -> None:
+    assert max(Counter(tuple(sorted(case.items())) for case in cases).values()) == 1
+    assert all(set(case) <= {factor.name for factor in STUDY.factors} for case in cases)
+    assert {case["backend"] for case in cases} == {*ON_CPU, *ON_GPU}
+    processes = [case["process"] for case in cases]
+    assert processes == sorted(processes), "processes come in rounds"
+    assert set(processes) == ({1} if cases is QUICK_CASES else {1, 2, 3})
+
+
+def test_the_source_is_trained_by_three_processes_in_two_precisions() -> None:
+    found = of(FULL, subject="training", network="perceptron", backend="numpy")
+    assert {(c["dtype"], c["process"]) for c in found} == {
+        (dtype, process) for dtype in ("float32", "float64") for process in (1, 2, 3)
+    }
+    assert {(c["hidden"], c["samples"]) for c in found} == {(10, len(digits().train))}
+    assert len(of(FULL, backend="numpy", process=1)) == len(of(FULL, backend="numpy", process=3))
+    assert TRAINED_ON["digits"] == len(digits().train) == 1438
+    assert len(QUICK_CASES) < 25
 
 
 def test_every_library_of_a_cpu_goes_through_the_same_sizes() -> None:
@@ -64,20 +80,6 @@ def test_every_library_of_a_cpu_goes_through_the_same_sizes() -> None:
         return [[item for item in case.items() if item[0] != "backend"] for case in cases]
 
     assert sizes("numpy") == sizes("torch") == sizes("jax")
-
-
-def test_the_source_is_trained_by_three_processes_in_two_precisions() -> None:
-    found = of(FULL, subject="training", network="perceptron", backend="numpy")
-    assert {(c["dtype"], c["process"]) for c in found} == {
-        (dtype, process) for dtype in ("float32", "float64") for process in (1, 2, 3)
-    }
-    assert {(c["hidden"], c["samples"]) for c in found} == {(10, 1438)}
-
-
-def test_processes_come_in_rounds() -> None:
-    processes = [case["process"] for case in FULL]
-    assert processes == sorted(processes)
-    assert len(of(FULL, backend="numpy", process=1)) == len(of(FULL, backend="numpy", process=3))
 
 
 def test_width_and_samples_are_swept() -> None:
@@ -104,16 +106,6 @@ def test_on_a_gpu_all_libraries_go_through_all_sizes() -> None:
     assert {backend for backend, execution in counts if execution == "compiled"} == {"jax"}
 
 
-def test_the_quick_plan_has_every_library_and_both_sweeps() -> None:
-    assert len(QUICK_CASES) < 25
-    assert {case["backend"] for case in QUICK_CASES} == {*ON_CPU, *ON_GPU}
-    assert {case["process"] for case in QUICK_CASES} == {1}
-
-
-def test_the_digits_that_are_trained_on_are_all_but_those_held_out() -> None:
-    assert len(digits().train) == TRAINED_ON["digits"]
-
-
 def test_a_folder_of_mnist_takes_the_place_of_the_digits() -> None:
     found = select(STUDY, quick=False, images=True).cases
     assert {case["dataset"] for case in found} == {"mnist"}
@@ -128,11 +120,6 @@ def test_the_layers_are_those_of_the_case(case: Factors) -> None:
     assert all(layer.dtype == case["dtype"] for layer in found)
     assert isinstance(found[0], kinds)
     assert training_macs(found) > 2 * 7940 * 1438
-
-
-def test_every_factor_of_a_case_is_one_of_the_study() -> None:
-    names = {factor.name for factor in STUDY.factors}
-    assert all(set(case) <= names for case in FULL)
 
 
 # ------------------------------------------------------------------- processes of their own
@@ -196,13 +183,14 @@ def test_what_goes_wrong_in_the_process_is_the_outcome_of_the_case() -> None:
 def test_a_process_that_ends_without_a_result_has_failed() -> None:
     task = Task(factors={**BASE, "backend": "none"}, threads=1, protocol=SESSION.protocol)
     with pytest.raises(OutcomeError, match="KeyError"):
-        apart.measured(task)
+        child.isolated_call(child.measured, task)
 
 
 def test_the_process_uses_the_threads_of_the_run() -> None:
     task = Task(factors=BASE, threads=1, protocol=SESSION.protocol)
-    assert apart.described(task)["threads"] == 1
-    assert all(pool["num_threads"] == 1 for pool in apart.described(task)["thread_pools"])
+    found = child.isolated_call(child.described, task)
+    assert found["threads"] == 1
+    assert all(pool["num_threads"] == 1 for pool in found["thread_pools"])
 
 
 def test_pictures_go_to_the_process_and_come_back_as_arrays() -> None:

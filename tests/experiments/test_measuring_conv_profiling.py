@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, measured, run_study
 from image_files import write_idx
 
 from experiments.conv_profiling import BASE, STUDY, build, calls, layers, multiply_adds
@@ -36,7 +36,7 @@ from report.errors import MeasurementError
 from report.instruments.trace import read_trace
 from report.records.layers import Convolution
 from report.records.record import Case, Record
-from report.records.store import read_study
+from report.records.store import Stored, read_study
 
 LIMIT_S = 300
 FULL = select(STUDY, quick=False).cases
@@ -164,15 +164,14 @@ def test_a_trace_keeps_its_events_and_nothing_about_the_machine() -> None:
     assert made == chrome_trace(json.dumps({**written, "traceEvents": events}).encode())
 
 
-def test_an_empty_trace_is_refused() -> None:
-    with pytest.raises(MeasurementError, match="a trace without events"):
-        chrome_trace(b'{"traceEvents": []}')
-
-
-def test_a_trace_that_is_too_large_is_refused() -> None:
-    noise = os.urandom(LIMIT).hex()
-    with pytest.raises(MeasurementError, match="more than the 1,000,000 B"):
-        chrome_trace(json.dumps({"traceEvents": [{"name": noise}]}).encode())
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [([], "a trace without events"), ([os.urandom(LIMIT).hex()], "more than the 1,000,000 B")],
+    ids=["empty", "large"],
+)
+def test_a_trace_that_cannot_be_kept_is_refused(events: list[str], said: str) -> None:
+    with pytest.raises(MeasurementError, match=said):
+        chrome_trace(json.dumps({"traceEvents": events}).encode())
 
 
 # ------------------------------------------------------------------------------------ runs
@@ -190,13 +189,13 @@ class Run:
         return found
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "experiments", "run", "conv_profiling", "--threads", "1", *words]
-
-
 def started(tree: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*words), cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "experiments", "run", "conv_profiling", "--threads", "1", *words],
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -208,9 +207,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def finished(records: Path) -> Run:
-    (stored,) = read_study("conv_profiling", records)
-    assert stored.untouched
+def finished(records: Path, stored: Stored) -> Run:
     folder = (records / stored.file).with_suffix("")
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(files) == {attachment.name for attachment in stored.record.attachments}
@@ -225,13 +222,9 @@ def mnist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, mnist: Path) -> Run:
-    pytest.importorskip("torch")
     records = tmp_path_factory.mktemp("records")
-    words = ("--quick", "--budget", "0.05", "--data", str(mnist), "--records", str(records))
-    done = subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "USDT" not in done.stderr
-    return finished(records)
+    words = ("--threads", "1", "--budget", "0.05", "--data", str(mnist))
+    return finished(records, measured("conv_profiling", records, *words))
 
 
 def test_every_case_of_the_quick_plan_is_measured(run: Run) -> None:
@@ -351,7 +344,8 @@ def test_a_stopped_run_keeps_its_files_and_trains_the_same(
     process = started(tree, *words, "--resume")
     _, messages = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, messages
-    again = finished(records)
+    (stored,) = read_study("conv_profiling", records)
+    again = finished(records, stored)
     assert set(again.files) == TRACES | IMAGES
     held = {name: b64encode(again.files[name]).decode() for name in before}
     assert held == before
@@ -367,8 +361,7 @@ def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> Non
     file = folder / "train-images-idx3-ubyte"
     file.write_bytes(file.read_bytes()[:-1])
     records = tmp_path / "records"
-    words = ("--quick", "--data", str(folder), "--records", str(records))
-    done = subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_study("conv_profiling", records, "--data", str(folder))
     assert done.returncode == 1
     (sentence,) = done.stderr.strip().splitlines()
     assert file.name in sentence

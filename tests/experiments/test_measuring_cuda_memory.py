@@ -17,6 +17,7 @@ import pytest
 from experiments.harness import cuda_memory, measure
 from experiments.harness.study import FULL, Session
 from experiments.harness.workload import Workload
+from report.records.quantities import QUANTITIES
 from report.records.record import Series
 
 SEGMENT = 2 * 2**20
@@ -141,8 +142,10 @@ def samples(found: tuple[Series, ...]) -> dict[str, tuple[float, ...]]:
 def test_statistics_of_three_calls_and_the_requests_that_led_there(
     build: Callable[[], Workload], allocator: Allocator
 ) -> None:
-    found = samples(cuda_memory.measure(build))
-    assert found == {
+    series = cuda_memory.measure(build)
+    assert all(QUANTITIES[s.quantity].unit == s.unit for s in series)
+    assert all(QUANTITIES[s.quantity].admits(s.samples) for s in series)
+    assert samples(series) == {
         "memory_events": (700, 600, -700),
         "memory_events_before": (1000, 700, 600, -700, -600),
         "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
@@ -158,18 +161,7 @@ def test_statistics_of_three_calls_and_the_requests_that_led_there(
     }
     assert not allocator.recording
     assert allocator.calls == ["workspaces", "empty_cache"]
-
-
-def test_series_have_the_units_of_their_quantities(build: Callable[[], Workload]) -> None:
-    from report.records.quantities import QUANTITIES
-
-    for series in cuda_memory.measure(build):
-        quantity = QUANTITIES[series.quantity]
-        assert series.unit == quantity.unit and quantity.admits(series.samples)
-
-
-def test_a_second_case_begins_with_nothing_again(build: Callable[[], Workload]) -> None:
-    assert cuda_memory.measure(build) == cuda_memory.measure(build)
+    assert cuda_memory.measure(build) == series, "a second case begins with nothing again"
 
 
 def test_an_allocator_that_cannot_be_emptied_tells_only_of_the_call(

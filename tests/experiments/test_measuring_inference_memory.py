@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from math import isclose
-from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from conftest import ROOT
+from conftest import measured
 
 from experiments import inference_memory as study
 from experiments import inference_scores as scores
@@ -23,7 +22,6 @@ from experiments.harness.study import Factors, Session, UsageError
 from experiments.harness.sweep import run_case
 from report.records.layers import Convolution
 from report.records.record import Record
-from report.records.store import read_study
 from report.theory.liveness import Conditions, needed_peak, peak
 from report.theory.work import macs
 
@@ -49,6 +47,7 @@ def only(name: str, **levels: tuple[object, ...]) -> tuple[Factors, ...]:
 def test_every_case_is_there_once_and_names_no_set() -> None:
     assert len({frozenset(case.items()) for case in FULL}) == len(FULL)
     assert not any("sweep" in case for case in FULL)
+    assert all(STUDY.effort(case) > 0 for case in FULL)
     union = {frozenset(case.items()) for name in sweeps.SWEEPS for case in only(name)}
     assert union == {frozenset(case.items()) for case in FULL}
 
@@ -135,10 +134,6 @@ def test_multiply_adds_are_about_those_of_the_layers() -> None:
     assert isclose(sweeps.gmacs(large) * 1e9, exact, rel_tol=0.05)
 
 
-def test_effort_is_positive_for_every_case() -> None:
-    assert all(STUDY.effort(case) > 0 for case in FULL)
-
-
 # --------------------------------------------------------------------------------- ways to run
 
 
@@ -164,16 +159,29 @@ def one_thread() -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def output(factors: Factors) -> object:
+def output(factors: Factors) -> Any:
     return study.build(factors, "cpu").call()
 
 
-@pytest.mark.parametrize("network", ["ResNet-20", "ResNet-110", "AlexNet", "CIFAR"])
-def test_a_folded_network_gives_the_same_scores(network: str) -> None:
+@pytest.mark.parametrize(
+    ("network", "changes"),
+    [
+        ("ResNet-20", {"execution": "folded"}),
+        ("ResNet-110", {"execution": "folded"}),
+        ("AlexNet", {"execution": "folded"}),
+        ("CIFAR", {"execution": "folded"}),
+        ("ResNet-20", {"layout": "channels_last"}),
+        *(("ResNet-20", {"execution": form, "image": 64, "tile": 16}) for form in sweeps.TILED),
+    ],
+)
+def test_every_way_to_run_a_network_gives_the_same_scores(
+    network: str, changes: dict[str, Any]
+) -> None:
     torch = pytest.importorskip("torch")
-    plain = output(sweeps.inference(network, 2))
-    folded = output(sweeps.inference(network, 2, execution="folded"))
-    torch.testing.assert_close(folded, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
+    image = {name: size for name, size in changes.items() if name == "image"}
+    plain = output(sweeps.inference(network, 2, **image))
+    found = output(sweeps.inference(network, 2, **changes))
+    torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
 
 
 def test_folding_uses_the_running_statistics() -> None:
@@ -198,12 +206,6 @@ def test_folding_uses_the_running_statistics() -> None:
     assert all(m.inplace for m in made.modules() if isinstance(m, torch.nn.ReLU))
 
 
-def test_layouts_give_the_same_scores_and_lie_as_they_say() -> None:
-    torch = pytest.importorskip("torch")
-    found = {layout: output(sweeps.inference("ResNet-20", 2, layout)) for layout in sweeps.LAYOUTS}
-    torch.testing.assert_close(found["channels_last"], found["contiguous"], rtol=1e-4, atol=1e-4)
-
-
 def test_reduced_precision_is_near_and_leaves_the_weights_alone() -> None:
     torch = pytest.importorskip("torch")
     plain = output(sweeps.inference("ResNet-20", 2))
@@ -212,14 +214,6 @@ def test_reduced_precision_is_near_and_leaves_the_weights_alone() -> None:
     scale = float(plain.abs().max())
     assert float((reduced.float() - plain).abs().max()) < 0.1 * scale
     assert not torch.is_autocast_enabled("cpu")
-
-
-def test_a_tiled_case_gives_the_scores_of_its_base() -> None:
-    torch = pytest.importorskip("torch")
-    base = output(sweeps.inference("ResNet-20", 1, image=64))
-    for form in sweeps.TILED:
-        case = sweeps.inference("ResNet-20", 1, execution=form, image=64, tile=16)
-        torch.testing.assert_close(output(case), base, rtol=1e-3, atol=1e-4)
 
 
 def test_compiling_gives_the_same_scores() -> None:
@@ -301,12 +295,9 @@ def test_float16_without_kernels_is_measured_on_one_image_only(
         assert "no float16 kernels" in str(case.reason)
     case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 1, precision="float16"), session)
     assert case.status == "ok"
+    study.refuse_float16(refused, "cuda")
     monkeypatch.setattr(study, "has_float16_kernels", lambda: True)
     study.refuse_float16(refused, "cpu")
-
-
-def test_a_gpu_is_not_refused_float16() -> None:
-    study.refuse_float16(sweeps.inference("LeNet-5", 64, precision="float16"), "cuda")
 
 
 @pytest.mark.parametrize("network", sweeps.NETWORKS)
@@ -398,21 +389,10 @@ def test_the_same_seed_trains_the_same_weights(session: Session) -> None:
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
-    pytest.importorskip("torch")
-    data = tmp_path_factory.mktemp("inference") / "data"
-    words = ["--quick", "--threads", "1", "--records", str(data), "--set", "sweep=batch,limit"]
+    words = ["--threads", "1", "--set", "sweep=batch,limit"]
     words += ["--set", "network=LeNet-5,ResNet-20", "--set", "batch=1,64,1024"]
     words += ["--set", "layout=contiguous", "--set", "memory_limit=150"]
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments", "run", "inference_memory", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (stored,) = read_study("inference_memory", Path(data))
-    return stored.record
+    return measured("inference_memory", tmp_path_factory.mktemp("inference"), *words).record
 
 
 def test_the_command_measures_what_was_chosen(record: Record) -> None:

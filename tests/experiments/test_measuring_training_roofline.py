@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, measured
 
 from experiments.datasets import DataSetError
 from experiments.datasets.image_folder import identity, photographs
@@ -23,7 +23,6 @@ from experiments.training_roofline import STUDY, layers, prepare
 from report.instruments.trace import read_trace
 from report.records.layers import Convolution, Linear
 from report.records.record import Case, Record
-from report.records.store import read_study
 from report.theory.work import macs, training_macs
 
 KEYS = {
@@ -97,9 +96,6 @@ def test_each_step_of_the_ladder_changes_one_thing() -> None:
         assert len(ways) == steps
         for before, after in pairwise(ways):
             assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
-
-
-def test_the_ladder_is_climbed_by_another_network_if_only_that_is_asked_for() -> None:
     networks = {case["network"] for case in plan("sweep=ladder", "network=MobileNetV2")}
     assert networks == {"MobileNetV2"}
 
@@ -292,26 +288,18 @@ def test_a_broken_photograph_ends_in_one_sentence(folder: Path, workers: int) ->
 # ----------------------------------------------------------------------------------- end to end
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "experiments", "run", "training_roofline", "--quick", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def settings(*words: str) -> tuple[str, ...]:
+    return tuple(word for setting in words for word in ("--set", setting))
+
+
+SMALL = ("network=ResNet-18", "image=32", "batch=2")
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, Path]:
-    pytest.importorskip("torch")
-    data = tmp_path_factory.mktemp("quick") / "data"
-    words = ["network=ResNet-18", "image=32", "batch=2", "layout=contiguous", "side=64"]
-    words += ["sweep=batch,profile,sensor,ceiling"]
-    settings = [word for setting in words for word in ("--set", setting)]
-    done = run(*settings, "--records", str(data))
-    assert done.returncode == 0, done.stderr
-    (stored,) = read_study("training_roofline", data)
+    data = tmp_path_factory.mktemp("quick")
+    words = settings(*SMALL, "layout=contiguous", "side=64", "sweep=batch,profile,sensor,ceiling")
+    stored = measured("training_roofline", data, *words)
     return stored.record, data / Path(stored.file).with_suffix("")
 
 
@@ -375,13 +363,8 @@ def test_ceilings_and_sensors(record: tuple[Record, Path]) -> None:
 
 
 def test_training_on_photographs(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    data = tmp_path / "data"
-    words = ["network=ResNet-18", "image=32", "batch=2", "process=1", "sweep=batch"]
-    settings = [word for setting in words for word in ("--set", setting)]
-    done = run(*settings, "--data", str(folder), "--records", str(data))
-    assert done.returncode == 0, done.stderr
-    (stored,) = read_study("training_roofline", data)
+    words = (*settings(*SMALL, "process=1", "sweep=batch"), "--data", str(folder))
+    stored = measured("training_roofline", tmp_path / "data", *words)
     plain, real = stored.record.cases
     assert plain.samples("loader_wait_time") == ()
     assert len(real.samples("loader_wait_time")) == len(real.samples("time"))

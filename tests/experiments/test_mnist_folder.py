@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,11 @@ from image_files import (
     IDX,
     idx_images,
     idx_labels,
+    refused,
     some_images,
     some_labels,
     table,
+    unheard,
     write_idx,
 )
 from rich.console import Console
@@ -32,25 +33,8 @@ from experiments.datasets import mnist_folder as module
 from experiments.datasets.files import patiently
 from experiments.datasets.idx import images_of, labels_of
 from experiments.datasets.labelled_csv import read_table
-from report.errors import MeasurementError
 
 IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
-
-
-def unheard(path: Path, share: float) -> None:
-    """An observer that says nothing."""
-
-
-def refused(folder: Path) -> str:
-    """The sentence, which must be one and name the folder."""
-    with pytest.raises(MeasurementError) as caught:
-        mnist(folder, unheard)
-    sentence = str(caught.value)
-    assert isinstance(caught.value, DataSetError)
-    assert "\n" not in sentence and sentence.isprintable()
-    assert sentence.startswith(str(folder))
-    assert re.search(r": found .+, expected .+\.$|cannot be read", sentence)
-    return sentence.removeprefix(str(folder)).lstrip("/")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -183,113 +167,72 @@ def test_no_changed_table_gives_another_error(data: st.DataObject) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    assert refused(tmp_path / "absent") == ": found nothing, expected a folder with MNIST."
-    sentence = refused(tmp_path)
+    assert refused(mnist, tmp_path / "absent") == ": found nothing, expected a folder with MNIST."
+    sentence = refused(mnist, tmp_path)
     assert sentence.startswith(": found no file of MNIST, expected train-images-idx3-ubyte, ")
     assert sentence.endswith("or mnist_train.csv or train.csv, each plain or .gz.")
-
-
-def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
-    file = tmp_path / "train.csv"
-    file.touch()
-    assert refused(file) == ": found a file, expected a folder with MNIST."
-
-
-def test_one_of_the_four_files_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").touch()
+    sentence = refused(mnist, tmp_path / "train.csv")
+    assert sentence == ": found a file, expected a folder with MNIST."
     (write_idx(tmp_path) / LABELS).unlink()
-    assert refused(tmp_path) == (
-        ": found no train-labels-idx1-ubyte, expected all four files of MNIST."
-    )
+    assert refused(mnist, tmp_path) == f": found no {LABELS}, expected all four files of MNIST."
 
 
-#: What may befall a file of 20 images.
-DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda content: b"",
-    "cut in the magic number": lambda content: content[:3],
-    "cut in the header": lambda content: content[:10],
-    "cut in the pixels": lambda content: content[:5000],
-    "too long": lambda content: content + bytes(2),
-    "a picture": lambda content: b"\x89PNG\r\n\x1a\n" + bytes(50),
-    "labels": lambda content: idx_labels(some_labels(20)),
-    "another size": lambda content: idx_images(some_images(5, shape=(32, 32))),
-    "no images": lambda content: idx_images(some_images(0)),
-    "a huge count": lambda content: content[:4] + b"\xff\xff\xff\xff" + content[8:],
-}
+CUT = "found the end of the file, expected"
+ANNOUNCED = "expected 15,696 bytes, as its header announces 20 entries of 784."
+MAGIC = "expected the magic number 2,051 of IDX images."
+WHOLE = idx_images(some_images(20, 1))
+ODD_LABEL = idx_labels([*some_labels(7), 26, *some_labels(12)])
 
 
 @pytest.mark.parametrize(
-    ("how", "sentence"),
+    ("name", "content", "sentence"),
     [
+        (IMAGES, b"", f"byte 0: found an empty file, {MAGIC}"),
+        (IMAGES, WHOLE[:3], f"byte 3: {CUT} a header of 16 bytes."),
+        (IMAGES, WHOLE[:10], f"byte 10: {CUT} a header of 16 bytes."),
+        (IMAGES, WHOLE[:5000], f"byte 5,000: found the end of the file, {ANNOUNCED}"),
+        (IMAGES, WHOLE + bytes(2), f"byte 15,696: found 2 bytes more, {ANNOUNCED}"),
         (
-            "empty",
-            "byte 0: found an empty file, expected the magic number 2,051 of IDX images.",
+            IMAGES,
+            b"\x89PNG\r\n\x1a\n" + bytes(50),
+            f"byte 0: found the number 2,303,741,511, {MAGIC}",
         ),
         (
-            "cut in the magic number",
-            "byte 3: found the end of the file, expected a header of 16 bytes.",
+            IMAGES,
+            idx_labels(some_labels(20)),
+            f"byte 0: found the number 2,049 of IDX labels, {MAGIC}",
         ),
         (
-            "cut in the header",
-            "byte 10: found the end of the file, expected a header of 16 bytes.",
-        ),
-        (
-            "cut in the pixels",
-            "byte 5,000: found the end of the file, expected 15,696 bytes, "
-            "as its header announces 20 entries of 784.",
-        ),
-        (
-            "too long",
-            "byte 15,696: found 2 bytes more, expected 15,696 bytes, "
-            "as its header announces 20 entries of 784.",
-        ),
-        (
-            "a picture",
-            "byte 0: found the number 2,303,741,511, "
-            "expected the magic number 2,051 of IDX images.",
-        ),
-        (
-            "labels",
-            "byte 0: found the number 2,049 of IDX labels, "
-            "expected the magic number 2,051 of IDX images.",
-        ),
-        (
-            "another size",
+            IMAGES,
+            idx_images(some_images(5, shape=(32, 32))),
             "byte 8: found images of 32×32 pixels, expected MNIST's 28×28.",
         ),
         (
-            "no images",
+            IMAGES,
+            idx_images(some_images(0)),
             "byte 4: found a count of 0, expected at least one entry.",
         ),
         (
-            "a huge count",
-            "byte 15,696: found the end of the file, expected 3,367,254,359,296 bytes, "
+            IMAGES,
+            WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:],
+            f"byte 15,696: {CUT} 3,367,254,359,296 bytes, "
             "as its header announces 4,294,967,295 entries of 784.",
         ),
+        (
+            LABELS,
+            idx_labels(some_labels(21)),
+            f"byte 4: found a count of 21 labels, expected 20, one for each image in {IMAGES}.",
+        ),
+        (LABELS, ODD_LABEL, "byte 15: found the label 26, expected a digit from 0 to 9."),
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_broken_images(tmp_path: Path, how: str, sentence: str, packed: bool) -> None:
-    file = write_idx(tmp_path) / IMAGES
-    content = DAMAGE[how](file.read_bytes())
-    file.write_bytes(gzip.compress(content) if packed else content)
-    assert refused(tmp_path) == f"{IMAGES}: {sentence}"
-
-
-def test_more_labels_than_images(tmp_path: Path) -> None:
-    (write_idx(tmp_path) / LABELS).write_bytes(idx_labels(some_labels(21)))
-    assert refused(tmp_path) == (
-        f"{LABELS}: byte 4: found a count of 21 labels, expected 20, one for each image in "
-        f"{IMAGES}."
-    )
-
-
-def test_a_label_that_is_no_digit(tmp_path: Path) -> None:
-    labels = some_labels(20)
-    labels[7] = 26
-    (write_idx(tmp_path) / LABELS).write_bytes(idx_labels(labels))
-    assert refused(tmp_path) == (
-        f"{LABELS}: byte 15: found the label 26, expected a digit from 0 to 9."
-    )
+def test_a_broken_file(
+    tmp_path: Path, name: str, content: bytes, sentence: str, packed: bool
+) -> None:
+    (write_idx(tmp_path) / name).write_bytes(gzip.compress(content) if packed else content)
+    assert refused(mnist, tmp_path) == f"{name}: {sentence}"
 
 
 @pytest.mark.parametrize("how", ["cut", "changed", "checksum"])
@@ -301,9 +244,13 @@ def test_damaged_gzip(tmp_path: Path, how: str) -> None:
     else:
         content[300 if how == "changed" else -6] ^= 0xFF
     file.write_bytes(content)
-    sentence = refused(tmp_path)
+    sentence = refused(mnist, tmp_path)
     assert re.match(rf"{IMAGES}.gz: byte [\d,]+: found damaged or truncated gzip data", sentence)
     assert sentence.endswith("expected a whole gzip file.")
+    packed = gzip.compress(table(some_images(20), some_labels(20)))
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "train.csv.gz").write_bytes(packed[: len(packed) // 2])
+    assert "found damaged or truncated gzip data" in refused(mnist, tmp_path / "table")
 
 
 def test_a_small_file_that_unpacks_to_too_much(
@@ -312,7 +259,7 @@ def test_a_small_file_that_unpacks_to_too_much(
     monkeypatch.setattr("experiments.datasets.files._LARGEST", 2**21)
     file = write_idx(tmp_path, packed=True) / f"{IMAGES}.gz"
     file.write_bytes(gzip.compress(bytes(2**23)))
-    assert "found more than 2,097,152 bytes of content" in refused(tmp_path)
+    assert "found more than 2,097,152 bytes of content" in refused(mnist, tmp_path)
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +272,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return whole(self, *words)
 
     monkeypatch.setattr(Path, "open", guarded)
-    assert refused(tmp_path) == f"{IMAGES}: cannot be read (Permission denied)."
+    assert refused(mnist, tmp_path) == f"{IMAGES}: cannot be read (Permission denied)."
 
 
 def write_table(folder: Path, change: Any) -> None:
@@ -341,40 +288,31 @@ def row(label: object = 1, **pixels: object) -> bytes:
     return ",".join(map(str, values)).encode()
 
 
+WHOLE_NUMBER = "expected a whole number from 0 to 255."
+VALUES = "expected 785 values, the label and 784 pixels."
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (row(p3="x"), "line 5, column 4: found 'x', expected a whole number from 0 to 255."),
-        (row(p3=""), "line 5, column 4: found '', expected a whole number from 0 to 255."),
-        (row(p3=256), "line 5, column 4: found '256', expected a whole number from 0 to 255."),
-        (row(p3=-1), "line 5, column 4: found '-1', expected a whole number from 0 to 255."),
-        (row(p3="0.5"), "line 5, column 4: found '0.5', expected a whole number from 0 to 255."),
-        (row(p3="nan"), "line 5, column 4: found 'nan', expected a whole number from 0 to 255."),
-        (
-            row(p784="9" * 30),
-            "line 5, column 785: found '99999999999999999999...', "
-            "expected a whole number from 0 to 255.",
-        ),
-        (
-            row(p1="\x1b[31m"),
-            "line 5, column 2: found '\\x1b[31m', expected a whole number from 0 to 255.",
-        ),
-        (row(label=10), "line 5, column 1: found '10', expected a label from 0 to 9."),
-        (row(label="seven"), "line 5, column 1: found 'seven', expected a label from 0 to 9."),
-        (
-            row().rsplit(b",", 1)[0],
-            "line 5: found 784 values, expected 785 values, the label and 784 pixels.",
-        ),
-        (
-            row() + b",0",
-            "line 5: found 786 values, expected 785 values, the label and 784 pixels.",
-        ),
-        (b"1", "line 5: found 1 value, expected 785 values, the label and 784 pixels."),
+        (row(p3="x"), f", column 4: found 'x', {WHOLE_NUMBER}"),
+        (row(p3=""), f", column 4: found '', {WHOLE_NUMBER}"),
+        (row(p3=256), f", column 4: found '256', {WHOLE_NUMBER}"),
+        (row(p3=-1), f", column 4: found '-1', {WHOLE_NUMBER}"),
+        (row(p3="0.5"), f", column 4: found '0.5', {WHOLE_NUMBER}"),
+        (row(p3="nan"), f", column 4: found 'nan', {WHOLE_NUMBER}"),
+        (row(p784="9" * 30), f", column 785: found '{'9' * 20}...', {WHOLE_NUMBER}"),
+        (row(p1="\x1b[31m"), f", column 2: found '\\x1b[31m', {WHOLE_NUMBER}"),
+        (row(label=10), ", column 1: found '10', expected a label from 0 to 9."),
+        (row(label="seven"), ", column 1: found 'seven', expected a label from 0 to 9."),
+        (row().rsplit(b",", 1)[0], f": found 784 values, {VALUES}"),
+        (row() + b",0", f": found 786 values, {VALUES}"),
+        (b"1", f": found 1 value, {VALUES}"),
     ],
 )
 def test_a_broken_row(tmp_path: Path, line: bytes, sentence: str) -> None:
     write_table(tmp_path, lambda lines: lines.__setitem__(4, line))
-    assert refused(tmp_path) == f"mnist_train.csv: {sentence}"
+    assert refused(mnist, tmp_path) == f"mnist_train.csv: line 5{sentence}"
 
 
 def test_rows_are_counted_from_the_top_of_the_file(tmp_path: Path) -> None:
@@ -384,7 +322,7 @@ def test_rows_are_counted_from_the_top_of_the_file(tmp_path: Path) -> None:
         lines[:] = [b"", *([row()] * 4500), row(label=77), row(p3="x")]
 
     write_table(tmp_path, change)
-    assert refused(tmp_path).startswith("mnist_train.csv: line 4,502, column 1: found '77'")
+    assert refused(mnist, tmp_path).startswith("mnist_train.csv: line 4,502, column 1: found '77'")
 
 
 @pytest.mark.parametrize(
@@ -405,11 +343,12 @@ def test_rows_are_counted_from_the_top_of_the_file(tmp_path: Path) -> None:
             "line 1, column 1: found the name 'pixel', expected the name 'label'.",
         ),
         (b"label" + b",p" * 784 + b"\n", "line 1: found no row of pixels"),
+        (table(some_images(4), some_labels(4)), "found 4 images, expected 5 or more"),
     ],
 )
 def test_what_is_no_table_of_mnist(tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "train.csv").write_bytes(content)
-    assert refused(tmp_path).startswith(f"train.csv: {sentence}")
+    assert refused(mnist, tmp_path).startswith(f"train.csv: {sentence}")
 
 
 @pytest.mark.parametrize("head", ["label,1x1", "\ufefflabel,1x1", '"label","1x1"', "Label, 1x1"])
@@ -420,23 +359,12 @@ def test_other_headers(tmp_path: Path, head: str) -> None:
     assert sorted([*images.train.labels, *images.test.labels]) == [3] + [4] * 9
 
 
-def test_a_truncated_gzipped_table(tmp_path: Path) -> None:
-    packed = gzip.compress(table(some_images(20), some_labels(20)))
-    (tmp_path / "train.csv.gz").write_bytes(packed[: len(packed) // 2])
-    assert "found damaged or truncated gzip data" in refused(tmp_path)
-
-
-def test_too_few_rows_to_hold_any_out(tmp_path: Path) -> None:
-    (tmp_path / "train.csv").write_bytes(table(some_images(4), some_labels(4)))
-    assert refused(tmp_path).startswith("train.csv: found 4 images, expected 5 or more")
-
-
 def test_another_set_in_the_clothes_of_mnist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fashion-MNIST has the same format and the same counts; it is brighter."""
     monkeypatch.setattr(module, "_WHOLE", 20)
-    assert refused(write_idx(tmp_path)) == (
+    assert refused(mnist, write_idx(tmp_path)) == (
         f"{IMAGES}: found 20 images with a mean brightness of 0.5020, expected MNIST's 0.1307 "
         "(Fashion-MNIST and others come in the same format)."
     )

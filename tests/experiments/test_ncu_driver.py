@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,7 +29,7 @@ from experiments.harness.counters.ncu_child import Note, ranges
 from experiments.harness.counters.ncu_result import Output, settled
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
 from experiments.harness.counters.tools import TOOLS
-from experiments.harness.journal import Finish, Journal, read_story
+from experiments.harness.journal import Finish, Journal, read_run_log
 from experiments.harness.study import CounterChoice, Counting, Study
 from report.errors import MeasurementError
 from report.instruments.counters import ncu_logs
@@ -106,7 +107,7 @@ def build(factors, device):
     assert device == "cuda"
     if str(factors["size"]) == os.environ.get("NO_MEMORY"):
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0")
-    if str(factors["size"]) == os.environ.get("DEADLY"):
+    if str(factors["size"]) == os.environ.get("CRASHING"):
         raise SystemExit(3)
     return Workload(lambda: torch.launch(factors["size"]), lambda: None)
 
@@ -271,8 +272,9 @@ def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Pat
     plan = metrics_for("9.0", frozenset(NAMES))
     assert isinstance(plan, MetricPlan)
     assert options[options.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert child[1:3] == ["-m", "experiments.harness.counters.ncu_child"]
-    assert not Path(child[3]).exists()
+    assert child[1:3] == ["-m", "experiments.harness.isolated"]
+    assert child[3] == "experiments.harness.counters.ncu_child:main"
+    assert not Path(child[4]).exists()
 
 
 def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
@@ -329,17 +331,10 @@ def test_a_case_without_memory_is_its_own_outcome(
 def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
     counted: Callable[..., dict[int, Counted]], asked: Path
 ) -> None:
-    found = counted(DEADLY="2")
+    found = counted(CRASHING="2")
     assert found[0].reason is None and found[2].reason is None
     assert found[1].reason is not None and "failed under ncu" in found[1].reason
     assert len(asked.read_text().splitlines()) == 1 + 2
-
-
-def test_ncu_is_stopped_when_it_takes_too_long(
-    counted: Callable[..., dict[int, Counted]],
-) -> None:
-    with pytest.raises(MeasurementError, match=r"within 0\.5 s"):
-        counted(limit_s=0.5, SLOW="60")
 
 
 def test_leaving_early_ends_all_processes(
@@ -365,56 +360,51 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("says", "expected"),
+    ("environment", "expected"),
     [
         (
-            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
-            "Performance Counters on the target device 0.",
+            {
+                "SAYS": "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access "
+                "NVIDIA GPU Performance Counters on the target device 0."
+            },
             "NVreg_RestrictProfilingToAdminUsers=0",
         ),
-        ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded", "LibraryNotLoaded"),
-        ("==ERROR== Cuda driver is not compatible with Nsight Compute.", "NVIDIA driver"),
-        ("==WARNING== No kernels were profiled.", "saw no kernel"),
-        ("==PROF== Connected to process 1", "printed no table"),
-        ('"ID","Kernel Name"\n', "stops after its header"),
+        (
+            {"SAYS": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"},
+            "LibraryNotLoaded",
+        ),
+        (
+            {"SAYS": "==ERROR== Cuda driver is not compatible with Nsight Compute."},
+            "NVIDIA driver",
+        ),
+        ({"SAYS": "==WARNING== No kernels were profiled."}, "saw no kernel"),
+        ({"SAYS": "==PROF== Connected to process 1"}, "printed no table"),
+        ({"SAYS": '"ID","Kernel Name"\n'}, "stops after its header"),
+        ({"NO_NVTX": "1"}, "NVTX"),
+        ({"LISTING": "==ERROR== No supported GPUs found."}, "does not support this GPU"),
+        ({"LISTING": ""}, "lists no metric"),
+        ({"SLOW": "60", "limit_s": 0.5}, r"within 0\.5 s"),
     ],
 )
-def test_what_ncu_complains_of_is_the_reason(
-    counted: Callable[..., dict[int, Counted]], says: str, expected: str
+def test_why_ncu_counted_nothing_is_the_reason(
+    counted: Callable[..., dict[int, Counted]], environment: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(MeasurementError, match=expected):
-        counted(SAYS=says)
+        counted(**environment)
 
 
-def test_rows_without_ranges_belong_to_no_case(
-    counted: Callable[..., dict[int, Counted]],
+@pytest.mark.parametrize("broken", [False, True])
+def test_no_ncu_or_one_that_cannot_be_started_is_an_outcome(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: bool
 ) -> None:
-    with pytest.raises(MeasurementError, match="NVTX"):
-        counted(NO_NVTX="1")
-
-
-def test_an_ncu_that_lists_nothing(counted: Callable[..., dict[int, Counted]]) -> None:
-    with pytest.raises(MeasurementError, match="does not support this GPU"):
-        counted(LISTING="==ERROR== No supported GPUs found.")
-    with pytest.raises(MeasurementError, match="lists no metric"):
-        counted(LISTING="")
-
-
-def test_no_ncu_is_an_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "*" / "ncu"),))
+    if broken:
+        (tmp_path / "ncu").write_text("#!/no/such/interpreter\n")
+        (tmp_path / "ncu").chmod(0o755)
     reason = ncu.unavailable()
-    assert reason is not None and "conda install" in reason
-    with pytest.raises(MeasurementError, match="not installed"):
-        list(ncu.count(PLAN))
-
-
-def test_an_ncu_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "ncu"
-    broken.write_text("#!/no/such/interpreter\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MeasurementError, match="cannot be started"):
+    assert broken if reason is None else "conda install" in reason
+    with pytest.raises(MeasurementError, match="cannot be started" if broken else "not installed"):
         list(ncu.count(PLAN))
 
 
@@ -498,10 +488,10 @@ def _study() -> Study:
 
 
 def run(path: Path, notes: Notes, counters: CounterChoice = "auto") -> counting.Outcome:
-    story = read_story(path)
-    story.header = msgspec.structs.replace(story.header, counters=counters)
-    with Journal(path, story.valid_bytes) as writing:
-        return counting.count(_study(), story, writing, notes)
+    run_log = read_run_log(path)
+    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
+    with Journal(path, run_log.valid_bytes) as writing:
+        return counting.count(_study(), run_log, writing, notes)
 
 
 def figures(outcome: counting.Outcome, quantity: str) -> dict[int, tuple[float, ...]]:

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import measured
 
 from report.records.record import Record, content_hash
-from report.records.store import read_study
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
-    pytest.importorskip("torch")
-    data = tmp_path_factory.mktemp("quick") / "data"
     # A batch of a thousand million images fits into no machine: 86 TB.
-    words = ["--quick", "--set", "batch=1,4,1000000000", "--records", str(data)]
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments", "run", "conv_scaling", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "USDT" not in done.stderr
-    (stored,) = read_study("conv_scaling", data)
-    assert stored.untouched
+    data = tmp_path_factory.mktemp("quick") / "data"
+    stored = measured("conv_scaling", data, "--set", "batch=1,4,1000000000")
     assert Path(stored.file).stem.endswith(content_hash(stored.record))
-    assert list((data / "conv_scaling").glob(".*")) == []
     return stored.record
 
 

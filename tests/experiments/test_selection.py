@@ -49,12 +49,15 @@ def test_a_folder_of_images_takes_the_place_of_the_studys_own(tiny: Study) -> No
         select(tiny, quick=True, images=True)
 
 
-def test_the_quick_plan() -> None:
+def test_the_quick_plan_and_a_budget_of_its_own() -> None:
     selection = select(STUDY, quick=True)
     assert selection.plan.protocol.plan == "quick"
     assert selection.plan.protocol.minimum_samples >= 10
     assert len(selection.cases) == 11
     assert "variant" not in {case["subject"] for case in selection.cases}
+    protocol = select(STUDY, quick=True, budget=2.0).plan.protocol
+    assert (protocol.plan, protocol.case_budget_s) == ("custom", 2.0)
+    assert protocol.minimum_samples == STUDY.quick.protocol.minimum_samples
 
 
 @given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))
@@ -65,12 +68,6 @@ def test_set_takes_counts_in_any_order(batches: set[int]) -> None:
     assert selection.plan.protocol.plan == "custom"
     assert [case["batch"] for case in selection.cases] == sorted(batches)
     assert {case["pass"] for case in selection.cases} == {"forward"}
-
-
-def test_a_budget_of_its_own_makes_the_plan_custom() -> None:
-    protocol = select(STUDY, quick=True, budget=2.0).plan.protocol
-    assert (protocol.plan, protocol.case_budget_s) == ("custom", 2.0)
-    assert protocol.minimum_samples == STUDY.quick.protocol.minimum_samples
 
 
 @pytest.mark.parametrize(
@@ -91,11 +88,6 @@ def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None
     with pytest.raises(UsageError, match=said) as caught:
         select(STUDY, quick=False, settings=settings)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_study_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"no study 'conv'; possible are .*conv_scaling"):
-        registry.load("conv")
 
 
 def test_every_study_lies_under_its_name() -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from conftest import Notes, make_header
 
-from experiments.harness.journal import Finish, Journal, Start, read_story
+from experiments.harness.journal import Finish, Journal, Start, read_run_log
 from experiments.harness.outcomes import outcome_of
+from experiments.harness.run import Terminated
 from experiments.harness.study import CaseFile, Factors, Session, Study
-from experiments.harness.sweep import sweep
+from experiments.harness.sweep import run_case, sweep
 from report.errors import MeasurementError
 from report.records.layers import Flatten
 from report.records.record import Case, Series
@@ -43,8 +44,8 @@ def swept(tmp_path: Path, tiny: Study, notes: Notes) -> Callable[..., tuple[Case
         with Journal(path, path.stat().st_size if not fresh else 0) as journal:
             if fresh:
                 journal.append(make_header(study))
-            story = read_story(path)
-            return sweep(study, Session("cpu", tiny.full.protocol), story, journal, notes)
+            run_log = read_run_log(path)
+            return sweep(study, Session("cpu", tiny.full.protocol), run_log, journal, notes)
 
     return go
 
@@ -69,14 +70,7 @@ def test_failures_are_outcomes_and_the_sweep_goes_on(
             5: ValueError("no such thing in /home/somebody/thing.py\nmore"),
         }
     )
-    assert [case.status for case in cases] == [
-        "ok",
-        "out_of_memory",
-        "out_of_memory",
-        "out_of_memory",
-        "failed",
-        "ok",
-    ]
+    assert [case.status for case in cases] == ["ok", *["out_of_memory"] * 3, "failed", "ok"]
     assert [case.reason for case in cases[1:5]] == [
         "Memory ran out when 400 B more were asked for.",
         "Memory ran out when 2.00 GiB more were asked for.",
@@ -87,9 +81,28 @@ def test_failures_are_outcomes_and_the_sweep_goes_on(
     assert len(notes.errors) == 4
 
 
-@pytest.mark.parametrize("text", ["CUDNN_STATUS_EXECUTION_FAILED", "mat1 and mat2 shapes"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDNN_STATUS_EXECUTION_FAILED",
+        "mat1 and mat2 shapes",
+        "CUDA error: an illegal memory access",
+    ],
+)
 def test_other_runtime_errors_are_failures(text: str) -> None:
-    assert outcome_of(RuntimeError(text))[0] == "failed"
+    assert outcome_of(RuntimeError(text)) == ("failed", f"RuntimeError: {text}")
+
+
+def test_an_error_in_front_of_an_interrupt_does_not_hide_it(tiny: Study) -> None:
+    def clumsy(factors: Factors, session: Session) -> tuple[Series, ...]:
+        """Interrupted, and an error of its own while it leaves."""
+        try:
+            raise Terminated
+        finally:
+            raise RuntimeError("trying to pop from empty mode stack")
+
+    with pytest.raises(Terminated):
+        run_case(replace(tiny, measure=clumsy), {"size": 1}, Session("cpu", tiny.full.protocol))
 
 
 def test_ctrl_c_keeps_what_is_finished(
@@ -97,9 +110,9 @@ def test_ctrl_c_keeps_what_is_finished(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         swept({3: KeyboardInterrupt()})
-    story = read_story(tmp_path / ".j.journal.jsonl")
-    assert sorted(story.finished) == [0, 1]
-    assert story.starts[2] == 0  # a person stopped it, so the case is not to blame
+    run_log = read_run_log(tmp_path / ".j.journal.jsonl")
+    assert sorted(run_log.finished) == [0, 1]
+    assert run_log.starts[2] == 0  # a person stopped it, so the case is not to blame
     assert notes.closed == 1
 
 
@@ -131,7 +144,7 @@ def test_a_case_that_killed_the_process_twice_is_given_up(
     cases = swept({}, path)
     assert [case.status for case in cases] == ["failed", *["ok"] * 5]
     assert cases[0].reason is not None and "killed twice" in cases[0].reason
-    assert isinstance(read_story(path).finished[0], Case)
+    assert isinstance(read_run_log(path).finished[0], Case)
     assert Finish(case=0, outcome=cases[0]).outcome.layers == (LAYER,)
 
 
@@ -144,17 +157,12 @@ def test_files_of_a_case_are_kept_before_its_outcome(
 ) -> None:
     path = tmp_path / ".j.journal.jsonl"
     swept({}, path, lambda factors, session: (a_file(f"trace-{factors['size']}", b"\x00\xff"),))
-    story = read_story(path)
-    assert sorted(story.files) == [f"trace-{size}" for size in range(1, 7)]
-    assert {file.content for file in story.files.values()} == {b"\x00\xff"}
-
-
-def test_cases_may_leave_the_same_file(
-    swept: Callable[..., tuple[Case, ...]], tmp_path: Path
-) -> None:
-    path = tmp_path / ".j.journal.jsonl"
+    run_log = read_run_log(path)
+    assert sorted(run_log.files) == [f"trace-{size}" for size in range(1, 7)]
+    assert {file.content for file in run_log.files.values()} == {b"\x00\xff"}
+    path = tmp_path / ".same.journal.jsonl"
     swept({}, path, lambda factors, session: (a_file("images.json", b"1,797 digits"),))
-    assert path.read_bytes().count(b'"keep"') == 1
+    assert path.read_bytes().count(b'"keep"') == 1, "cases may leave the same file"
 
 
 def test_two_files_of_one_name_end_the_run(swept: Callable[..., tuple[Case, ...]]) -> None:

@@ -46,10 +46,10 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
 
 
 def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
-    story: list[str] = []
-    workload = Workload(call=lambda: story.append("call"), reset=lambda: story.append("reset"))
+    calls: list[str] = []
+    workload = Workload(call=lambda: calls.append("call"), reset=lambda: calls.append("reset"))
     series = timing.first_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
-    assert story == ["call", *["reset", "call"] * (2 + 3)]
+    assert calls == ["call", *["reset", "call"] * (2 + 3)]
     assert {s.quantity: len(s.samples) for s in series} == {
         "first_call_time": 1,
         "time": 3,

@@ -70,13 +70,12 @@ def test_the_network_of_the_example_learns_real_digits(images: Images) -> None:
     assert history.epochs[-1].train.accuracy > 0.9
     losses = [epoch.train.loss for epoch in history.epochs]
     assert losses == sorted(losses, reverse=True)
-    steps = history.steps_per_epoch
-    assert steps == math.ceil(1438 / 64)
+    steps = math.ceil(1438 / 64)
     assert len(history.losses) == 3 * steps
     assert np.mean(history.losses[-steps:]) < np.mean(history.losses[:steps]) / 2
     assert history.losses[0] == pytest.approx(math.log(10), rel=0.1)
     assert [epoch.learning_rate for epoch in history.epochs] == pytest.approx([1.0, 0.7, 0.49])
-    assert all(e.seconds > 0 and e.evaluation_seconds > 0 for e in history.epochs)
+    assert all(e.seconds > 0 for e in history.epochs)
     assert history.threads == 1
     assert not module.training
 

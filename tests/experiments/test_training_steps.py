@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import types
 from pathlib import Path
@@ -14,12 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from experiments.harness import apart, layer_times, sensors, steps  # noqa: E402
-from experiments.harness.apart import Found, call_apart  # noqa: E402
-from experiments.harness.outcomes import OutcomeError, UnavailableError, outcome_of  # noqa: E402
+from experiments.harness import layer_times, sensors, steps  # noqa: E402
+from experiments.harness.outcomes import UnavailableError  # noqa: E402
 from experiments.harness.profiling import trace_of_call  # noqa: E402
 from experiments.harness.sensors import Log  # noqa: E402
-from experiments.harness.study import QUICK, CaseFile, Factors, Session  # noqa: E402
+from experiments.harness.study import QUICK, Session  # noqa: E402
 from experiments.harness.training_step import (  # noqa: E402
     Batch,
     marked,
@@ -135,33 +133,25 @@ def run(log: Log | None = None, loads: bool = False) -> dict[str, tuple[float, .
     return samples(found)
 
 
-def test_every_step_is_kept() -> None:
+def test_every_step_is_kept_with_its_phases() -> None:
     found = run()
     assert len(found["first_call_time"]) == 1
     assert len(found["warmup_time"]) == 4
     assert len(found["time"]) == 12
     assert len(found["step_loss"]) == 1 + 4 + 12
     assert all(0 < loss < 10 for loss in found["step_loss"])
-    assert "loader_wait_time" not in found
-
-
-def test_phases_lie_inside_their_step() -> None:
-    found = run()
     names = ("forward_time", "backward_time", "update_time")
     for whole, *parts in zip(found["time"], *(found[name] for name in names), strict=True):
         assert all(part > 0 for part in parts)
         assert 0.5 * whole < sum(parts) <= whole
+    assert "loader_wait_time" not in found
+    assert len(run(loads=True)["loader_wait_time"]) == 12
 
 
 def test_sensors_are_read_before_every_tenth_and_at_the_end() -> None:
     readings = iter(range(100))
     found = run(Log({"device_temperature": lambda: next(readings)}))
     assert found["device_temperature"] == (0, 1, 2)
-
-
-def test_waiting_for_images_is_timed_apart() -> None:
-    found = run(loads=True)
-    assert len(found["loader_wait_time"]) == len(found["time"])
 
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
@@ -221,66 +211,6 @@ def test_a_trace_shows_phases_and_layers() -> None:
         for place in trace.ancestors(operator)
     }
     assert {"backward 0", "backward 2.conv"} <= inside
-
-
-# ---------------------------------------------------------------------------- fresh processes
-
-
-def echo(factors: Factors, session: Session) -> Found:
-    """What the tests call in another process."""
-    match factors["do"]:
-        case "raise":
-            raise UnavailableError("This cannot be done here.")
-        case "no memory":
-            raise RuntimeError(
-                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."
-            )
-        case "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        case "exit":
-            sys.exit(3)
-    place = (os.getpid(), torch.get_num_threads(), session.protocol.maximum_samples)
-    series = Series(quantity="page_faults", unit="1", samples=place)
-    return Found(
-        (series,), (CaseFile("a.bin", "any bytes", os.environ["ECHO"].encode() + b"\xff"),)
-    )
-
-
-def ask(what: str, monkeypatch: pytest.MonkeyPatch) -> Found:
-    variables = {"ECHO": "heard", "PYTHONPATH": str(FOLDER)}
-    return call_apart(echo, {"do": what}, SESSION, threads=1, variables=variables)
-
-
-def test_a_case_runs_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = ask("tell", monkeypatch), ask("tell", monkeypatch)
-    pids = {found.series[0].samples[0] for found in (first, second)}
-    assert len(pids) == 2 and os.getpid() not in pids
-    assert first.series[0].samples[1:] == (1, PROTOCOL.maximum_samples)
-    assert first.files == (CaseFile("a.bin", "any bytes", b"heard\xff"),)
-
-
-@pytest.mark.parametrize(
-    "what, status, reason",
-    [
-        ("raise", "unavailable", "This cannot be done here."),
-        ("no memory", "out_of_memory", "Memory ran out when 8 B more were asked for."),
-        ("die", "failed", "killed, most likely for lack of memory"),
-        ("exit", "failed", "ended with exit code 3"),
-    ],
-)
-def test_outcomes_of_a_process_are_passed_on(
-    what: str, status: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(OutcomeError) as caught:
-        ask(what, monkeypatch)
-    found_status, found_reason = outcome_of(caught.value)
-    assert found_status == status and reason in found_reason
-
-
-def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "LIMIT_S", 0.01)
-    with pytest.raises(OutcomeError, match=r"did not end within 0\.01 s"):
-        ask("tell", monkeypatch)
 
 
 # -------------------------------------------------------------------------------------- sensors

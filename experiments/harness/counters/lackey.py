@@ -7,19 +7,17 @@ One thread a process; as many cases at once as there are cores.
 from __future__ import annotations
 
 import os
-import selectors
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from experiments.harness import isolated
+from experiments.harness.counters import lackey_worker
 from experiments.harness.counters.plan import (
     Counted,
     Done,
@@ -33,6 +31,7 @@ from experiments.harness.counters.plan import (
 )
 from experiments.harness.text import last_line, without_paths
 from report.errors import MeasurementError
+from report.system.subprocesses import started
 
 INSTALL: Final = "apt-get install valgrind"
 
@@ -43,8 +42,6 @@ RATE: Final = 18e6
 CASE_S: Final = 2.0
 
 _OPTIONS: Final = ("--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-_ROOT: Final = Path(__file__).parents[3]
-_TICK_S: Final = 1.0
 
 
 def unavailable() -> str | None:
@@ -69,45 +66,35 @@ def count(plan: Plan) -> Iterator[Event]:
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-lackey-") as name:
         folder = Path(name)
-        file = folder / "plan.json"
-        file.write_bytes(msgspec.json.encode(plan))
-        with _started(file, folder) as process:
-            yield from _events(process, folder)
-            code = process.wait()
-        if code != 0:
-            said = last_line((folder / "stderr").read_text(errors="replace"))
-            raise MeasurementError(f"lackey ended with exit code {code}: {said}")
+        errors = folder / "stderr"
+        words = ["valgrind", *_OPTIONS, f"--log-file={folder}/%p.log"]
+        words += isolated.command(partial(lackey_worker.main, plan), folder)
+        # The lines of several processes do not mix, since each is appended by one write.
+        with (
+            (folder / "messages").open("ab") as messages,
+            errors.open("wb") as stderr,
+            started(
+                words,
+                cwd=isolated.ROOT,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+                stdout=messages,
+                stderr=stderr,
+            ) as process,
+        ):
+            yield from _events(isolated.lines(process, folder / "messages"), folder)
+        if process.returncode != 0:
+            said = last_line(errors.read_text(errors="replace"))
+            raise MeasurementError(f"lackey ended with exit code {process.returncode}: {said}")
 
 
-@contextmanager
-def _started(file: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """valgrind in a session of its own, which is ended whole if we leave early."""
-    words = ["valgrind", *_OPTIONS, f"--log-file={folder}/%p.log"]
-    words += [sys.executable, "-m", "experiments.harness.counters.lackey_worker", os.fspath(file)]
-    with (folder / "stderr").open("wb") as errors:
-        process = subprocess.Popen(
-            words,
-            cwd=_ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def _events(process: subprocess.Popen[bytes], folder: Path) -> Iterator[Event]:
+def _events(lines: Iterable[bytes | None], folder: Path) -> Iterator[Event]:
+    decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
     processes: dict[int, dict[str, int]] = {}
     errors: dict[int, str] = {}
-    for line in _lines(process):
-        match line:
-            case None | Ready():
-                yield line
+    for line in lines:
+        match line and decoder.decode(line):
+            case None | Ready() as event:
+                yield event
             case Ended(case=case, role=role, pid=pid):
                 processes.setdefault(case, {})[role] = pid
             case Failed(case=case, error=error):
@@ -121,21 +108,3 @@ def _events(process: subprocess.Popen[bytes], folder: Path) -> Iterator[Event]:
 
 def _log(folder: Path, pid: int) -> str:
     return without_paths((folder / f"{pid}.log").read_text(errors="replace"))
-
-
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[Message | None]:
-    """What the processes say, and None whenever they have said nothing for a second."""
-    assert process.stdout is not None
-    decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-    kept = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if not selector.select(_TICK_S):
-                yield None
-                continue
-            read = os.read(process.stdout.fileno(), 2**16)
-            if not read:
-                return
-            *whole, kept = (kept + read).split(b"\n")
-            yield from map(decoder.decode, whole)

@@ -11,24 +11,26 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from experiments.harness import isolated
+from experiments.harness.counters import ncu_child
 from experiments.harness.counters.ncu_child import Note
 from experiments.harness.counters.ncu_result import Output, has_run, settled
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
 from report.errors import MeasurementError
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import CountersUnavailable, complaint
+from report.system.subprocesses import started
 
 #: Where installers put ncu without telling the PATH.
 PLACES: Final = (
@@ -51,8 +53,6 @@ _START_S: Final = 40.0
 _CASE_S: Final = 5.0
 
 _QUERY_LIMIT_S: Final = 120
-_TICK_S: Final = 1.0
-_ROOT: Final = Path(__file__).parents[3]
 
 
 def unavailable() -> str | None:
@@ -134,8 +134,8 @@ def plan_for(program: str, compute_capability: str) -> MetricPlan | CountersUnav
     return metrics_for(compute_capability, names)
 
 
-def command(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
-    """The command line; all files of it lie in ``folder``."""
+def options(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
+    """The command line up to the program that is profiled; the table will lie in ``folder``."""
     return (
         program,
         *("--target-processes", "all"),
@@ -147,19 +147,22 @@ def command(program: str, metrics: MetricPlan, folder: Path) -> tuple[str, ...]:
         *("--metrics", ",".join(metrics.metrics)),
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--log-file", os.fspath(folder / "ncu.csv")),
-        *(sys.executable, "-m", "experiments.harness.counters.ncu_child"),
-        *(os.fspath(folder / "plan.json"), os.fspath(folder / "notes.jsonl")),
     )
 
 
 def _profiled(program: str, metrics: MetricPlan, plan: Plan, limit_s: float) -> Iterator[Event]:
     """One process over all jobs of ``plan``; it counts at least the first of them, or fails."""
+    notes: list[Note] = []
     with tempfile.TemporaryDirectory(prefix="ridgepoint-ncu-") as name:
         folder = Path(name)
-        (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
-        with _started(command(program, metrics, folder), folder) as process:
-            yield from _running(process, plan.jobs, folder, limit_s)
-        found = settled(_output(folder), plan.jobs)
+        notes_path = folder / "notes.jsonl"
+        notes_path.touch()
+        child = isolated.command(partial(ncu_child.main, plan, notes_path), folder)
+        with _started((*options(program, metrics, folder), *child), folder) as process:
+            lines = isolated.lines(process, notes_path, min(isolated.TICK_S, limit_s))
+            yield from _running(lines, plan.jobs, notes, limit_s)
+        output = Output(_read(folder / "ncu.csv"), _read(folder / "said"), tuple(notes))
+    found = settled(output, plan.jobs)
     if isinstance(found, CountersUnavailable):
         raise _refused(found)
     yield from found
@@ -167,49 +170,40 @@ def _profiled(program: str, metrics: MetricPlan, plan: Plan, limit_s: float) -> 
 
 @contextmanager
 def _started(words: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """ncu in a session of its own, which is ended whole with this block."""
-    with (folder / "said").open("wb") as said:
+    """ncu, which is ended with all that it started on leaving this block."""
+    with (folder / "said").open("wb") as said, ExitStack() as stack:
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                cwd=_ROOT,
-                env=_environment(),
-                start_new_session=True,
+            process = stack.enter_context(
+                started(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    cwd=isolated.ROOT,
+                    env=_environment(),
+                )
             )
         except OSError as error:
             raise _refused(_not_startable(error)) from error
-    try:
         yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _running(
-    process: subprocess.Popen[bytes], jobs: Sequence[Job], folder: Path, limit_s: float
+    lines: Iterable[bytes | None], jobs: Sequence[Job], notes: list[Note], limit_s: float
 ) -> Iterator[Event]:
-    """Tell of each case as it has run, until the process ends; raises if it does not in time."""
+    """Tell of each case as it has run, and keep the child's notes; raises if it takes too long."""
     deadline = time.monotonic() + limit_s
     waiting = list(jobs)
-    while process.poll() is None:
+    decoder = msgspec.json.Decoder(Note)
+    for line in lines:
+        if line is not None:
+            notes.append(decoder.decode(line))
+            while waiting and has_run(waiting[0], notes):
+                yield Ran(case=waiting.pop(0).case)
+            continue
         if time.monotonic() > deadline:
             raise _refused(_too_long(f"profile {len(jobs)} cases", limit_s))
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(min(_TICK_S, limit_s))
-        notes = _notes(_read(folder / "notes.jsonl"))
-        while waiting and has_run(waiting[0], notes):
-            yield Ran(case=waiting.pop(0).case)
         yield None
-
-
-def _output(folder: Path) -> Output:
-    return Output(
-        _read(folder / "ncu.csv"), _read(folder / "said"), _notes(_read(folder / "notes.jsonl"))
-    )
 
 
 def _environment() -> dict[str, str]:
@@ -219,12 +213,6 @@ def _environment() -> dict[str, str]:
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-
-def _notes(text: str) -> tuple[Note, ...]:
-    """The complete lines of the child's notes."""
-    decoder = msgspec.json.Decoder(Note)
-    return tuple(decoder.decode(line) for line in text.splitlines() if line.endswith("}"))
 
 
 def _too_long(what: str, limit_s: float) -> CountersUnavailable:

@@ -1,7 +1,5 @@
 """The program that ncu profiles: every case once more, each call in a range of its own.
 
-``python -m experiments.harness.counters.ncu_child PLAN NOTES``, both files
-
 ncu is started with ``--profile-from-start off``: it profiles kernels between ``cudaProfilerStart``
 and ``cudaProfilerStop``, which hold for the whole process.  Around each such stretch stands an NVTX
 start/end range, which holds for all threads too; a push/pop range would miss the backward pass,
@@ -10,7 +8,6 @@ whose kernels autograd launches from a thread of its own.  The notes say which r
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,8 +114,3 @@ def main(plan: Plan, notes: Path) -> None:
             run_product(product, note)
         for job in plan.jobs:
             run_case(job, counting, note)
-
-
-if __name__ == "__main__":
-    file, told = map(Path, sys.argv[1:])
-    main(msgspec.json.decode(file.read_bytes(), type=Plan), told)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from experiments.harness import isolated
+from experiments.harness.counters import perf_worker
 from experiments.harness.counters.plan import Counted, Event, Job, Plan
 from experiments.harness.machine import cpuinfo
 from experiments.harness.text import last_line, without_paths
@@ -27,7 +29,6 @@ from report.instruments.counters import perf
 INSTALL: Final = "apt-get install linux-perf"
 
 _LIMIT_S: Final = 600
-_ROOT: Final = Path(__file__).parents[3]
 
 
 def events() -> tuple[perf.Event, ...] | perf.Unavailable:
@@ -87,12 +88,10 @@ def count(plan: Plan) -> Iterator[Event]:
 def _counted(
     plan: Plan, chosen: Sequence[perf.Event], folder: Path
 ) -> tuple[str, perf.Unavailable | None]:
-    file, log = folder / "plan.json", folder / "stat"
-    file.write_bytes(msgspec.json.encode(plan))
+    log = folder / "stat"
     with _pipes() as (commands, control, answers, acknowledge):
         words = [*_stat(chosen, log), "--delay=-1", f"--control=fd:{commands},{acknowledge}"]
-        words += [sys.executable, "-m", "experiments.harness.counters.perf_worker"]
-        words += [os.fspath(file), str(control), str(answers)]
+        words += isolated.command(partial(perf_worker.main, plan, control, answers), folder)
         done = _run(words, (commands, control, answers, acknowledge))
     return _outcome(done, log, "a case under perf")
 
@@ -121,7 +120,7 @@ def _run(words: Sequence[str], descriptors: Sequence[int] = ()) -> subprocess.Co
     try:
         return subprocess.run(
             words,
-            cwd=_ROOT,
+            cwd=isolated.ROOT,
             env=environment,
             pass_fds=tuple(descriptors),
             capture_output=True,

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
-
-import msgspec
 
 from experiments.harness import runtime
 from experiments.harness.counters.plan import Plan, counting_of
@@ -31,8 +27,3 @@ def _tell(word: str, control: int, answers: int) -> None:
     """Give perf a command and wait until it has obeyed."""
     os.write(control, f"{word}\n".encode())
     os.read(answers, 16)
-
-
-if __name__ == "__main__":
-    file, *descriptors = sys.argv[1:]
-    main(msgspec.json.decode(Path(file).read_bytes(), type=Plan), *map(int, descriptors))
