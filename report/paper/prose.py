@@ -2,7 +2,8 @@
 
 A template may print numbers only through values, tables and figures.  What looks like a number and
 is none is left alone: names such as ``float32`` or ``Conv2d``, inline code, citations, labels,
-links, and the digits 0, 1 and 2 inside formulas.  A number that Jinja prints as it was typed,
+links, and inside formulas the digits 0, 1 and 2, exponents, indices and coefficients (2n³ is a law
+and no result).  A number that Jinja prints as it was typed,
 ``{{ 42 }}``, is typed too.
 """
 
@@ -39,6 +40,11 @@ _FRONT_TEXT: Final = re.compile(
 #: Not within a word (float32, conv_2) and not the second part of a number that was skipped.
 _TYPED: Final = re.compile(r"(?<![^\W_])(?<![^\W_]_)(?<!\d[.,])\d[\d.,]*(?:\s?%)?")
 _TYPED_IN_MATH: Final = re.compile(r"(?<![\w.])(?:\d+[.,]\d+|\d{2,}|[3-9])")
+#: Exponents and indices, and coefficients right before a variable: they belong to a formula.
+_OF_FORMULA: Final = re.compile(
+    r"[\^_]\s*(?:\d{1,2}(?!\d)|\{[^{}]*\})"
+    r"|(?<![\w.,])\d{1,2}(?=(?:\s*\\cdot\s+)?(?:[A-Za-z](?![A-Za-z])|\())"
+)
 
 
 def typed_results(template: str) -> tuple[tuple[int, str], ...]:
@@ -46,7 +52,7 @@ def typed_results(template: str) -> tuple[tuple[int, str], ...]:
     code = _masked(template, _CODE)
     literals = _only(_only(code, _JINJA), _LITERAL)
     text = _masked(code, _JINJA)
-    math = _only(text, _MATH)
+    math = _masked(_only(text, _MATH), _OF_FORMULA)
     prose = _masked(text, _MATH)
     front = _FRONT.match(prose)
     shown = _only(front.group(), _FRONT_TEXT) if front else ""

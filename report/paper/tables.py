@@ -13,10 +13,12 @@ from typing import Any, Final, TypeAlias
 
 from figures.characters import visible
 from report.missing import Missing
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.escape import escape
 from report.text.format import (
     MISSING,
+    NO_BREAK,
+    ROUNDING,
     Number,
     Scale,
     interval_text,
@@ -113,9 +115,25 @@ class Table:
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
-        own = tuple(("", note) for note in self.notes)
+        own = tuple(("", note) for note in (*self.notes, *self._level()))
         missing = tuple((_letter(i), reason) for i, reason in enumerate(self.reasons))
         return own + missing
+
+    def _level(self) -> tuple[str, ...]:
+        """What to know of intervals that reach a lower level than papers state for all."""
+        levels = {
+            cell.confidence
+            for row in self.rows
+            for cell in row
+            if isinstance(cell, Estimate) and cell.low != cell.high
+        }
+        lowest = min(levels, default=CONFIDENCE)
+        if lowest >= CONFIDENCE - ROUNDING:
+            return ()
+        return (
+            "Not all intervals reach the stated level, for want of independent samples: the lowest "
+            f"reaches {100 * lowest:.0f}{NO_BREAK}%.",
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Columns and rows of raw numbers; an interval takes two columns of its own."""

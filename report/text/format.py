@@ -16,6 +16,8 @@ from report.statistics.estimates import CONFIDENCE, Estimate
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent", "whole"]
 
+#: Levels that differ by less are the same.
+ROUNDING: Final = 1e-9
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
@@ -167,6 +169,6 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 
 def level_text(estimate: Estimate) -> str:
     """The level of an interval where it is lower than the one that papers state for all."""
-    if estimate.confidence >= CONFIDENCE - 1e-9:
+    if estimate.confidence >= CONFIDENCE - ROUNDING:
         return ""
     return f" (at {100 * estimate.confidence:.0f}{NO_BREAK}%)"
