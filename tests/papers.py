@@ -1,0 +1,99 @@
+"""Papers of made-up records: what goes in, and what each of them must be."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from report.engine.pipeline import ROOT
+from report.evidence.devices import Devices, read_devices
+from report.evidence.reported import Reported, read_reported
+from report.missing import Missing
+from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import write_manuscript
+from report.paper.tables import to_csv, to_latex, to_markdown
+from report.records.record import Record
+from report.statistics.estimates import Estimate
+from report.studies import find_study
+from tests import factory
+
+
+@cache
+def reported(study: str) -> Reported:
+    return read_reported(ROOT / "data" / "reported" / f"{study}.json")
+
+
+@cache
+def devices() -> Devices:
+    return read_devices(ROOT / "data" / "devices.yaml")
+
+
+def inputs_of(
+    study: str,
+    *records: Record,
+    files: Mapping[str, bytes] | None = None,
+    source: Reported | None = None,
+) -> Inputs:
+    """What a study reads; ``files`` lie beside every record."""
+    stored = tuple(factory.stored(record) for record in records)
+    return Inputs(
+        records=stored,
+        reported=source or reported(study),
+        reported_file=f"reported/{study}.json",
+        devices=devices(),
+        attachments={item.file: files or {} for item in stored},
+    )
+
+
+def found_in(study: str, *records: Record, **how: Any) -> Findings:
+    return find_study(study)(inputs_of(study, *records, **how))
+
+
+def number(found: Findings, id_: str) -> Any:
+    return found.values[id_].number
+
+
+def value(found: Findings, id_: str) -> float:
+    content = number(found, id_)
+    assert not isinstance(content, Missing), f"{id_}: {content.reason}"
+    return content.value if isinstance(content, Estimate) else content
+
+
+def rows(found: Findings, table: str) -> list[dict[str, Any]]:
+    """The rows of a table, heading → cell."""
+    this = found.tables[table]
+    return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
+
+
+def column(found: Findings, table: str, name: str) -> list[Any]:
+    return [row[name] for row in rows(found, table)]
+
+
+def manuscript(study: str, found: Findings) -> str:
+    return write_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+
+
+def assert_whole(study: str, found: Findings, *, latex: bool = False) -> str:
+    """The manuscript; every output can be written, complete, without a number that is none."""
+    text = manuscript(study, found)
+    for one in (text, *_printed(study, found, latex)):
+        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
+    named = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
+    assert named <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
+    # What follows a line of text directly becomes part of its paragraph.
+    outside = re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", outside)
+    return text
+
+
+def _printed(study: str, found: Findings, latex: bool) -> Iterator[str]:
+    """All that is made of a study beside its manuscript, as text."""
+    yield json.dumps(found.as_json(study, ()), allow_nan=False)
+    writers = [to_csv, to_latex, to_markdown] if latex else [to_csv]
+    yield from (write(table) for table in found.tables.values() for write in writers)
+    for figure in found.figures.values():
+        assert figure.alt.strip() and figure.caption.strip(), figure.id
+        yield figure.alt + figure.caption
