@@ -56,6 +56,11 @@ def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
     return of_records(changed)
 
 
+def of_series(change: Callable[[Series], Series]) -> Change:
+    """The inputs with every series changed."""
+    return of_cases(lambda _, case: _changed(case, series=tuple(map(change, case.series))))
+
+
 def without(*units: str) -> Change:
     """The inputs without every series in one of these units."""
     return of_cases(
@@ -155,6 +160,10 @@ DEGRADED: Mapping[str, Change] = {
     "all out of memory": ended("out_of_memory"),
     "some out of memory": ended("out_of_memory", 3),
     "some failed": ended("failed", 2),
+    "empty series": of_series(lambda one: _changed(one, samples=())),
+    "clock stood still": of_series(
+        lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one
+    ),
     "no ceilings": of_records(lambda record: _changed(record, ceilings=())),
     "no files": lambda inputs: replace(
         of_records(lambda record: _changed(record, attachments=()))(inputs),
