@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,7 +27,9 @@ from report.records.record import (
     Status,
     Torch,
 )
-from report.records.store import Stored, record_name
+from report.records.store import Stored, record_name, write_record
+
+ROOT = Path(__file__).parents[1]
 
 #: The layer's theory, typed in once by hand as the oracle of the tests.
 FLOPS_AN_IMAGE = 21_233_664
@@ -215,3 +219,14 @@ def record(
 def stored(content: Record) -> Stored:
     """The record as if it had been read from its file."""
     return Stored(content, f"{content.study}/{record_name(content)}")
+
+
+def data_folder(room: Path, *records: Record) -> Path:
+    """A data directory below ``room`` with all that studies read, and with these records alone."""
+    data = room / "data"
+    shutil.copytree(ROOT / "data" / "reported", data / "reported")
+    for name in ("references.bib", "devices.yaml"):
+        shutil.copyfile(ROOT / "data" / name, data / name)
+    for content in records:
+        write_record(content, data)
+    return data

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from report.errors import StudyError
-from report.evidence.devices import read_devices
-from report.evidence.reported import read_reported
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.paper.manuscript import write_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
 from report.records.layers import Activation, Layer, Linear, Softmax
-from report.records.record import Case, Record, Series
+from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES, find_study
 from report.studies.backend_speedup.decomposed import (
     Crossing,
     decompose,
@@ -55,11 +48,10 @@ from report.studies.backend_speedup.subject import (
 from report.theory.work import forward_macs as macs_of_layers
 from report.theory.work import training_macs
 from tests import factory
+from tests.papers import assert_whole, inputs_of, reported
 
-ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "templates" / "papers" / "backend_speedup.qmd.j2"
-REPORTED = read_reported(ROOT / "data" / "reported" / "backend_speedup.json")
-DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+STUDY = "backend_speedup"
+REPORTED = reported(STUDY)
 IMAGES = 100
 TORCH, JAX, COMPILED = VARIANTS[1:4]
 CUPY = VARIANTS[5]
@@ -200,7 +192,6 @@ def record(speeds: Speeds = SPEEDS, **change: Any) -> Record:
 
 
 def inputs(*records: Record) -> Inputs:
-    stored = tuple(factory.stored(one) for one in records)
     identity = {
         "name": "digits",
         "source": "some digits",
@@ -220,13 +211,7 @@ def inputs(*records: Record) -> Inputs:
         "images.json": json.dumps(identity).encode(),
         "backend.numpy.json": json.dumps(library).encode(),
     }
-    return Inputs(
-        records=stored,
-        reported=REPORTED,
-        reported_file="reported/backend_speedup.json",
-        devices=DEVICES,
-        attachments={item.file: files for item in stored},
-    )
+    return inputs_of(STUDY, *records, files=files)
 
 
 def one_thread() -> Record:
@@ -432,28 +417,8 @@ def test_two_lines_cross_where_arithmetic_says() -> None:
 # ---------------------------------------------------------------------------------- whole papers
 
 
-def assert_whole(result: Findings) -> str:
-    text = write_manuscript(TEMPLATE, result)
-    texts = [
-        text,
-        json.dumps(result.as_json("backend_speedup", ()), allow_nan=False),
-        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
-        *(figure.alt + figure.caption for figure in result.figures.values()),
-    ]
-    for one in texts:
-        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
-    for reference in re.findall(r"@((?:tbl|fig)-[\w-]+)", text):
-        assert f"#{reference}" in text, reference
-    return text
-
-
-def test_the_study_is_listed() -> None:
-    assert "backend_speedup" in STUDIES
-    assert find_study("backend_speedup") is findings
-
-
 def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) -> None:
-    text = assert_whole(empty)
+    text = assert_whole(STUDY, empty)
     assert "Times are not measured in this edition" in text
     assert empty.facts["measured"] is False
     assert "fig-widths" not in empty.figures
@@ -461,7 +426,7 @@ def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) ->
 
 
 def test_a_run_fills_every_table_and_figure(found: Findings) -> None:
-    text = assert_whole(found)
+    text = assert_whole(STUDY, found)
     assert "No run of the experiment" not in text
     assert {"tbl-performance", "tbl-operations", "tbl-memory", "tbl-widths", "tbl-crossovers",
             "tbl-performance-convnet", "tbl-backends"} <= set(found.tables)  # fmt: skip
@@ -499,7 +464,7 @@ def test_a_gpu_decides_the_speedups_of_the_source() -> None:
     speeds: Speeds = {**SPEEDS, CUPY: lambda setting: 2.8}
     machine = factory.environment("example-gpu", gpu=factory.GPU)
     result = findings(inputs(record(speeds, machine=machine)))
-    assert_whole(result)
+    assert_whole(STUDY, result)
     assert result.claims["speedup-iteration"].verdict == "supported"
     assert result.claims["speedup-matrix-product"].verdict == "refuted"
 
@@ -518,7 +483,7 @@ def test_two_runs_give_a_table_of_threads() -> None:
     two = record({v: (lambda s, f=f: 1.5 * f(s)) for v, f in SPEEDS.items()},
                  started="2026-11-02T10:00:00Z")  # fmt: skip
     result = findings(inputs(two, one))
-    assert_whole(result)
+    assert_whole(STUDY, result)
     ratios = [row[5] for row in result.tables["tbl-threads"].rows]
     assert ratios and all(isinstance(r, Estimate) and r.value == pytest.approx(1.5) for r in ratios)
 
@@ -530,19 +495,15 @@ def slowed(one: Record, factor: float, process: int) -> Record:
         hit = {"subject": "scaling", "backend": "numpy", "hidden": 10, "process": process}
         if not hit.items() <= case.factors.items():
             return case
-        series = [
-            replace_samples(s, tuple(factor * float(x) for x in s.samples))
+        series = (
+            factory.series(s.quantity, [factor * x for x in s.samples])
             if s.quantity == "time"
             else s
             for s in case.series
-        ]
+        )
         return msgspec.structs.replace(case, series=tuple(series))
 
     return msgspec.structs.replace(one, cases=tuple(map(changed, one.cases)))
-
-
-def replace_samples(series: Series, samples: tuple[float, ...]) -> Series:
-    return msgspec.structs.replace(series, samples=samples)
 
 
 def test_processes_that_disagree_are_told(found: Findings) -> None:
@@ -551,7 +512,7 @@ def test_processes_that_disagree_are_told(found: Findings) -> None:
     result = findings(inputs(slowed(record(), 5.0, 2)))
     assert result.facts["unsteady"] == "NumPy"
     assert result.values["process_spread"].number == pytest.approx(5.0, rel=0.1)
-    assert "medians of two processes differ" in assert_whole(result)
+    assert "medians of two processes differ" in assert_whole(STUDY, result)
 
 
 def test_a_dear_first_call_is_earned_back(found: Findings) -> None:
@@ -575,11 +536,6 @@ def test_what_a_compiled_program_hides_is_missing_with_its_reason(found: Finding
     assert grown == 5_000_000
 
 
-def test_a_partial_run_still_gives_a_paper() -> None:
-    few = [c for c in cases(SPEEDS) if c.factors["subject"] == "training"]
-    assert_whole(findings(inputs(factory.record(few, study="backend_speedup"))))
-
-
 def test_samples_that_failed_are_no_measurement() -> None:
     broken = [
         msgspec.structs.replace(c, status="failed", reason="it broke")
@@ -588,7 +544,7 @@ def test_samples_that_failed_are_no_measurement() -> None:
         for c in cases(SPEEDS)
     ]
     result = findings(inputs(factory.record(broken, study="backend_speedup")))
-    assert_whole(result)
+    assert_whole(STUDY, result)
     row = next(r for r in result.tables["tbl-performance"].rows if r[0] == "PyTorch")
     assert all(isinstance(cell, Missing) for cell in row[1:])
 

@@ -25,6 +25,7 @@ from report.errors import RenderError
 from report.records.store import read_record, write_record
 from report.render.latex import LatexTools, find_latex
 from report.studies import STUDIES
+from tests.factory import data_folder
 
 STUDY = "conv_scaling"
 needs_latex = pytest.mark.skipif(
@@ -34,13 +35,7 @@ needs_latex = pytest.mark.skipif(
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory with the published values and no record."""
-    target = tmp_path / "data"
-    target.mkdir()
-    for name in ("references.bib", "devices.yaml"):
-        shutil.copyfile(ROOT / "data" / name, target / name)
-    shutil.copytree(ROOT / "data" / "reported", target / "reported")
-    return target
+    return data_folder(tmp_path)
 
 
 def example_record(data: Path) -> str:
@@ -81,9 +76,26 @@ def built(out: Path, data: Path, *more: str) -> int:
     return build.main([STUDY, "--out", str(out), "--data", str(data), "--engine", "typst", *more])
 
 
-def test_a_build_makes_the_promised_files(tmp_path: Path, data: Path) -> None:
-    out = tmp_path / "out"
-    assert built(out, data) == 0
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a whole build without a record, which tests read only."""
+    room = tmp_path_factory.mktemp("plain")
+    assert built(room / "out", data_folder(room)) == 0
+    return room / "out"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with the old record, its page alone."""
+    room = tmp_path_factory.mktemp("measured")
+    data = data_folder(room)
+    example_record(data)
+    assert built(room / "out", data, "--html") == 0
+    return room / "out"
+
+
+def test_a_build_makes_the_promised_files(plain: Path) -> None:
+    out = plain
     assert (out / "pdf" / f"{STUDY}.pdf").read_bytes().startswith(b"%PDF-")
     assert (out / "html" / "index.html").exists()
     assert (out / "html" / STUDY / "index.html").exists()
@@ -93,10 +105,8 @@ def test_a_build_makes_the_promised_files(tmp_path: Path, data: Path) -> None:
     assert not list(out.glob(".scratch-*")), "nothing is left behind"
 
 
-def test_every_table_of_the_page_can_be_downloaded(tmp_path: Path, data: Path) -> None:
-    out = tmp_path / "out"
-    assert built(out, data, "--html") == 0
-    site = out / "html" / STUDY
+def test_every_table_of_the_page_can_be_downloaded(plain: Path) -> None:
+    site = plain / "html" / STUDY
     page = (site / "index.html").read_text("utf-8")
     links = re.findall(r'<a href="(tables/[^"]+)" download aria-label="(Table \d+) as CSV">', page)
     assert len(links) == page.count('<figcaption id="tbl-') > 0
@@ -114,23 +124,19 @@ def test_naming_one_format_makes_only_that(
     assert not list((out / other).rglob(f"*.{other}")), "a PDF lies in html/ for the page to come"
 
 
-def test_without_records_the_paper_says_what_is_not_measured(tmp_path: Path, data: Path) -> None:
-    out = tmp_path / "out"
-    assert built(out, data, "--html") == 0
-    page = (out / "html" / STUDY / "index.html").read_text("utf-8")
+def test_without_records_the_paper_says_what_is_not_measured(plain: Path) -> None:
+    page = (plain / "html" / STUDY / "index.html").read_text("utf-8")
     assert "not measured" in page
     assert "no run of this experiment is in the data directory" in page
-    values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+    values = json.loads((plain / "values" / f"{STUDY}.json").read_text("utf-8"))
     assert values["values"]["best_rate"]["number"] is None
     assert "no run" in values["values"]["best_rate"]["reason"]
     assert values["values"]["flops"]["number"] == 21_233_664
 
 
-def test_values_hold_raw_numbers_units_and_sources(tmp_path: Path, data: Path) -> None:
-    file = example_record(data)
-    out = tmp_path / "out"
-    assert built(out, data, "--html") == 0
-    content = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
+def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
+    (file,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
+    content = json.loads((measured / "values" / f"{STUDY}.json").read_text("utf-8"))
     for table in content["tables"].values():
         width = len(table["columns"])
         assert all({"name", "unit"} == set(column) for column in table["columns"])
@@ -142,7 +148,7 @@ def test_values_hold_raw_numbers_units_and_sources(tmp_path: Path, data: Path) -
     assert time["unit"] == "s"
     assert time["interval"][0] <= time["number"] <= time["interval"][1]
     assert time["n"] > 0
-    assert time["sources"] == [file]
+    assert time["sources"] == [f"{STUDY}/{file.name}"]
     assert {claim["verdict"] for claim in content["claims"].values()} <= {
         "supported",
         "refuted",
@@ -357,12 +363,9 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path, data: Path, engine: str)
     assert digests(first) == digests(second)
 
 
-def test_no_number_of_the_page_is_without_origin(tmp_path: Path, data: Path) -> None:
+def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
     """Every link of a number leads to a line of the provenance."""
-    out = tmp_path / "out"
-    example_record(data)
-    assert built(out, data, "--html") == 0
-    page = (out / "html" / STUDY / "index.html").read_text("utf-8")
+    page = (measured / "html" / STUDY / "index.html").read_text("utf-8")
     targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
     assert len(targets) > 30
     assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))

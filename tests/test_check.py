@@ -14,6 +14,7 @@ import build
 from report.commands.check import EXPECTED, Expected, Results, differences, faults, read_expected
 from report.engine.pipeline import ROOT, Request
 from report.errors import RecordError
+from tests.factory import data_folder
 
 STUDY = "backend_speedup"
 VERDICTS = st.sampled_from(["supported", "refuted", "undecided", "not measured"])
@@ -50,11 +51,7 @@ def test_a_difference_names_the_claim_and_both_verdicts() -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study without records, built as a page."""
     folder = tmp_path_factory.mktemp("check")
-    data = folder / "data"
-    data.mkdir()
-    for name in ("references.bib", "devices.yaml"):
-        shutil.copyfile(ROOT / "data" / name, data / name)
-    shutil.copytree(ROOT / "data" / "reported", data / "reported")
+    data_folder(folder)
     assert build.main(arguments(folder)) == 0
     return folder
 

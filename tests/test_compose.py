@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,7 @@ import pytest
 from report.engine.compose import compose
 from report.engine.gather import gather
 from report.engine.place import stage_in
-from report.errors import RecordError
+from report.errors import RidgepointError
 from report.records.record import Attachment
 from report.records.store import digest, write_record
 from report.system.outputs import install, write_json
@@ -22,23 +21,13 @@ ROOT = Path(__file__).parents[1]
 PAPERS = ROOT / "templates" / "papers"
 
 
-def data_folder(folder: Path, records: bool = True) -> Path:
-    data = folder / "data"
-    shutil.copytree(ROOT / "data" / "reported", data / "reported")
-    for name in ("devices.yaml", "references.bib"):
-        shutil.copyfile(ROOT / "data" / name, data / name)
-    if records:
-        write_record(factory.record(), data)
-    return data
-
-
 def files(folder: Path) -> dict[str, bytes]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
-    data = data_folder(tmp_path)
+    data = factory.data_folder(tmp_path, factory.record())
     inputs = compose("conv_scaling", data, PAPERS, tmp_path / "one")
     compose("conv_scaling", data, PAPERS, tmp_path / "two")
     made = files(tmp_path / "one")
@@ -54,7 +43,7 @@ def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
 
 
 def test_without_records_nothing_was_measured(tmp_path: Path) -> None:
-    compose("conv_scaling", data_folder(tmp_path, records=False), PAPERS, tmp_path / "one")
+    compose("conv_scaling", factory.data_folder(tmp_path), PAPERS, tmp_path / "one")
     values = json.loads((tmp_path / "one" / "values.json").read_text(encoding="utf-8"))
     assert (values["measured"], values["devices"], values["records"]) == (None, [], [])
     assert values["values"]["best_rate"]["number"] is None
@@ -63,18 +52,18 @@ def test_without_records_nothing_was_measured(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["references.bib", "devices.yaml", "reported/conv_scaling.json"])
 def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
-    data = data_folder(tmp_path)
+    data = factory.data_folder(tmp_path, factory.record())
     (data / name).unlink()
-    with pytest.raises(RecordError) as caught:
+    with pytest.raises(RidgepointError) as caught:
         compose("conv_scaling", data, PAPERS, tmp_path / "one")
     message = str(caught.value)
     assert name in message
-    assert "cannot be read" in message
+    assert "cannot be read" in message or "is missing" in message
     assert "restore it with git" in message
 
 
 def test_a_pinned_record_is_used(tmp_path: Path) -> None:
-    data = data_folder(tmp_path)
+    data = factory.data_folder(tmp_path, factory.record())
     newer = write_record(factory.record(started="2026-12-01T10:00:00Z"), data)
     old = next(p for p in newer.parent.iterdir() if p != newer and p.suffix == ".json")
     assert gather("conv_scaling", data).records[0].file.endswith(newer.name)
@@ -93,7 +82,7 @@ def test_only_the_attachments_that_a_study_asks_for_are_read(
     record = msgspec.structs.replace(
         factory.record(started="2026-12-01T10:00:00Z"), attachments=named
     )
-    data = data_folder(tmp_path)
+    data = factory.data_folder(tmp_path, factory.record())
     file = write_record(record, data, files).relative_to(data).as_posix()
     assert gather("conv_scaling", data).attachments[file] == {}
     monkeypatch.setattr("report.studies.conv_scaling.ATTACHMENTS", ("trace.*.json.gz",))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,78 +12,26 @@ import pytest
 from figures.timeline import Timeline
 from report.errors import RecordError, StudyError
 from report.evidence.audit import Check
-from report.evidence.devices import read_devices
-from report.evidence.reported import Unreported, read_reported
-from report.missing import Missing
-from report.paper.findings import Findings, Inputs
-from report.paper.manuscript import write_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
+from report.evidence.reported import Unreported
+from report.paper.findings import Findings
 from report.records.record import Case, Record
-from report.statistics.estimates import Estimate
-from report.studies import STUDIES, attachments_of, find_study
 from report.studies.conv_profiling.source import audit, legible
-from report.studies.conv_profiling.study import findings
-from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.studies.conv_profiling.subject import BASE
 from tests import factory, profiling
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.networks import mnist_example
+from tests.papers import assert_whole, found_in, reported, value
 
-ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "templates" / "papers" / "conv_profiling.qmd.j2"
-REPORTED = read_reported(ROOT / "data" / "reported" / "conv_profiling.json")
-DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+STUDY = "conv_profiling"
+REPORTED = reported(STUDY)
 
 
 def found(*records: Record, files: Mapping[str, bytes] = profiling.FILES) -> Findings:
-    stored = tuple(factory.stored(record) for record in records)
-    return findings(
-        Inputs(
-            records=stored,
-            reported=REPORTED,
-            reported_file="reported/conv_profiling.json",
-            devices=DEVICES,
-            attachments={item.file: files for item in stored},
-        )
-    )
-
-
-def number(result: Findings, id_: str) -> Any:
-    content = result.values[id_].number
-    assert not isinstance(content, Missing), content.reason
-    return content.value if isinstance(content, Estimate) else content
-
-
-def assert_whole(result: Findings) -> str:
-    """Every output can be written, and none of them prints a number that is none."""
-    texts = [
-        write_manuscript(TEMPLATE, result),
-        json.dumps(result.as_json("conv_profiling", ()), allow_nan=False),
-        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
-        *(figure.alt + figure.caption for figure in result.figures.values()),
-    ]
-    for text in texts:
-        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
-    assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
-    # A figure or table that follows a line of text directly becomes part of its paragraph.
-    assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", _without_tables(texts[0]))
-    return texts[0]
-
-
-def _without_tables(text: str) -> str:
-    """The manuscript without what stands inside tables, whose notes follow their rows."""
-    return re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
+    return found_in(STUDY, *records, files=files)
 
 
 FULL = found(profiling.record())
 EMPTY = found()
-
-
-def test_the_study_is_listed_with_its_attachments() -> None:
-    assert find_study("conv_profiling") is findings
-    assert "conv_profiling" in STUDIES
-    assert {"trace.*.json.gz", "images.json", "sample.json"} <= set(
-        attachments_of("conv_profiling")
-    )
 
 
 # ------------------------------------------------------------------------------ closed forms
@@ -117,8 +63,8 @@ def test_the_study_is_listed_with_its_attachments() -> None:
     ],
 )
 def test_numbers_that_need_no_run(id_: str, expected: float) -> None:
-    assert number(EMPTY, id_) == expected
-    assert number(FULL, id_) == expected
+    assert value(EMPTY, id_) == expected
+    assert value(FULL, id_) == expected
 
 
 @pytest.mark.parametrize(
@@ -150,7 +96,7 @@ def test_numbers_that_need_no_run(id_: str, expected: float) -> None:
     ],
 )
 def test_numbers_of_a_run(id_: str, expected: float) -> None:
-    assert number(FULL, id_) == expected
+    assert value(FULL, id_) == expected
 
 
 def test_every_dimension_is_explained_to_the_unit() -> None:
@@ -165,10 +111,10 @@ def test_every_dimension_is_explained_to_the_unit() -> None:
 def test_a_count_that_no_term_explains_is_called_unexplained() -> None:
     cases = [*profiling.layer_cases()[:-1], profiling.layer_case(profiling.OTHERS[-1], 8, excess=7)]
     result = found(profiling.record(cases))
-    assert number(result, "residual_changed") == 7
+    assert value(result, "residual_changed") == 7
     assert result.tables["tbl-changed"].columns[-1].name == "Residual, unexplained"
     assert result.claims["architecture-example-2t"].verdict == "undecided"
-    text = assert_whole(result)
+    text = assert_whole(STUDY, result)
     assert "stands in the table as unexplained" in text
 
 
@@ -234,7 +180,7 @@ def test_verdicts(id_: str, verdict: str) -> None:
 
 
 def test_a_full_record_gives_every_table_and_figure() -> None:
-    text = assert_whole(FULL)
+    text = assert_whole(STUDY, FULL)
     for id_ in (*FULL.tables, *FULL.figures):
         assert f"#{id_}" in text, f"{id_} is not printed"
         if id_ not in {"tbl-executed", "tbl-executed-backward"}:
@@ -242,7 +188,7 @@ def test_a_full_record_gives_every_table_and_figure() -> None:
 
 
 def test_the_reader_can_take_traces_and_operators_along() -> None:
-    text = assert_whole(FULL)
+    text = assert_whole(STUDY, FULL)
     names = [name for name in FULL.downloads if name.startswith("example-2t.layer-64")]
     assert names == [
         "example-2t.layer-64.trace.json.gz", "example-2t.layer-64.operators.csv",
@@ -254,58 +200,21 @@ def test_the_reader_can_take_traces_and_operators_along() -> None:
 
 
 def test_without_records_the_paper_says_what_is_not_measured() -> None:
-    text = assert_whole(EMPTY)
-    assert "No run of the experiment is in the data directory" in text
-    assert "were not counted in this edition" in text
+    assert "were not counted in this edition" in assert_whole(STUDY, EMPTY)
     assert EMPTY.claims["own-measurement"].verdict == "not measured"
     assert set(EMPTY.figures) == {"fig-work", "fig-memory", "fig-estimate"}
     assert not EMPTY.downloads
 
 
-def only(*subjects: str) -> list[Case]:
-    record = profiling.record()
-    return [case for case in record.cases if case.factors["subject"] in subjects]
-
-
-def stripped(*quantities: str) -> list[Case]:
-    """The whole record without some quantities."""
-    return [
-        msgspec.structs.replace(
-            case, series=tuple(s for s in case.series if not s.quantity.startswith(quantities))
-        )
-        for case in profiling.record().cases
-    ]
-
-
-def failed() -> list[Case]:
-    return [
-        msgspec.structs.replace(case, status="out_of_memory", reason="too large", series=())
-        for case in profiling.record().cases
-    ]
-
-
-PARTS = {
-    "layer": only("layer"),
-    "trace": only("trace"),
-    "training": only("training"),
-    "not counted": stripped("lackey"),
-    "not timed": stripped("time"),
-    "no memory": stripped("allocated", "memory_events"),
-    "all failed": failed(),
-    "one batch": [profiling.layer_case(BASE, 4)],
-    "other dimensions alone": [profiling.layer_case(Dimensions(20, 40, 3, 28), 8)],
-    "no cases": [],
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_of_a_record_is_enough(part: str) -> None:
-    assert_whole(found(profiling.record(PARTS[part])))
+@pytest.mark.parametrize(
+    "case", [profiling.layer_case(BASE, 4), profiling.layer_case(profiling.OTHERS[0], 8)]
+)
+def test_one_case_is_enough(case: Case) -> None:
+    assert_whole(STUDY, found(profiling.record([case])))
 
 
 def test_files_may_be_missing() -> None:
     result = found(profiling.record(files={}), files={})
-    assert_whole(result)
     assert "fig-timeline-layer" not in result.figures
 
 
@@ -317,8 +226,8 @@ def test_first_calls_alone_are_led_back_by_what_makes_the_kernel() -> None:
         ),
     ]
     result = found(profiling.record(cases))
-    assert number(result, "residual_executed") == 0
-    assert number(result, "counted_largest") == 64
+    assert value(result, "residual_executed") == 0
+    assert value(result, "counted_largest") == 64
     work = result.tables["tbl-work"].rows
     assert [row[-1] for row in work] == [0, 0], "the work of a call is without the kernel's making"
 
@@ -341,10 +250,10 @@ def gpu_record() -> Record:
 def test_a_gpu_has_its_own_work_kernels_and_device_time() -> None:
     files = {"trace.layer-64.json.gz": profiling.trace(gpu=True)}
     result = found(gpu_record(), files=files)
-    text = assert_whole(result)
+    text = assert_whole(STUDY, result)
     assert "tbl-own-kernels" in result.tables
-    assert number(result, "gpu_ratio_last") == pytest.approx(1 / (2 + 36_864 / FLOPS_AN_IMAGE))
-    assert number(result, "own_kept") == 9_437_184, "bytes of the device, not of the host"
+    assert value(result, "gpu_ratio_last") == pytest.approx(1 / (2 + 36_864 / FLOPS_AN_IMAGE))
+    assert value(result, "own_kept") == 9_437_184, "bytes of the device, not of the host"
     assert result.claims["saved-work-example-gpu"].verdict == "refuted"
     assert result.claims["small-batches-example-gpu"].verdict == "supported"
     (panel,) = result.figures["fig-timeline-layer"].drawing.panels
@@ -355,7 +264,7 @@ def test_a_gpu_has_its_own_work_kernels_and_device_time() -> None:
 
 def test_two_machines_stand_side_by_side() -> None:
     result = found(profiling.record(), gpu_record())
-    text = assert_whole(result)
+    text = assert_whole(STUDY, result)
     assert "example" in text.lower()
     assert len(result.tables["tbl-memory"].columns) == 7
 

@@ -16,7 +16,6 @@ from report.engine.manifest import (
     INDEX,
     MANIFEST,
     Entry,
-    Inputs,
     Manifest,
     read_index,
     read_manifest,
@@ -25,12 +24,12 @@ from report.engine.manifest import (
 )
 from report.engine.place import only_build
 from tests.fuzz.damage import KINDS, NAMES, at_most, damage, remove
+from tests.test_engine import INPUTS
 from tests.test_freshness import ONE, build, built, digests, project, slower
 from tests.test_robust_build import after
 
 __all__ = ["after", "built", "project"]
 
-INPUTS = Inputs({"data/a": "1"}, "c", {"python": "3"}, {"s/read": "2"}, {"name": "x"})
 ENTRY = Entry(INPUTS, {"qmd/s/a": "3"}, ("a note",))
 SEEN = [1, 2, 3, 4, "0" * 64]
 WHOLE: dict[str, Any] = {

@@ -429,11 +429,7 @@ def test_a_figure_differs_by_its_drawing_or_its_words() -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory with the published values and no record."""
-    target = tmp_path / "project" / "data"
-    shutil.copytree(ROOT / "data" / "reported", target / "reported")
-    for name in ("references.bib", "devices.yaml"):
-        shutil.copyfile(ROOT / "data" / name, target / name)
-    return target
+    return factory.data_folder(tmp_path / "project")
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -576,20 +572,11 @@ def slower(batch: int) -> float:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Difference, Path]:
     """The difference that a slower run makes, and the output folder."""
     folder = tmp_path_factory.mktemp("measured")
-    for name, record in (
-        ("old", factory.record()),
-        (
-            "new",
-            factory.record(started="2026-12-01T10:00:00Z", cases=factory.layer_cases(time=slower)),
-        ),
-    ):
-        data = folder / name / "data"
-        shutil.copytree(ROOT / "data" / "reported", data / "reported")
-        for file in ("references.bib", "devices.yaml"):
-            shutil.copyfile(ROOT / "data" / file, data / file)
-        write_record(record, data)
-    request = asked(folder / "new" / "data", STUDY, "conv_profiling")
-    return difference(request, str(folder / "old" / "data")), request.out
+    old = factory.data_folder(folder / "old", factory.record())
+    cases = factory.layer_cases(time=slower)
+    record = factory.record(cases, started="2026-12-01T10:00:00Z")
+    request = asked(factory.data_folder(folder / "new", record), STUDY, "conv_profiling")
+    return difference(request, str(old)), request.out
 
 
 def test_another_record_changes_numbers_cells_sentences_and_figures(

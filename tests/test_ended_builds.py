@@ -19,7 +19,7 @@ import pytest
 from report.engine.pipeline import ROOT
 from report.engine.scratch import remove_abandoned, scratch_folder
 from report.system.signals import exit_on_signals
-from tests.fuzz.kills import alive, kill_once, left_behind, start
+from tests.fuzz.kills import Prepared, alive, kill_once, left_behind, prepare, start
 from tests.test_freshness import build, built, digests, project, slower
 from tests.test_robust_build import after
 
@@ -51,15 +51,24 @@ def test_a_signal_ends_a_build_that_works(project: Path, number: int) -> None:
     until(lambda: not alive(process.pid, str(project)))
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return prepare(tmp_path_factory.mktemp("kills"))
+
+
 @pytest.mark.parametrize(
-    ("moment_s", "number", "jobs"),
-    [(0.8, signal.SIGKILL, 2), (1.6, signal.SIGKILL, 4), (2.0, signal.SIGTERM, 4)],
+    ("share", "number", "jobs"),
+    [
+        *((share, signal.SIGKILL, 2) for share in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)),
+        (0.4, signal.SIGKILL, 4),
+        (0.6, signal.SIGTERM, 4),
+    ],
 )
-def test_the_next_build_is_as_if_nothing_had_happened(
-    project: Path, after: dict[str, str], moment_s: float, number: int, jobs: int
+def test_papers_stay_whole_and_the_next_build_is_as_if_nothing_had_happened(
+    prepared: Prepared, tmp_path: Path, share: float, number: int, jobs: int
 ) -> None:
-    slower(project)
-    assert kill_once(project, moment_s, number, after, jobs) is None
+    killed = shutil.copytree(prepared.project, tmp_path / "killed")
+    assert kill_once(killed, share * prepared.seconds, number, prepared.expected, jobs) is None
 
 
 _PROGRAM = """

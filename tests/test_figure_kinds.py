@@ -1,25 +1,27 @@
-"""Image grids, timelines and dot plots: the same bytes, every mark where its number is."""
+"""Every kind of figure: the same bytes, every mark where its number is, nothing for nothing."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing, Panel
+from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
-from figures.drawing import dots, image_grid, style, timeline
+from figures.drawing import bars as bar_chart
+from figures.drawing import diagram, dots, image_grid, timeline
+from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
 from figures.image_grid import Image, ImageGrid
 from figures.timeline import Lane, Level, Span, Timeline
+from tests.canvas import drawn
 
 GRID = ImageGrid(
     (Image(bytes([0, 10, 20, 30, 40, 255]), "$1"), Image(bytes(6), "2"), Image(bytes(6), "3")),
@@ -42,17 +44,36 @@ DOTS = Dots(
     "Ratio",
     reference=1.0,
 )
-PANELS: dict[str, Panel] = {"grid": GRID, "timeline": LINES, "dots": DOTS}
-
-
-@contextmanager
-def drawn(draw: Callable[[Any, Axes], None], panel: Any) -> Iterator[Figure]:
-    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
-        figure = Figure(figsize=(7.16, 2.3), layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(panel, figure.subplots())
-        figure.canvas.draw()
-        yield figure
+STACK = Bars(
+    ("Theory", "A", "Nothing"),
+    (
+        BarSeries("Parameters", (1.0, 1.0, None)),
+        BarSeries("Rest", (None, -0.5, None), series=1),
+        BarSeries("More", (2.0, 3.0, None), series=2),
+    ),
+    "Memory (MB)",
+    stacked=True,
+)
+GROUPS = Bars(
+    ("Products", "ReLU"),
+    (
+        BarSeries("NumPy", (4.0, 1.0), (3.5, 0.9), (4.5, 1.2)),
+        BarSeries("JAX", (2.0, None), (1.9, None), (2.1, None), series=1),
+    ),
+    "Time (ms)",
+    reference=1.0,
+)
+BLOCKS = Diagram(
+    10.0,
+    5.0,
+    (Box(1, 1, 2, 2, "$W X$", 2), Box(6, 1, 2, 2)),
+    (Arrow((3, 2), (6, 2), "forward"), Arrow((6, 1.5), (3, 1.5), broken=True)),
+    (Words(5, 4, "words"),),
+)
+PANELS: dict[str, Panel] = {
+    "grid": GRID, "timeline": LINES, "dots": DOTS, "stack": STACK, "groups": GROUPS,
+    "diagram": BLOCKS,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", PANELS)
@@ -75,7 +96,7 @@ def test_drawing_leaves_the_settings_of_others_alone(kind: str) -> None:
 
 
 def test_every_pixel_stands_in_its_place() -> None:
-    with drawn(image_grid.draw, GRID) as figure:
+    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
         (shown,) = figure.axes[0].images
         sheet = np.asarray(shown.get_array())
         left, right, _, _ = shown.get_extent()
@@ -86,7 +107,7 @@ def test_every_pixel_stands_in_its_place() -> None:
 
 
 def test_every_image_has_its_label_below() -> None:
-    with drawn(image_grid.draw, GRID) as figure:
+    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
         texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
         assert set(texts) == {"$1", "2", "3"}
         assert texts["$1"][1] == texts["2"][1] < texts["3"][1]
@@ -111,13 +132,13 @@ def bars(figure: Figure) -> list[tuple[float, float, int]]:
 
 
 def test_every_bar_runs_from_its_start_to_its_end() -> None:
-    with drawn(timeline.draw, LINES) as figure:
+    with drawn(timeline.draw, LINES, inches=7.16) as figure:
         assert bars(figure) == [(0, 60, 0), (60, 61, 0), (61, 100, 1)]
         assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["Forward", "Backward"]
 
 
 def test_labels_stand_where_they_have_room() -> None:
-    with drawn(timeline.draw, LINES) as figure:
+    with drawn(timeline.draw, LINES, inches=7.16) as figure:
         assert [t.get_text() for t in figure.axes[0].texts] == ["conv2d", "Convolution"]
         first, *_ = figure.axes[0].patches
         renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
@@ -127,7 +148,7 @@ def test_labels_stand_where_they_have_room() -> None:
 
 
 def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> None:
-    with drawn(timeline.draw, LINES) as figure:
+    with drawn(timeline.draw, LINES, inches=7.16) as figure:
         conv, pool, again = figure.axes[0].patches
         assert conv.get_facecolor() == again.get_facecolor() != pool.get_facecolor()
         assert conv.get_hatch() != pool.get_hatch()
@@ -137,7 +158,7 @@ def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> 
 
 
 def test_both_parts_have_one_axis_of_time() -> None:
-    with drawn(timeline.draw, LINES) as figure:
+    with drawn(timeline.draw, LINES, inches=7.16) as figure:
         lanes, level = figure.axes
         assert lanes.get_xlim() == level.get_xlim() == (0, 100)
         (line,) = level.lines
@@ -160,7 +181,7 @@ def test_lanes_and_level_take_their_room() -> None:
 
 
 def test_every_point_stands_at_its_number() -> None:
-    with drawn(dots.draw, DOTS) as figure:
+    with drawn(dots.draw, DOTS, inches=7.16) as figure:
         _, theory, measured = figure.axes[0].lines
         assert list(theory.get_xdata()) == [1.0, 1.0, 1.2]
         assert list(measured.get_xdata()) == [1.0, 1.2]
@@ -171,9 +192,79 @@ def test_every_point_stands_at_its_number() -> None:
 
 def test_dots_without_numbers_say_so() -> None:
     nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
-    with drawn(dots.draw, nothing) as figure:
+    with drawn(dots.draw, nothing, inches=7.16) as figure:
         assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
 
 
 def test_dots_grow_with_their_rows() -> None:
     assert DOTS.height < Dots(("a",) * 9, (), "Ratio").height
+
+
+# ------------------------------------------------------------------------- bars and diagrams
+
+
+def spans(axes: Axes) -> list[tuple[float, float, float]]:
+    """Left end, right end and middle of every bar."""
+    found = [p for c in axes.containers for p in c if isinstance(p, Rectangle)]
+    return [
+        (
+            round(min(p.get_x(), p.get_x() + p.get_width()), 6),
+            round(max(p.get_x(), p.get_x() + p.get_width()), 6),
+            round(p.get_y() + p.get_height() / 2, 6),
+        )
+        for p in found
+    ]
+
+
+def test_a_stack_goes_right_and_left_from_zero() -> None:
+    with drawn(bar_chart.draw, STACK) as figure:
+        (axes,) = figure.axes
+        found = spans(axes)
+    assert (0.0, 1.0, 0) in found
+    assert (1.0, 3.0, 0) in found
+    assert (-0.5, 0.0, 1) in found
+    assert (1.0, 4.0, 1) in found
+    assert not [span for span in found if span[2] == 2]
+
+
+def test_a_row_without_bars_says_so() -> None:
+    with drawn(bar_chart.draw, STACK) as figure:
+        (axes,) = figure.axes
+        assert [text.get_text() for text in axes.texts] == [NOT_MEASURED]
+    with drawn(bar_chart.draw, GROUPS) as figure:
+        (axes,) = figure.axes
+        assert not axes.texts
+
+
+def test_bars_side_by_side_keep_to_their_row() -> None:
+    with drawn(bar_chart.draw, GROUPS) as figure:
+        (axes,) = figure.axes
+        found = spans(axes)
+        intervals = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "-"]
+    assert len(found) == 3
+    assert all(abs(middle - round(middle)) < 0.4 for *_, middle in found)
+    assert [list(x) for x in intervals] == [[3.5, 4.5], [0.9, 1.2], [1.9, 2.1]]
+
+
+def test_more_rows_take_more_height() -> None:
+    wide = Bars(("A",) * 9, (BarSeries("x", (1.0,) * 9),), "x")
+    assert wide.height > Bars(("A",), (BarSeries("x", (1.0,)),), "x").height
+
+
+def test_a_diagram_has_its_boxes_arrows_and_words() -> None:
+    with drawn(diagram.draw, BLOCKS) as figure:
+        (axes,) = figure.axes
+        boxes = [p for p in axes.patches if isinstance(p, Rectangle)]
+        texts = {text.get_text() for text in axes.texts}
+        assert not axes.axison
+    assert [(p.get_x(), p.get_y()) for p in boxes] == [(1, 1), (6, 1)]
+    assert {"$W X$", "forward", "words"} <= texts
+    patches = [getattr(text, "arrow_patch", None) for text in axes.texts]
+    assert sum(patch is not None for patch in patches) == 2
+
+
+def test_sides_of_a_box_are_where_arrows_meet_it() -> None:
+    box = Box(1, 1, 2, 4)
+    assert box.left == (1, 3)
+    assert box.right == (3, 3)
+    assert box.middle == (2, 3)

@@ -6,8 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,6 @@ from typing import Any
 import matplotlib as mpl
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from figures.canvas import Drawing
 from figures.drawing import style
@@ -26,6 +22,7 @@ from figures.scaling import Band, Curve, Points, Scaling
 from report.engine.code import Code
 from report.engine.contents import Contents
 from report.studies import STUDIES, module_of
+from tests.canvas import drawn
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,17 +49,6 @@ from figures.drawing.render import render
 made = render(DRAWING, "study/fig-x")
 print(hashlib.sha256(made.pdf + made.svg).hexdigest())
 """
-
-
-@contextmanager
-def drawn(panel: Scaling) -> Iterator[Axes]:
-    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
-        figure = Figure(figsize=(3.5, 2.3), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        draw(panel, axes)
-        figure.canvas.draw()
-        yield axes
 
 
 def digest(salt: str = "study/fig-x") -> str:
@@ -162,7 +148,8 @@ def markers(axes: Axes) -> list[tuple[list[float], list[float]]]:
 
 
 def test_every_marker_stands_at_its_number() -> None:
-    with drawn(PANEL) as axes:
+    with drawn(draw, PANEL) as figure:
+        (axes,) = figure.axes
         assert markers(axes) == [
             (list(POINTS.x), list(POINTS.y)),
             (list(HOLLOW.x), list(HOLLOW.y)),
@@ -170,7 +157,8 @@ def test_every_marker_stands_at_its_number() -> None:
 
 
 def test_every_interval_ends_where_it_ends() -> None:
-    with drawn(PANEL) as axes:
+    with drawn(draw, PANEL) as figure:
+        (axes,) = figure.axes
         (bars, *_) = [c for c in axes.containers if c.get_label().startswith("Run")]
         (segments,) = [lines.get_segments() for lines in bars[2]]
         ends = [(float(s[0][1]), float(s[1][1])) for s in segments]
@@ -178,24 +166,28 @@ def test_every_interval_ends_where_it_ends() -> None:
 
 
 def test_a_ceiling_is_drawn_at_its_median_not_in_the_middle() -> None:
-    with drawn(PANEL) as axes:
+    with drawn(draw, PANEL) as figure:
+        (axes,) = figure.axes
         levels = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
         assert 4.6 in levels
         assert 4.75 not in levels
 
 
 def test_lines_join_only_what_says_so() -> None:
-    with drawn(PANEL) as axes:
+    with drawn(draw, PANEL) as figure:
+        (axes,) = figure.axes
         styles = {line.get_linestyle() for line in axes.lines if line.get_marker() == "o"}
         assert styles == {"None"}
     joined = Scaling("x", "y", (Points("a", (1.0, 2.0), (1.0, 2.0), joined=True),))
-    with drawn(joined) as axes:
+    with drawn(draw, joined) as figure:
+        (axes,) = figure.axes
         assert axes.lines[0].get_linestyle() == "-"
 
 
 def test_no_label_is_hidden_from_the_legend() -> None:
     hidden = Points("_x $a$", (1.0,), (1.0,))
-    with drawn(Scaling("x", "y", (POINTS, hidden))) as axes:
+    with drawn(draw, Scaling("x", "y", (POINTS, hidden))) as figure:
+        (axes,) = figure.axes
         legend = axes.get_legend()
         assert legend is not None
         texts = [text.get_text() for text in legend.get_texts()]
@@ -203,7 +195,8 @@ def test_no_label_is_hidden_from_the_legend() -> None:
 
 
 def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
-    with drawn(Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as axes:
+    with drawn(draw, Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as figure:
+        (axes,) = figure.axes
         legend = axes.get_legend()
         assert legend is not None
         assert legend.get_window_extent().y0 >= axes.get_window_extent().y1 - 1
@@ -213,7 +206,8 @@ def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
 
 def test_a_legend_wider_than_its_panel_stands_inside() -> None:
     wide = [Points(letter * 40, (1.0,), (1.0,), series=i) for i, letter in enumerate("ab")]
-    with drawn(Scaling("x", "y", tuple(wide), title="Forward")) as axes:
+    with drawn(draw, Scaling("x", "y", tuple(wide), title="Forward")) as figure:
+        (axes,) = figure.axes
         legend, panel = axes.get_legend(), axes.get_window_extent()
         assert legend is not None
         assert legend.get_window_extent().y1 <= panel.y1 + 1
@@ -221,7 +215,8 @@ def test_a_legend_wider_than_its_panel_stands_inside() -> None:
 
 
 def test_nothing_measured_is_said_and_not_drawn() -> None:
-    with drawn(Scaling("x", "y", title="Forward")) as axes:
+    with drawn(draw, Scaling("x", "y", title="Forward")) as figure:
+        (axes,) = figure.axes
         assert [text.get_text() for text in axes.texts] == ["not measured"]
         assert markers(axes) == []
     empty = render(Drawing((Scaling("x", "y", y_scale="linear", y_from_zero=True),)), "x")
@@ -235,12 +230,14 @@ def test_one_point_is_enough(size: float) -> None:
 
 
 def test_large_batches_keep_their_digits() -> None:
-    with drawn(Scaling("x", "y", (HOLLOW,), x_ticks=(1, 1024, 1_048_576))) as axes:
+    with drawn(draw, Scaling("x", "y", (HOLLOW,), x_ticks=(1, 1024, 1_048_576))) as figure:
+        (axes,) = figure.axes
         assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "1,024", "1,048,576"]
 
 
 def test_a_linear_axis_of_rates_begins_at_zero() -> None:
-    with drawn(DRAWING.panels[1]) as axes:  # type: ignore[arg-type]
+    with drawn(draw, DRAWING.panels[1]) as figure:
+        (axes,) = figure.axes  # type: ignore[arg-type]
         assert axes.get_ylim()[0] == 0
 
 

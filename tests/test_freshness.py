@@ -20,6 +20,7 @@ import pytest
 
 from report.engine.pipeline import ROOT
 from report.records.store import read_record, write_record
+from tests.factory import data_folder
 
 ONE, OTHER = "conv_scaling", "training_roofline"
 BOTH = (ONE, OTHER)
@@ -75,11 +76,7 @@ def write_project(project: Path) -> Path:
     for name in ("report", "figures", "templates"):
         shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(ROOT / "build.py", project / "build.py")
-    data = project / "data"
-    data.mkdir()
-    for name in ("references.bib", "devices.yaml"):
-        shutil.copyfile(ROOT / "data" / name, data / name)
-    shutil.copytree(ROOT / "data" / "reported", data / "reported")
+    data = data_folder(project)
     (old,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
     (data / ONE).mkdir()
     shutil.copyfile(old, data / ONE / old.name)

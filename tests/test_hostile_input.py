@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -23,7 +22,6 @@ from report.records.store import read_record
 from report.studies import compute
 from tests import factory
 from tests.fuzz import inputs, records
-from tests.fuzz.judge import not_finite
 from tests.fuzz.outcome import Outcome
 from tests.test_records import change, drop
 
@@ -31,15 +29,6 @@ ONE = "conv_scaling"
 HUGE, LONG = 10**309, "x" * 10**7
 TIME = ("cases", 0, "series", 0, "samples", 0)
 LAYER = ("cases", 0, "layers", 0)
-
-
-def data_folder(room: Path) -> Path:
-    """A data directory with all that a study reads but for its records."""
-    data = room / "data"
-    shutil.copytree(ROOT / "data" / "reported", data / "reported")
-    for name in ("devices.yaml", "references.bib"):
-        shutil.copyfile(ROOT / "data" / name, data / name)
-    return data
 
 
 def put(study: str, text: bytes, data: Path) -> Path:
@@ -112,7 +101,7 @@ def test_what_no_study_can_compute_from_is_refused(
 ) -> None:
     document = json.loads(encode(records.small(study).record))
     fault(document)
-    path = put(study, json.dumps(document).encode(), data := data_folder(tmp_path))
+    path = put(study, json.dumps(document).encode(), data := factory.data_folder(tmp_path))
     with pytest.raises(RidgepointError) as caught:
         compute(study, gather(study, data))
     message = str(caught.value)
@@ -120,29 +109,6 @@ def test_what_no_study_can_compute_from_is_refused(
     assert field in message
     assert found in message
     assert len(message) <= LONGEST
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        change("cases", to=[]),
-        change("ceilings", to=[]),
-        change("cases", 0, "series", to=[]),
-        change("cases", 0, "series", 0, "samples", to=[]),
-        change("cases", 0, "series", 0, "samples", to=[0, 0.0]),
-        change("cases", 0, "layers", to=[]),
-    ],
-)
-@pytest.mark.parametrize("study", ["conv_scaling", "conv_profiling", "backend_speedup"])
-def test_what_is_empty_is_not_measured(
-    study: str, fault: Callable[[Any], None], tmp_path: Path
-) -> None:
-    document = json.loads(encode(records.small(study).record))
-    fault(document)
-    put(study, json.dumps(document).encode(), data := data_folder(tmp_path))
-    found = compute(study, gather(study, data)).as_json(study, ())
-    assert list(not_finite(found)) == []
-    assert all(v["reason"] for v in found["values"].values() if v["number"] is None)
 
 
 TEXT = encode(factory.record())
@@ -206,7 +172,7 @@ def test_a_study_names_the_file_that_its_numbers_come_from(tmp_path: Path) -> No
     for case in document["cases"]:
         for layer in case["layers"]:
             layer["name"] = layer["name"].replace("shortcut", "x")
-    path = put(study, json.dumps(document).encode(), data := data_folder(tmp_path))
+    path = put(study, json.dumps(document).encode(), data := factory.data_folder(tmp_path))
     with pytest.raises(StudyError, match=rf"^data/{study}/{path.name}: layer "):
         compute(study, gather(study, data))
 
@@ -218,7 +184,7 @@ def test_a_study_names_the_file_that_its_numbers_come_from(tmp_path: Path) -> No
 def test_a_row_of_the_source_that_is_gone_is_refused(
     study: str, table: str, rows: str, tmp_path: Path
 ) -> None:
-    path = data_folder(tmp_path) / "reported" / f"{study}.json"
+    path = factory.data_folder(tmp_path) / "reported" / f"{study}.json"
     document = json.loads(path.read_bytes())
     del next(t for t in document["tables"] if t["id"] == table)["rows"][-1]
     path.write_text(json.dumps(document), "utf-8")
@@ -285,7 +251,7 @@ def build(data: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_prints_one_sentence(
     file: str, content: bytes, options: Iterable[str], tmp_path: Path
 ) -> None:
-    path = data_folder(tmp_path) / file
+    path = factory.data_folder(tmp_path) / file
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     finished = build(tmp_path / "data", *options)

@@ -7,25 +7,18 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from figures.drawing.render import render
 from figures.scaling import Scaling
 from report.errors import StudyError
-from report.evidence.devices import read_devices
-from report.evidence.reported import read_reported
 from report.missing import Missing
-from report.paper.findings import Findings, Inputs
-from report.paper.manuscript import write_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
+from report.paper.findings import Findings
 from report.records.layers import Layer
 from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
-from report.studies import find_study
 from report.studies.inference_memory.batches import knee
 from report.studies.inference_memory.choices import decision, is_clear
 from report.studies.inference_memory.faults import pages
@@ -34,36 +27,22 @@ from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.operators import kind_of, trace_name
 from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.source import checks
-from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
 from tests import factory
 from tests import inference as inf
+from tests.papers import assert_whole, found_in, inputs_of, reported, rows
 
-ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "templates" / "papers" / "inference_memory.qmd.j2"
-REPORTED = read_reported(ROOT / "data" / "reported" / "inference_memory.json")
-DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+STUDY = "inference_memory"
 MIB = 2**20
 SMALL = (("LeNet-5", (1, 8, 64)),)
 KEY = "example-2t"
 
 
-def inputs(*records: Record, files: dict[str, bytes] | None = None) -> Inputs:
-    stored = tuple(factory.stored(record) for record in records)
-    return Inputs(
-        records=stored,
-        reported=REPORTED,
-        reported_file="reported/inference_memory.json",
-        devices=DEVICES,
-        attachments={item.file: files or {} for item in stored},
-    )
-
-
 def found(*records: Record, **how: Any) -> Findings:
-    return findings(inputs(*records, **how))
+    return found_in(STUDY, *records, **how)
 
 
 @cache
@@ -88,76 +67,26 @@ def small(*extra: Case, **how: Any) -> Record:
     return inf.record([*(inf.case(call, layers=layers, **how) for call in calls), *extra])
 
 
-def assert_whole(result: Findings) -> str:
-    """Every output can be written, and none of them prints a number that is none."""
-    text = write_manuscript(TEMPLATE, result)
-    for table in result.tables.values():
-        for output in (to_markdown(table), to_latex(table), to_csv(table)):
-            assert not re.search(r"\b(nan|inf|None)\b", output), table.id
-    assert not re.search(r"\b(nan|inf|None|Missing)\b", text)
-    references = set(re.findall(r"@((?:tbl|fig|sec|eq)-[\w-]*\w)", text))
-    defined = set(re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text))
-    assert references <= defined, references - defined
-    json.dumps(result.as_json("inference_memory", ()))
-    return text
-
-
 def verdicts(result: Findings, key: str = KEY) -> dict[str, str]:
     ending = f"-{key}"
     return {i.removesuffix(ending): c.verdict for i, c in result.claims.items() if ending in i}
 
 
-def rows(result: Findings, table: str) -> list[dict[str, Any]]:
-    this = result.tables[table]
-    return [dict(zip((c.name for c in this.columns), row, strict=True)) for row in this.rows]
-
-
 # ----------------------------------------------------------------------------------- the whole
 
 
-def test_the_study_is_listed() -> None:
-    assert find_study("inference_memory") is findings
-
-
 def test_a_whole_record_gives_a_whole_paper() -> None:
-    text = assert_whole(whole())
+    text = assert_whole(STUDY, whole())
     assert "not measured in this edition" not in text
     missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
     # The allocator's events are told in a test of their own.
     assert missing == {"block_batch", "fault_calls", "fault_exact", "fault_near", "fault_off"}
 
 
-def test_every_figure_can_be_drawn() -> None:
-    for figure in whole().figures.values():
-        assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
-        assert figure.alt
-        assert figure.sources
-
-
-def test_without_records_the_paper_says_so() -> None:
+def test_without_records_nothing_is_measured() -> None:
     result = found()
-    text = assert_whole(result)
-    assert "No run of the experiment is in the data directory" in text
     assert {claim.verdict for claim in result.claims.values()} == {"not measured"}
     assert not result.figures
-    assert isinstance(result.values["deep_gain"].number, Missing)
-
-
-@pytest.mark.parametrize(
-    "cases",
-    [
-        [],
-        [inf.out_of_memory(inf.call(batch=8))],
-        [inf.training()],
-        [inf.product("bfloat16", 1e11)],
-        [inf.case(inf.call(batch=8), time=None)],
-        [inf.case(inf.call(batch=8))],
-        [inf.case(inf.call("LeNet-5", 1)), inf.case(inf.call("LeNet-5", 8))],
-    ],
-    ids=["none", "no memory", "training", "product", "no time", "one batch", "no ResNet"],
-)
-def test_a_part_of_a_record_is_enough(cases: list[Case]) -> None:
-    assert_whole(found(inf.record(cases)))
 
 
 # --------------------------------------------------------------------------------------- memory
@@ -175,13 +104,13 @@ def test_peaks_that_follow_the_theory_leave_no_residual() -> None:
 
 def test_a_peak_off_the_theory_is_told() -> None:
     at_64 = inf.call(batch=64)
-    right = runs(inputs(small()).records)[0].peak(at_64)
+    right = runs(inputs_of(STUDY, small()).records)[0].peak(at_64)
     assert isinstance(right, int)
     calls = [inf.call(batch=8), inf.call(batch=16)]
     wrong = inf.case(at_64, layers=layers, allocated_peak=[right + right // 20] * 3)
     record = inf.record([*(inf.case(c, layers=layers) for c in calls), wrong])
     result = found(record)
-    assert_whole(result)
+    assert_whole(STUDY, result)
     assert verdicts(result)["peak-theory"] == "refuted"
     assert result.values["residual_peak"].number == right // 20
     assert result.values["exact_peaks"].number == 2
@@ -190,7 +119,7 @@ def test_a_peak_off_the_theory_is_told() -> None:
 
 
 def test_the_parts_of_a_peak_are_all_of_it() -> None:
-    run = runs(inputs(full()).records)[0]
+    run = runs(inputs_of(STUDY, full()).records)[0]
     for call in run.chosen(execution="eager"):
         at = run.predicted(call)
         assert not isinstance(at, Missing)
@@ -238,7 +167,7 @@ def test_bytes_of_a_reason_are_grouped() -> None:
 
 def test_an_unlimited_call_that_ran_out_is_listed() -> None:
     result = found(small(inf.out_of_memory(inf.call(batch=512))))
-    assert_whole(result)
+    assert_whole(STUDY, result)
     (row,) = rows(result, "tbl-failures")
     assert row["Batch"] == 512
     assert row["Outcome"].startswith("Memory ran out")
@@ -261,11 +190,11 @@ def test_a_gpu_has_no_predicted_peaks() -> None:
         machine,
     )
     result = found(record, small())
-    assert_whole(result)
+    assert_whole(STUDY, result)
     assert verdicts(result, "example-100")["peak-theory"] == "not measured"
     assert rows(result, "tbl-waits-example-100")[0]["Host waits"].value == pytest.approx(1e-4)
     assert result.facts["primary"] == "Example Processor, 2 threads"
-    assert_whole(found(record))
+    assert_whole(STUDY, found(record))
 
 
 # ----------------------------------------------------------------------------------- networks
@@ -287,8 +216,8 @@ def test_the_layers_of_these_tests_are_the_networks(
 def test_published_parameters_agree_with_the_shapes() -> None:
     published = dict(
         zip(
-            REPORTED.table("networks").column("network"),
-            REPORTED.table("networks").column("parameters"),
+            reported(STUDY).table("networks").column("network"),
+            reported(STUDY).table("networks").column("parameters"),
             strict=True,
         )
     )
@@ -319,7 +248,7 @@ def test_the_knee() -> None:
 
 
 def test_rates_and_utilisation() -> None:
-    run = runs(inputs(small(seconds=lambda call, _: 1e-3 * call.batch)).records)[0]
+    run = runs(inputs_of(STUDY, small(seconds=lambda call, _: 1e-3 * call.batch)).records)[0]
     call = inf.call(batch=64)
     rate, use = run.image_rate(call), run.utilisation(call)
     assert isinstance(rate, Estimate)
@@ -332,7 +261,7 @@ def test_rates_and_utilisation() -> None:
 
 
 def test_reduced_precision_stands_under_its_own_ceiling() -> None:
-    run = runs(inputs(full()).records)[0]
+    run = runs(inputs_of(STUDY, full()).records)[0]
     found_ = run.ceiling_of("bfloat16")
     assert isinstance(found_, Estimate)
     assert found_.value == pytest.approx(3e11)
@@ -378,11 +307,13 @@ def test_a_peak_that_falls_is_told_with_its_step() -> None:
 def waiting(time: list[float], busy: list[float], *others: Case) -> Estimate | Missing:
     """The share of time off the processor of a call on two threads; ``others`` are in the run."""
     case = inf.case(inf.call(batch=8), layers=layers, time=time, cpu_time=busy)
-    return off_processor(runs(inputs(inf.record([case, *others])).records)[0], inf.call(batch=8))
+    return off_processor(
+        runs(inputs_of(STUDY, inf.record([case, *others])).records)[0], inf.call(batch=8)
+    )
 
 
 def test_time_off_the_processor() -> None:
-    run = runs(inputs(small()).records)[0]
+    run = runs(inputs_of(STUDY, small()).records)[0]
     share = off_processor(run, inf.call(batch=8))
     assert clock_step(run) == 0
     assert isinstance(share, Estimate)
@@ -432,7 +363,7 @@ def test_page_faults_follow_from_large_blocks() -> None:
         faulting(1024, 30.72, [64 * MIB] * 2 + [16 * MIB] * 7, 2 * 16385 - 10),
     ]
     result = found(inf.record(cases))
-    assert_whole(result)
+    assert_whole(STUDY, result)
     first, second = rows(result, "tbl-faults")
     assert (first["Blocks"], first["Predicted"], first["Counted"]) == (4, 32772, 32772)
     assert first["Counted ÷ predicted"] == 1
@@ -462,7 +393,7 @@ def test_without_large_blocks_there_is_nothing_to_explain() -> None:
 def test_a_slow_large_batch_without_large_blocks_is_said_to_be_unexplained() -> None:
     slow = {1: 0.01, 64: 0.64, 512: 20.0}
     cases = [faulting(batch, seconds, [], 0) for batch, seconds in slow.items()]
-    assert "has no explanation for it" in assert_whole(found(inf.record(cases)))
+    assert "has no explanation for it" in assert_whole(STUDY, found(inf.record(cases)))
 
 
 # ---------------------------------------------------------------------- precision and layout
@@ -524,7 +455,7 @@ def test_layers_that_go_through_patches_together() -> None:
 
 def test_halos_cost_more_in_smaller_tiles_and_larger_groups() -> None:
     here = layers("ResNet-20", 8, 224)
-    run = runs(inputs(full()).records)[0]
+    run = runs(inputs_of(STUDY, full()).records)[0]
     alive = run.held(Call("ResNet-20", 224, 8))
     assert not isinstance(alive, Missing)
     factor = {
@@ -572,7 +503,7 @@ def test_a_published_speedup_is_reached_or_not(factor: float, verdict: str) -> N
 
 
 def test_a_choice_is_made_by_its_goal() -> None:
-    run = runs(inputs(small()).records)[0]
+    run = runs(inputs_of(STUDY, small()).records)[0]
     latency, memory, throughput = (
         decision(run, "ResNet-20", goal) for goal in ("latency", "memory", "throughput")
     )
@@ -612,7 +543,7 @@ def test_time_by_kind_of_operator() -> None:
     assert trace_name(inf.call(layout="channels_last")).endswith("-channels-last.json.gz")
     content = trace(("aten::conv2d", 60), ("aten::batch_norm", 30), ("aten::relu", 10))
     result = found(small(), files={name: content})
-    assert_whole(result)
+    assert_whole(STUDY, result)
     (row,) = rows(result, "tbl-operators")
     assert (row["Convolution"], row["Batch norm"], row["Activation"]) == (0.6, 0.3, 0.1)
     assert row["Operators"] == pytest.approx(1e-4)
@@ -639,7 +570,7 @@ def test_kinds_of_operators(operator: str, kind: str) -> None:
 
 
 def test_the_audit_of_the_source() -> None:
-    found_ = [check.verdict for check in checks(REPORTED)]
+    found_ = [check.verdict for check in checks(reported(STUDY))]
     assert found_ == ["agrees", "differs", "differs", "differs"]
 
 
@@ -665,8 +596,3 @@ def test_foreign_factors_are_refused(change: dict[str, Any], words: str) -> None
         found(inf.record([strange]))
     assert str(caught.value).startswith("data/inference_memory/")
     assert str(caught.value).endswith("run the experiment of this version again.")
-
-
-def test_cases_of_other_subjects_are_left_alone() -> None:
-    other = msgspec.structs.replace(inf.training(), factors={"subject": "other"})
-    assert_whole(found(small(other)))

@@ -247,9 +247,11 @@ def test_a_number_too_large_is_refused(tmp_path: Path) -> None:
         read_reported(written(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"reported/none.json: cannot be read"):
-        read_reported(tmp_path / "data" / "reported" / "none.json")
+def test_a_study_without_a_file_has_no_source_and_is_told_so_when_it_asks(tmp_path: Path) -> None:
+    nothing = read_reported(tmp_path / "data" / "reported" / "none.json")
+    assert nothing.source == ""
+    with pytest.raises(StudyError, match=r"^data/reported/none.json: the file is missing"):
+        nothing.table("I")
 
 
 def test_asking_for_what_is_not_there_tells_what_is() -> None:

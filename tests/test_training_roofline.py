@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,16 +12,11 @@ import pytest
 
 from report.errors import StudyError
 from report.evidence.audit import Check
-from report.evidence.devices import read_devices
-from report.evidence.reported import Reported, read_reported
+from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
-from report.paper.findings import Findings, Inputs
-from report.paper.manuscript import write_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
-from report.records.record import Record
+from report.paper.findings import Findings
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES, find_study
 from report.studies.training_roofline import advice
 from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
 from report.studies.training_roofline.ladder import ladder
@@ -32,67 +25,37 @@ from report.studies.training_roofline.measured import over_processes, primary_ru
 from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.profiled import main_profiles
 from report.studies.training_roofline.source import audit, image_traffic
-from report.studies.training_roofline.study import findings
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.work import forward_macs
 from tests import factory, training
+from tests.papers import column, devices, found_in, manuscript, number, reported, value
 from tests.training import COPY, PEAK, case, cases, layers_of, record, steps_of
 
-ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "templates" / "papers" / "training_roofline.qmd.j2"
-REPORTED = read_reported(ROOT / "data" / "reported" / "training_roofline.json")
-DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+STUDY = "training_roofline"
+REPORTED = reported(STUDY)
 SHAPES = {name: layers_of(name) for name in NETWORKS}
 SMALL = "ResNet-18"
 
 
-def inputs(*records: Record, reported: Reported = REPORTED) -> Inputs:
-    return Inputs(
-        records=tuple(factory.stored(item) for item in records),
-        reported=reported,
-        reported_file="reported/training_roofline.json",
-        devices=DEVICES,
-    )
-
-
 @pytest.fixture(scope="module")
 def full() -> Findings:
-    return findings(inputs(record()))
+    return found_in(STUDY, record())
 
 
 @pytest.fixture(scope="module")
 def empty() -> Findings:
-    return findings(inputs())
-
-
-def number(found: Findings, id_: str) -> Any:
-    return found.values[id_].number
-
-
-def value(found: Findings, id_: str) -> float:
-    content = number(found, id_)
-    assert not isinstance(content, Missing), f"{id_}: {content.reason}"
-    return content.value if isinstance(content, Estimate) else content
-
-
-def column(found: Findings, table: str, name: str) -> list[Any]:
-    of = found.tables[table]
-    return [row[[c.name for c in of.columns].index(name)] for row in of.rows]
-
-
-def written(found: Findings) -> str:
-    return write_manuscript(TEMPLATE, found)
+    return found_in(STUDY)
 
 
 # --------------------------------------------------------------------------------------- audit
 
 
-def checks(reported: Reported = REPORTED) -> tuple[Check, ...]:
-    return audit(reported, SHAPES, DEVICES)
+def checks(source: Reported = REPORTED) -> tuple[Check, ...]:
+    return audit(source, SHAPES, devices())
 
 
-def of_formula(words: str, reported: Reported = REPORTED) -> list[Check]:
-    found = [c for c in checks(reported) if words in c.formula]
+def of_formula(words: str, source: Reported = REPORTED) -> list[Check]:
+    found = [c for c in checks(source) if words in c.formula]
     assert found
     return found
 
@@ -145,9 +108,9 @@ def test_other_intensities_share_none() -> None:
     assert image_traffic(changed("intensity", 2, intensity=400)) is None
 
 
-def changed(table: str, row: int, reported: Reported = REPORTED, **cells: float) -> Reported:
+def changed(table: str, row: int, source: Reported = REPORTED, **cells: float) -> Reported:
     """The source with other numbers in one row."""
-    content = json.loads(msgspec.json.encode(reported))
+    content = json.loads(msgspec.json.encode(source))
     for item in content["tables"]:
         if item["id"] == table:
             keys = [c["key"] for c in item["columns"]]
@@ -187,7 +150,7 @@ def _images() -> dict[tuple[str, str, int], int]:
     return found  # type: ignore[return-value]
 
 
-def _right_values(reported: Reported, efficiencies: dict[str, list[float]]) -> Reported:
+def _right_values(source: Reported, efficiencies: dict[str, list[float]]) -> Reported:
     rtx, t4 = (sum(found) / len(found) for found in efficiencies.values())
     every = [e for found in efficiencies.values() for e in found]
     worst = 100 * 31 * 6 * forward_macs(SHAPES["ResNet-50"]) / 1e12 / 24.7
@@ -209,7 +172,7 @@ def _right_values(reported: Reported, efficiencies: dict[str, list[float]]) -> R
         "efficiency_low": round(min(every)),
         "efficiency_high": round(max(every)),
     }
-    content = json.loads(msgspec.json.encode(reported))
+    content = json.loads(msgspec.json.encode(source))
     for item in content["values"]:
         item["number"] = numbers.get(item["id"], item["number"])
     return msgspec.convert(content, Reported)
@@ -229,14 +192,6 @@ def test_a_single_wrong_cell_is_found_again() -> None:
 # ---------------------------------------------------------------------------- without a record
 
 
-def test_without_records_measurements_are_missing(empty: Findings) -> None:
-    for id_ in ("small_best", "heavy_half", "steps_timed", "heavy_top", "f32_peak"):
-        assert isinstance(number(empty, id_), Missing), id_
-    assert empty.facts["measured"] is False
-    assert empty.claims["own-measurement"].verdict == "not measured"
-    assert set(empty.figures) == {"fig-source-roofline"}
-
-
 def test_without_records_theory_comes_from_published_shapes(
     empty: Findings, full: Findings
 ) -> None:
@@ -252,12 +207,6 @@ def test_without_records_the_audit_and_the_fit_of_the_source_are_there(empty: Fi
     assert empty.claims["diminishing-source"].verdict == "supported"
     assert empty.claims["collapse"].verdict == "supported"
     assert empty.claims["throttling"].verdict == "undecided"
-
-
-def test_the_paper_without_records_says_so(empty: Findings) -> None:
-    text = written(empty)
-    assert "No run of the experiment is in the data directory" in text
-    assert "not measured" in text
 
 
 # ------------------------------------------------------------------------------- with a record
@@ -293,23 +242,6 @@ def test_a_collapse_is_left_out_of_an_average_and_a_slower_network_is_not(full: 
     assert value(full, "t4_average") == pytest.approx(sum(shares[4:]) / 4, abs=5e-4)
 
 
-def test_every_table_and_figure_can_be_printed(full: Findings) -> None:
-    for table in full.tables.values():
-        assert to_markdown(table)
-        assert to_latex(table, one_column=True)
-        assert to_csv(table)
-    for figure in full.figures.values():
-        assert figure.alt
-        assert "nan" not in figure.alt
-
-
-def test_the_paper_prints_every_table_and_figure(full: Findings) -> None:
-    text = written(full)
-    missing = [id_ for id_ in (*full.tables, *full.figures) if f"#{id_}" not in text]
-    assert missing == []
-    assert "not measured" not in re.sub(r"\| not measured \|", "", text)
-
-
 def test_no_efficiency_is_above_one(full: Findings) -> None:
     found = [
         cell
@@ -327,7 +259,7 @@ def test_no_efficiency_is_above_one(full: Findings) -> None:
 
 def test_a_rate_above_the_ceiling_has_no_efficiency() -> None:
     fast = record(cases((SMALL,), lambda step, layers: 1e-4))
-    found = findings(inputs(fast))
+    found = found_in(STUDY, fast)
     assert {type(cell) for cell in column(found, "tbl-batches-example-2t", "Efficiency")} == {
         Missing
     }
@@ -341,7 +273,7 @@ def marks(found: Findings, table: str) -> list[str]:
 def test_a_matrix_product_that_moved_marks_efficiencies() -> None:
     quiet = factory.ceilings(PEAK, COPY)
     moved = (*quiet[:2], factory.ceiling("matrix_product", "after", 0.8 * PEAK), quiet[3])
-    found = findings(inputs(record(peaks=moved)))
+    found = found_in(STUDY, record(peaks=moved))
     assert found.facts["product_moved"]
     assert not found.facts["copy_moved"]
     assert marks(found, "tbl-batches-example-2t")
@@ -351,14 +283,14 @@ def test_a_matrix_product_that_moved_marks_efficiencies() -> None:
 def test_a_copy_that_moved_marks_roofs_and_leaves_efficiencies() -> None:
     quiet = factory.ceilings(PEAK, COPY)
     moved = (*quiet[:3], factory.ceiling("copy", "after", 0.5 * COPY))
-    found = findings(inputs(record(peaks=moved)))
+    found = found_in(STUDY, record(peaks=moved))
     assert found.facts["copy_moved"]
     assert not found.facts["product_moved"]
     assert marks(found, "tbl-sides-example-2t")
     assert marks(found, "tbl-ridges")
     assert not marks(found, "tbl-batches-example-2t")
     assert "slower of both" in found.claims["memory-bound-example-2t"].because
-    assert "moved too far" in written(found)
+    assert "moved too far" in manuscript(STUDY, found)
 
 
 def test_ceilings_that_stayed_mark_nothing(full: Findings) -> None:
@@ -401,7 +333,7 @@ def test_a_step_that_never_ended_well_says_why() -> None:
     found = run.time(step)
     assert isinstance(found, Missing)
     assert "out of memory" in found.reason
-    assert written(findings(inputs(record([case(Step(SMALL, 64, 2), 1), *bad]))))
+    assert manuscript(STUDY, found_in(STUDY, record([case(Step(SMALL, 64, 2), 1), *bad])))
 
 
 # --------------------------------------------------------------------------------------- batches
@@ -418,20 +350,20 @@ def test_the_fit_gives_back_what_made_the_times() -> None:
     assert found.limit.low < 100 < found.limit.high
     assert isinstance(found.half, Estimate)
     assert found.half.low < 8 < found.half.high
-    result = findings(inputs(record(cases((SMALL,), line(0.08, 0.01)))))
+    result = found_in(STUDY, record(cases((SMALL,), line(0.08, 0.01))))
     assert result.claims["diminishing-example-2t"].verdict == "supported"
     assert value(result, "small_enough") == pytest.approx(72, abs=3)
 
 
 def test_a_rate_that_falls_with_the_batch_refutes_saturation() -> None:
-    result = findings(inputs(record(cases((SMALL,), line(-0.01, 0.01)))))
+    result = found_in(STUDY, record(cases((SMALL,), line(-0.01, 0.01))))
     assert result.claims["diminishing-example-2t"].verdict == "refuted"
     assert "slower than a smaller batch" in column(result, "tbl-anomalies", "Verdict")
     assert result.claims["collapse-example-2t"].verdict == "refuted"
 
 
 def test_one_batch_size_alone_tells_nothing_of_a_collapse() -> None:
-    result = findings(inputs(record([case(Step(SMALL, 64, 2), p) for p in (1, 2, 3)])))
+    result = found_in(STUDY, record([case(Step(SMALL, 64, 2), p) for p in (1, 2, 3)]))
     assert result.claims["collapse-example-2t"].verdict == "not measured"
 
 
@@ -441,7 +373,7 @@ def test_a_batch_that_falls_and_scatters_is_an_anomaly() -> None:
     wild = [5.0, 30.0] * 10
     bad = [case(slow, p, line(0.1, 0.1), steps=wild) for p in (1, 2, 3)]
     others = [c for c in made if c.factors.get("batch") != 128]
-    result = findings(inputs(record([*others, *bad])))
+    result = found_in(STUDY, record([*others, *bad]))
     assert result.claims["collapse-example-2t"].verdict == "supported"
     (run,) = runs((factory.stored(record([*others, *bad])),))
     assert [b.batch for b in own_batches(run, SMALL) if b.anomalous] == [128]
@@ -548,24 +480,15 @@ def test_a_trace_without_marks_tells_nothing() -> None:
 # ------------------------------------------------------------------------------------ the others
 
 
-def test_a_quick_record_of_one_network_makes_a_paper() -> None:
-    small = [Step(SMALL, 64, 2), Step(SMALL, 64, 8)]
-    quick = [training.product("before"), *(case(s, p) for s in small for p in (1, 2))]
-    found = findings(inputs(record(quick, plan="quick")))
-    assert value(found, "small_forward") == 2 * 1_814_073_344
-    assert isinstance(number(found, "small_limit"), Missing)
-    assert written(found)
-
-
 def test_a_gpu_stands_beside_a_processor() -> None:
     machine = factory.environment(key="example-gpu", gpu=factory.GPU)
     steps = [s for s in steps_of(SMALL) if s.image == 64]
     gpu = record([case(s, p) for s in steps for p in (1, 2, 3)], machine)
-    found = findings(inputs(gpu, record()))
+    found = found_in(STUDY, gpu, record())
     assert found.facts["primary_key"] == "example-2t"
     assert [run["key"] for run in found.facts["shown"]] == ["example-2t", "example-gpu"]
     assert "gpu-over-cpu" in found.claims
-    assert written(found)
+    assert manuscript(STUDY, found)
 
 
 def test_the_prose_speaks_of_the_run_with_more_threads() -> None:
@@ -588,14 +511,7 @@ def test_a_record_of_something_else_is_refused(change: dict[str, Any], words: st
     good = case(Step(SMALL, 64, 2), 1)
     bad = msgspec.structs.replace(good, factors={**good.factors, **change})
     with pytest.raises(StudyError, match=words):
-        findings(inputs(record([bad])))
-
-
-def test_the_study_is_listed_and_the_same_twice() -> None:
-    assert "training_roofline" in STUDIES
-    assert find_study("training_roofline") is findings
-    one, two = (findings(inputs(record(cases((SMALL,))))) for _ in range(2))
-    assert one.as_json("training_roofline", ()) == two.as_json("training_roofline", ())
+        found_in(STUDY, record([bad]))
 
 
 def test_sweeps_are_plain_and_at_one_image_size() -> None:
@@ -620,13 +536,13 @@ def test_more_threads_are_compared_with_fewer_on_the_same_processor() -> None:
         factory.environment(key="example-1t", threads=1),
         peaks=factory.ceilings(PEAK / 2, COPY),
     )
-    found = findings(inputs(record(), few))
+    found = found_in(STUDY, record(), few)
     gains = column(found, "tbl-threads", "Speed-up")
     assert len(gains) == 3 * 6
     assert all(gain.low < 2 < gain.high for gain in gains)
     assert found.claims["threads"].verdict == "supported"
     assert number(found, "thread_clear") == number(found, "thread_steps")
-    assert "@tbl-threads" in written(found)
+    assert "@tbl-threads" in manuscript(STUDY, found)
 
 
 def test_one_run_alone_has_no_fewer_threads(full: Findings) -> None:
@@ -641,12 +557,12 @@ def test_a_rung_whose_gain_is_not_clear_is_no_top() -> None:
     even = cases((SMALL,), lambda step, layers: 0.01 * step.batch)
     (run,) = runs((factory.stored(record(even)),))
     assert ladder_top(run, SMALL) is None
-    assert "no rung is clearly faster" in written(findings(inputs(record(even))))
+    assert "no rung is clearly faster" in manuscript(STUDY, found_in(STUDY, record(even)))
 
 
 def test_a_step_that_shorter_numbers_slow_down_refutes_that_they_always_help() -> None:
     slow = scaled(3.0, lambda s: s.precision == "bfloat16" and s.layout == "contiguous")
-    found = findings(inputs(record(cases((SMALL,), slow))))
+    found = found_in(STUDY, record(cases((SMALL,), slow)))
     claim = found.claims["shorter-example-2t"]
     assert claim.verdict == "refuted"
     assert "clearly slower in 1" in claim.because
@@ -663,7 +579,7 @@ def test_advice_takes_the_best_clear_setting_also_off_the_ladder() -> None:
 def test_a_device_without_sensors_says_why_and_has_no_table(full: Findings) -> None:
     assert "tbl-sensors" not in full.tables
     assert "The system shows no clock" in full.facts["silent"]
-    assert "the system shows no clock" in written(full)
+    assert "the system shows no clock" in manuscript(STUDY, full)
 
 
 def test_other_runs_stand_among_the_anomalies_only_where_a_batch_falls() -> None:
@@ -672,7 +588,7 @@ def test_other_runs_stand_among_the_anomalies_only_where_a_batch_falls() -> None
         cases(time=line(-0.01, 0.01)), factory.environment(key="example-1t", threads=1)
     )
     devices = [
-        set(column(findings(inputs(record(), other)), "tbl-anomalies", "Device"))
+        set(column(found_in(STUDY, record(), other), "tbl-anomalies", "Device"))
         for other in (calm, falling)
     ]
     assert [len(found) for found in devices] == [2, 3]

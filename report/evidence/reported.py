@@ -114,6 +114,11 @@ class Reported(_Part, frozen=True):
         raise self._nothing("value", id, [value.id for value in self.values])
 
     def _nothing(self, kind: str, id: str, known: list[str]) -> StudyError:
+        if not self.source:
+            return StudyError(
+                f"data/reported/{self.study}.json: the file is missing, and the study needs its "
+                f"{kind} {id}; restore it with git."
+            )
         return StudyError(
             f"data/reported/{self.study}.json has no {kind} {id!r}; "
             f"it has {', '.join(known) or 'none'}."

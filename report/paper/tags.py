@@ -84,6 +84,7 @@ class Page:
     def holds(self, id: str, verdict: str, line: int, sentence: str, other: str | None) -> str:
         """The sentence that the verdict of the claim allows."""
         claim = self._called(id)[0]
+        self.sentences.setdefault(claim.name or claim.id, _plain(sentence))
         if claim.verdict == verdict:
             return sentence
         if other is not None:

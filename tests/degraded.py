@@ -1,0 +1,174 @@
+"""The committed records with something wrong with them: every study must make a paper of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Any, TypeAlias
+
+import msgspec
+
+from report.engine.gather import gather
+from report.engine.pipeline import ROOT
+from report.paper.findings import Inputs
+from report.records.record import Case, Environment, Record, Series
+
+_changed = msgspec.structs.replace
+Change: TypeAlias = Callable[[Inputs], Inputs]
+
+#: Markup of every output, scripts without a glyph in a PDF, and text from right to left.
+HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ 龙芯 عربي 🚀"
+
+
+@cache
+def committed(study: str) -> Inputs:
+    """All that the paper of ``study`` is made from; tests must not change it."""
+    return gather(study, ROOT / "data")
+
+
+def one_machine(inputs: Inputs) -> Inputs:
+    """The newest record alone, with about fifty of its cases and at least one a subject."""
+    stored = inputs.records[0]
+    cases = stored.record.cases
+    first = {case.factors["subject"]: i for i, case in reversed(list(enumerate(cases)))}
+    step = max(1, len(cases) // 50)
+    few = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
+    return replace(inputs, records=(replace(stored, record=_changed(stored.record, cases=few)),))
+
+
+def of_records(change: Callable[[Record], Record]) -> Change:
+    """The inputs with every record changed."""
+    return lambda inputs: replace(
+        inputs, records=tuple(replace(s, record=change(s.record)) for s in inputs.records)
+    )
+
+
+def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
+    """The inputs with every case changed, or left out where there is none."""
+
+    def changed(record: Record) -> Record:
+        made = (change(place, case) for place, case in enumerate(record.cases))
+        return _changed(record, cases=tuple(case for case in made if case))
+
+    return of_records(changed)
+
+
+def of_series(change: Callable[[Series], Series]) -> Change:
+    """The inputs with every series changed."""
+    return of_cases(lambda _, case: _changed(case, series=tuple(map(change, case.series))))
+
+
+def without(*units: str) -> Change:
+    """The inputs without every series in one of these units."""
+    return of_cases(
+        lambda _, case: _changed(case, series=tuple(s for s in case.series if s.unit not in units))
+    )
+
+
+def ended(status: Any, every: int = 1) -> Change:
+    """One in ``every`` cases ended in another way than well."""
+
+    def change(place: int, case: Case) -> Case:
+        if place % every:
+            return case
+        return _changed(case, status=status, reason="It ended.", series=())
+
+    return of_cases(change)
+
+
+# ---------------------------------------------------------------------------------------- noise
+
+
+def noise(inputs: Inputs, seed: int = 5) -> Inputs:
+    """Half of all durations a thousand times as long, the others as short, in any order."""
+    random = Random(seed)
+
+    def noisy(samples: tuple[float, ...]) -> tuple[float, ...]:
+        # One more on one side than on the other, so that medians scatter as much as samples.
+        short = (len(samples) + random.choice((-1, 1))) // 2
+        factors = [1e-3] * short + [1e3] * (len(samples) - short)
+        random.shuffle(factors)
+        return tuple(s * factor for s, factor in zip(samples, factors, strict=True))
+
+    def timed(one: Series) -> Series:
+        return _changed(one, samples=noisy(one.samples)) if one.unit == "s" else one
+
+    def change(record: Record) -> Record:
+        cases = tuple(_changed(c, series=tuple(map(timed, c.series))) for c in record.cases)
+        peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
+        return _changed(record, cases=cases, ceilings=peaks)
+
+    return of_records(change)(inputs)
+
+
+# ----------------------------------------------------------------------------------------- text
+
+
+def hostile(inputs: Inputs) -> Inputs:
+    """``HOSTILE`` in every text that nobody here has written: of machines, errors and sources."""
+    made = of_records(lambda r: _changed(r, environment=_environment(r.environment)))(inputs)
+    made = of_cases(_failed)(made)
+    reported = _changed(made.reported, device=HOSTILE, software=HOSTILE)
+    files = {file: _files(content) for file, content in made.attachments.items()}
+    return replace(made, reported=reported, attachments=files)
+
+
+def _environment(found: Environment) -> Environment:
+    return _changed(
+        found,
+        cpu=_changed(found.cpu, model=HOSTILE, vector_extensions=(HOSTILE,), governor=HOSTILE),
+        torch=_changed(found.torch, version=HOSTILE, build=HOSTILE),
+        operating_system=HOSTILE,
+        python=HOSTILE,
+        missing=dict.fromkeys(found.missing, HOSTILE),
+    )
+
+
+def _failed(place: int, case: Case) -> Case:
+    """Every case that did not end well, and one in ten, fails for a reason with markup."""
+    if case.status == "ok" and place % 10 != 9:
+        return case
+    status = "failed" if case.status == "ok" else case.status
+    return _changed(case, status=status, reason=HOSTILE, series=())
+
+
+def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Files beside a record with other texts where they describe images or a library."""
+    found = dict(content)
+    for name, text in content.items():
+        if name == "images.json" or name.startswith("backend."):
+            described = json.loads(text)
+            texts = {"source", "split", "version", "matrix_products"} & described.keys()
+            found[name] = json.dumps(described | dict.fromkeys(texts, HOSTILE)).encode()
+    return found
+
+
+#: What can be wrong with the records of a study that still makes a whole paper.
+DEGRADED: Mapping[str, Change] = {
+    "no record": lambda inputs: replace(inputs, records=(), attachments={}),
+    "no cases": of_cases(lambda place, case: None),
+    "one case": of_cases(lambda place, case: None if place else case),
+    "interrupted": of_records(lambda r: _changed(r, cases=r.cases[: len(r.cases) // 3])),
+    "every third case left out": of_cases(lambda place, case: case if place % 3 else None),
+    "no time": without("s"),
+    "no memory": without("B"),
+    "no counts": without("1", "MAC"),
+    "no samples": of_cases(lambda _, case: _changed(case, series=())),
+    "all out of memory": ended("out_of_memory"),
+    "some out of memory": ended("out_of_memory", 3),
+    "some failed": ended("failed", 2),
+    "empty series": of_series(lambda one: _changed(one, samples=())),
+    "clock stood still": of_series(
+        lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one
+    ),
+    "no ceilings": of_records(lambda record: _changed(record, ceilings=())),
+    "no files": lambda inputs: replace(
+        of_records(lambda record: _changed(record, attachments=()))(inputs),
+        attachments={stored.file: {} for stored in inputs.records},
+    ),
+    "hostile text": hostile,
+    "enormous noise": noise,
+}
