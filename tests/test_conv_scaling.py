@@ -458,7 +458,7 @@ def test_the_name_of_the_layer_does_not_matter() -> None:
     [
         (
             {"subject": "layer", "batch": 0, "layout": "contiguous", "pass": "forward"},
-            "batch: expected a batch size",
+            "batch: expected a whole number from 1 on",
         ),
         (
             {"subject": "layer", "batch": 1.5, "layout": "contiguous", "pass": "forward"},
@@ -474,13 +474,13 @@ def test_the_name_of_the_layer_does_not_matter() -> None:
         ),
         (
             {"subject": "layer", "batch": 4, "layout": "contiguous", "pass": "sideways"},
-            "pass: expected forward or",
+            "pass: expected one of forward",
         ),
         (
             {"subject": "layer", "batch": 4, "layout": "diagonal", "pass": "forward"},
-            "layout: expected contiguous or",
+            "layout: expected one of contiguous",
         ),
-        ({"subject": "layer", "batch": 4}, "expected batch, layout, pass, subject, found"),
+        ({"subject": "layer", "batch": 4}, "pass: this factor is missing"),
         (
             {
                 "subject": "layer",
@@ -489,7 +489,7 @@ def test_the_name_of_the_layer_does_not_matter() -> None:
                 "pass": "forward",
                 "dtype": "x",
             },
-            "found batch, dtype",
+            "factors.dtype: this study has no such factor",
         ),
     ],
 )

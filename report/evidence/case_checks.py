@@ -5,9 +5,11 @@ Checked once for each record, before anything is computed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
+
+import msgspec
 
 from report.errors import StudyError
 from report.records.faults import LONGEST_NAME
@@ -27,15 +29,24 @@ def check_factors(
     stored: Stored,
     needed: Mapping[str, Mapping[str, Levels]],
     optional: Mapping[str, Levels] = MappingProxyType({}),
+    closed: Collection[str] = (),
 ) -> None:
     """Raise ``StudyError`` for a case that lacks a factor of its subject, or has another level.
 
     ``needed`` are the subjects of the study with the factors that it looks up: name → levels.
-    Cases of other subjects are left alone; ``optional`` factors are checked where they stand.
+    Cases of other subjects are left alone; ``optional`` factors are checked where they stand.  Of
+    the subjects in ``closed`` no case may have a factor that is not named.
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject"))
         here = {n: levels for n, levels in optional.items() if n in case.factors}
+        known = {"subject", *needed.get(subject, {}), *optional}
+        strange = sorted(case.factors.keys() - known) if subject in closed else []
+        if strange:
+            raise StudyError(
+                f"data/{stored.file}: cases[{index}].factors.{strange[0]}: this study has no such "
+                f"factor; {_REMEDY}."
+            )
         for name, levels in {"subject": str, **needed.get(subject, {}), **here}.items():
             if fault := _fault(case.factors.get(name), levels):
                 place = f"data/{stored.file}: cases[{index}].factors.{name}"
@@ -53,6 +64,26 @@ def _fault(level: Factor | None, levels: Levels) -> str | None:
     if levels is str or level in levels:  # type: ignore[operator]
         return None
     return f"expected one of {', '.join(levels)}, found {level!r}"  # type: ignore[arg-type]
+
+
+def check_ran(
+    stored: Stored, expected: Callable[[Mapping[str, Factor]], Layer], subject: str
+) -> None:
+    """Raise ``StudyError`` for a layer of a ``subject`` that is not the one its factors name."""
+    for index, case in enumerate(stored.record.cases):
+        if case.factors.get("subject") != subject:
+            continue
+        for ran in case.layers:
+            if _geometry(ran) != _geometry(expected(case.factors)):
+                raise StudyError(
+                    f"data/{stored.file}: cases[{index}].layers: found {ran}, which is not the "
+                    f"layer that this study is about; {_REMEDY}."
+                )
+
+
+def _geometry(layer: Layer) -> dict[str, object]:
+    """A layer without its name, which a network is free to choose."""
+    return {**msgspec.to_builtins(layer), "name": None}
 
 
 def check_layers(stored: Stored) -> Stored:

@@ -332,3 +332,17 @@ def _up(size: int, multiple: int) -> int:
 
 def _impossible(owner: str, found: str) -> StudyError:
     return StudyError(f"allocator request {owner}: {found}; correct the sequence of requests.")
+
+
+def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
+    """The allocator's states right before and after it gives the output of the layer ``name``.
+
+    Raises ``StudyError`` if no layer of that name allocates one.
+    """
+    state = replay(parameter_requests(layers)).last
+    for request in activation_requests(layers):
+        following = after(state, request)
+        if isinstance(request, Allocate) and request.id == name:
+            return state, following
+        state = following
+    raise StudyError(f"layer {name}: no layer of that name allocates its output.")

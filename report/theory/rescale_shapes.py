@@ -1,4 +1,4 @@
-"""A recorded network on images of another size: the same layers with the shapes that follow."""
+"""A recorded network on other images, or more of them: the same layers, the shapes that follow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ import msgspec
 from report.records.layers import Layer, Linear, Pooling
 from report.theory.dataflow import NETWORK_INPUT, sources
 from report.theory.shapes import check, output_shape
+
+
+def with_batch(layer: Layer, batch: int) -> Layer:
+    """A layer as it is with ``batch`` images."""
+    return msgspec.structs.replace(
+        layer,
+        input_shape=(batch, *layer.input_shape[1:]),
+        output_shape=(batch, *layer.output_shape[1:]),
+    )
 
 
 def at_image(layers: Sequence[Layer], side: int) -> tuple[Layer, ...]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
-import msgspec
-
+from report.evidence import executed as evidence
 from report.evidence.events import Explanation, blocked_channels, explain_events
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -17,15 +15,9 @@ from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network
 from report.studies.conv_scaling.source import counts, reported_batches
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
-from report.theory.allocator import (
-    Allocate,
-    Snapshot,
-    activation_requests,
-    after,
-    parameter_requests,
-    replay,
-)
+from report.theory.allocator import around
 from report.theory.reconciliation import Reconciliation, Term
+from report.theory.rescale_shapes import with_batch
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
@@ -37,9 +29,6 @@ from report.theory.terms import (
     theory_output,
     theory_parameters_and_output,
 )
-
-COUNTED: Final = "lackey_multiply_adds"
-FIRST: Final = "lackey_multiply_adds_first"
 
 
 def reported_work(inputs: Inputs) -> dict[int, Reconciliation]:
@@ -107,16 +96,17 @@ def reported_reserved(inputs: Inputs) -> dict[int, Reconciliation]:
 
 
 def _reported_reserved(batch: int, layers: Sequence[Layer], reserved: int) -> Reconciliation:
-    before, then = _around_subject([_of_batch(layer, batch) for layer in layers])
-    evidence = "replay of the network's requests up to the layer"
+    _, ours, *_ = _convolutions(layers)
+    before, then = around([with_batch(layer, batch) for layer in layers], ours)
+    source = "replay of the network's requests up to the layer"
     return Reconciliation(
         f"reported-reserved-{batch}",
         f"Reserved bytes of the source at batch {batch}",
         "B",
         theory_output(subject(batch)),
         (
-            allocator_rounding(before, then, evidence),
-            *segment_granularity(before, then, evidence),
+            allocator_rounding(before, then, source),
+            *segment_granularity(before, then, source),
         ),
         Term("Reserved", reserved, "after − before", "the source's Table IV"),
     )
@@ -126,38 +116,17 @@ def _convolutions(layers: Iterable[Layer]) -> list[str]:
     return [layer.name for layer in layers if isinstance(layer, Convolution)]
 
 
-def _of_batch(layer: Layer, batch: int) -> Layer:
-    """A layer of the network as it is with ``batch`` images."""
-    return msgspec.structs.replace(
-        layer,
-        input_shape=(batch, *layer.input_shape[1:]),
-        output_shape=(batch, *layer.output_shape[1:]),
-    )
-
-
-def _around_subject(layers: Sequence[Layer]) -> tuple[Snapshot, Snapshot]:
-    """The allocator's states right before and after the network's second convolution."""
-    _, ours, *_ = _convolutions(layers)
-    state = replay(parameter_requests(layers)).last
-    for request in activation_requests(layers):
-        following = after(state, request)
-        if isinstance(request, Allocate) and request.id == ours:
-            return state, following
-        state = following
-    raise AssertionError("every convolution allocates its output")
-
-
 def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
-    """The multiply-adds that a run's counter saw, by the batch sizes that were counted.
-
-    The second call of a case is what is counted; where a record has only the first, which also
-    makes the kernel, that is a term of its own, as large as another batch size shows it.
-    """
-    counts = {batch: _count(run, batch, pass_) for batch in run.batches}
+    """The multiply-adds that a run's counter saw, by the batch sizes that were counted."""
+    cases = {batch: run.factors(batch, pass_) for batch in run.batches}
     return {
-        batch: _executed(run, batch, pass_, *count)
-        for batch, count in counts.items()
-        if count is not None
+        batch: evidence.executed(
+            f"executed-{run.key}-{run.layout}-{pass_}-{batch}",
+            f"Executed multiply-adds on {run.label} at batch {batch}",
+            replace(theory_macs(subject(batch)), amount=multiply_adds(batch, pass_)),
+            *count,
+        )
+        for batch, count in evidence.counts(run, cases).items()
     }
 
 
@@ -167,43 +136,6 @@ def all_executed(run: Run | None) -> dict[str, Reconciliation]:
         return {}
     groups = (executed(run.in_layout(layout), p) for layout in LAYOUTS for p in PASSES)
     return {found.id: found for group in groups for found in group.values()}
-
-
-def _count(run: Run, batch: int, pass_: Pass) -> tuple[int, int | None] | None:
-    """The count of a case, and what the making of the kernel adds to it if that is known."""
-    second = run.constant(COUNTED, batch, pass_)
-    if isinstance(second, int):
-        return second, 0
-    first = run.constant(FIRST, batch, pass_)
-    return (first, _kernel_making(run, pass_)) if isinstance(first, int) else None
-
-
-def _kernel_making(run: Run, pass_: Pass) -> int | None:
-    """First less second call at the largest batch size where both were counted."""
-    for batch in reversed(run.batches):
-        first, second = run.constant(FIRST, batch, pass_), run.constant(COUNTED, batch, pass_)
-        if isinstance(first, int) and isinstance(second, int):
-            return first - second
-    return None
-
-
-def _executed(run: Run, batch: int, pass_: Pass, count: int, making: int | None) -> Reconciliation:
-    theory = theory_macs(subject(batch))
-    return Reconciliation(
-        f"executed-{run.key}-{run.layout}-{pass_}-{batch}",
-        f"Executed multiply-adds on {run.label} at batch {batch}",
-        "MAC",
-        replace(theory, amount=multiply_adds(batch, pass_)),
-        (
-            Term(
-                "Kernel made in the first call",
-                making or 0,
-                "first − second call of another batch size; 0 where the second call is counted",
-                "counts of the same record",
-            ),
-        ),
-        Term("Executed", count, "counted lanes, call less base", COUNTED),
-    )
 
 
 def events(run: Run, batch: int) -> Explanation | Missing:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from report.evidence.device_counts import replays
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.studies.conv_scaling.claims import all_claims
-from report.studies.conv_scaling.device import all_device_work, device_memory, replays
+from report.studies.conv_scaling.device import all_device_work, device_memory
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.reconciled import (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from report.evidence.events import Explanation
+from report.evidence.executed import COUNTED
 from report.missing import Missing
 from report.paper.declared import Content, Difference, Field, table
 from report.paper.environments import setup
@@ -24,7 +25,6 @@ from report.studies.conv_scaling.device import device_memory, device_work
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import network_table
 from report.studies.conv_scaling.reconciled import (
-    COUNTED,
     events,
     executed,
     peaks,

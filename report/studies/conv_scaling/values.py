@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from report.evidence.device_counts import replays
 from report.evidence.residuals import residual
 from report.missing import Missing
 from report.paper.declared import values_of
@@ -16,7 +17,7 @@ from report.quantity.fits import intercept, slope
 from report.quantity.operations import constant
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.device import all_device_work, device_memory, device_work, replays
+from report.studies.conv_scaling.device import all_device_work, device_memory, device_work
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
 from report.studies.conv_scaling.reconciled import (

@@ -1,0 +1,63 @@
+"""The multiply-adds that a counter saw a layer execute, from theory, whatever the study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from report.evidence.runs import Factors, Run
+from report.records.layers import Layer
+from report.theory.executed import executed_terms
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.terms import theory_macs
+
+#: What lackey counts of a call beyond the process that makes none, and of its first call.
+COUNTED: Final = "lackey_multiply_adds"
+FIRST: Final = "lackey_multiply_adds_first"
+
+Level = TypeVar("Level", int, str)
+
+
+def counts(run: Run, cases: Mapping[Level, Factors]) -> dict[Level, tuple[int, int]]:
+    """By level, the count of a case and what the making of its kernel adds to it.
+
+    The second call of a case is what is counted, and adds nothing; where a record has only the
+    first, which also makes the kernel, that is as large as the largest other level shows it.
+    """
+    making = _kernel_making(run, cases)
+    found: dict[Level, tuple[int, int]] = {}
+    for level, factors in cases.items():
+        second, first = run.fixed(COUNTED, factors), run.fixed(FIRST, factors)
+        if isinstance(second, int):
+            found[level] = second, 0
+        elif isinstance(first, int):
+            found[level] = first, making
+    return found
+
+
+def _kernel_making(run: Run, cases: Mapping[Level, Factors]) -> int:
+    """First less second call at the last level where both were counted; 0 where none was."""
+    for factors in reversed(tuple(cases.values())):
+        first, second = run.fixed(FIRST, factors), run.fixed(COUNTED, factors)
+        if isinstance(first, int) and isinstance(second, int):
+            return first - second
+    return 0
+
+
+def executed(id: str, subject: str, theory: Term, count: int, making: int) -> Reconciliation:
+    """What was counted of a call, from the theory of the whole call."""
+    made = Term(
+        "Kernel made in the first call",
+        making,
+        "first − second call of another batch size; 0 where the second call is counted",
+        "counts of the same record",
+    )
+    counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
+    return Reconciliation(id, subject, "MAC", theory, (made,), counted)
+
+
+def explained(id: str, subject: str, layer: Layer, build: str, count: int) -> Reconciliation:
+    """What was counted of a forward call of ``layer``, by the kernels of PyTorch's ``build``."""
+    counted = Term("Executed", count, "counted lanes, case less base", COUNTED)
+    terms = executed_terms(layer, build)
+    return Reconciliation(id, subject, "MAC", theory_macs(layer), terms, counted)
