@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from report.evidence.residuals import residual
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.quantity.expression import Quantity, absent
@@ -13,8 +12,8 @@ from report.quantity.fits import growth, slope
 from report.quantity.operations import at_least, at_most, largest
 from report.quantity.verdicts import Several, Statement, all_of, equals, exactly, expect
 from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.reconciled import reported_memory, reported_work
 from report.studies.conv_scaling.run_values import (
     SATURATED,
     batch_gain,
@@ -25,10 +24,11 @@ from report.studies.conv_scaling.run_values import (
 )
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.values import MANY, NO_RECORD, excess, memory_gap
-from report.studies.conv_scaling.variants import variants
 
 
-def all_claims(inputs: Inputs, runs: Sequence[Run], primary: Run | None) -> Iterator[Claim]:
+def all_claims(
+    inputs: Inputs, told: Mapping[str, Group], runs: Sequence[Run], primary: Run | None
+) -> Iterator[Claim]:
     """Every claim that numbers can decide; those of runs for each run, the primary one first."""
     counted = column(inputs, "III", "total_flops", "FLOP")
     yield judge(
@@ -41,12 +41,8 @@ def all_claims(inputs: Inputs, runs: Sequence[Run], primary: Run | None) -> Iter
     gap = slope(memory_gap(inputs), "B", relative=False)
     yield judge("compressed-memory", Statement(gap, expect("> 0")))
     # What the prose calls explained has a residual of 0.
-    for name, found, unit in (
-        ("work-explained", reported_work(inputs).values(), "FLOP"),
-        ("memory-explained", reported_memory(inputs).values(), "B"),
-        ("variants-explained", variants(primary).values() if primary else (), "MAC"),
-    ):
-        yield judge(name, Statement(residual(found, unit), exactly(0)))
+    for name in ("work", "memory", "variants"):
+        yield judge(f"{name}-explained", Statement(told[name].residual, exactly(0)))
     ordered = sorted(runs, key=lambda run: run is not primary)
     for run in ordered:
         for name, statement in _of_run(run, inputs).items():

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from report.evidence.device_counts import replays
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.studies.conv_scaling.claims import all_claims
-from report.studies.conv_scaling.device import all_device_work, device_memory
+from report.studies.conv_scaling.explained import groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
-from report.studies.conv_scaling.reconciled import (
-    all_executed,
-    peaks,
-    reported_memory,
-    reported_reserved,
-    reported_work,
-)
-from report.studies.conv_scaling.source import reported_batches
-from report.studies.conv_scaling.subject import LAYOUTS, check_subject
+from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
 from report.studies.conv_scaling.values import all_values
-from report.studies.conv_scaling.variants import products_seen, variants
+from report.studies.conv_scaling.variants import products_seen
 from report.text.escape import markdown
-from report.theory.reconciliation import Reconciliation
 
 
 def findings(inputs: Inputs) -> Findings:
@@ -34,33 +24,15 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
+    told = groups(inputs, primary, gpu)
     return Findings(
-        values={value.id: value for value in all_values(inputs, primary, gpu)},
-        tables={table.id: table for table in all_tables(inputs, measured, primary, gpu)},
+        values={value.id: value for value in all_values(inputs, told, primary, gpu)},
+        tables={table.id: table for table in all_tables(inputs, told, measured, primary, gpu)},
         figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
-        claims={claim.id: claim for claim in all_claims(inputs, measured, primary)},
-        reconciliations=dict(_reconciliations(inputs, primary, gpu)),
+        claims={claim.id: claim for claim in all_claims(inputs, told, measured, primary)},
+        reconciliations=listed(told),
         facts=_facts(inputs, measured, primary, gpu),
     )
-
-
-def _reconciliations(
-    inputs: Inputs, run: Run | None, gpu: Run | None
-) -> Iterator[tuple[str, Reconciliation]]:
-    """Every reconciliation by its id; of a GPU's replays those that do not agree."""
-    for group in (reported_work(inputs), reported_memory(inputs), reported_reserved(inputs)):
-        yield from ((found.id, found) for found in group.values())
-    yield from all_executed(run).items()
-    if run is not None:
-        yield from ((found.id, found) for found in variants(run).values())
-        for layout in LAYOUTS:
-            for batch, peak in peaks(run.in_layout(layout), reported_batches(inputs)).items():
-                yield f"peak-{layout}-{batch}", peak
-    if gpu is not None:
-        yield from all_device_work(gpu).items()
-        for group in device_memory(gpu).values():
-            yield from ((found.id, found) for found in group.values())
-        yield from ((id_, found) for id_, found in replays(gpu).items() if not found.explained)
 
 
 def _facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from report.evidence.events import Explanation
@@ -21,17 +21,10 @@ from report.quantity.operations import flops
 from report.records.layers import Convolution, Linear
 from report.records.passes import PASS_NAMES, PASSES, Pass
 from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.device import device_memory, device_work
+from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.network import network_table
-from report.studies.conv_scaling.reconciled import (
-    events,
-    executed,
-    peaks,
-    reported_memory,
-    reported_reserved,
-    reported_work,
-)
+from report.studies.conv_scaling.network import find_network, network_table
+from report.studies.conv_scaling.reconciled import events, executed
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS
 from report.studies.conv_scaling.values import NO_RECORD
@@ -47,7 +40,11 @@ _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
 
 def all_tables(
-    inputs: Inputs, runs: Sequence[Run], run: Run | None, gpu: Run | None
+    inputs: Inputs,
+    told: Mapping[str, Group],
+    runs: Sequence[Run],
+    run: Run | None,
+    gpu: Run | None,
 ) -> tuple[Table, ...]:
     """Every table that the data have; ``run`` is the one that the prose speaks of."""
     return (
@@ -56,8 +53,9 @@ def all_tables(
         *_of_theory(inputs, run),
         *(_memory(group[0], [r.file for r in group]) for group in alike(runs)),
         *map(_time, runs),
-        *_reconciled(inputs, run),
-        *(_device(inputs, gpu) if gpu is not None else ()),
+        *_reconciled(inputs, told),
+        *(_of_run(run) if run is not None else ()),
+        *(_kernels(inputs, gpu) if gpu is not None else ()),
         _byte_fits(inputs, runs),
         _time_fits(runs),
     )
@@ -65,12 +63,11 @@ def all_tables(
 
 def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
     """Theory beside what the source prints, and beside what the run measured."""
-    batches, source = reported_batches(inputs), (inputs.reported_file,)
+    batches = reported_batches(inputs)
 
     def reported(number: str, key: str, unit: str, name: str = "Reported") -> Field[int]:
         return Field(name, unit, column(inputs, number, key, unit).__getitem__)
 
-    allocated = reported("IV", "allocated_memory", "B")
     yield table(
         "tbl-work-theory",
         batches,
@@ -80,7 +77,6 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             Field("Work", "FLOP", theory.work),
             reported("I", "theoretical_flops", "FLOP"),
         ],
-        sources=source,
     )
     yield table(
         "tbl-memory-theory",
@@ -92,7 +88,6 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             Field("Sum", "B", theory.memory),
             reported("II", "theoretical_memory", "B"),
         ],
-        sources=source,
     )
     yield table(
         "tbl-memory-reported",
@@ -102,7 +97,6 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             reported("IV", "allocated_memory", "B", "Allocated"),
             reported("IV", "reserved_memory", "B", "Reserved"),
         ],
-        sources=source,
     )
     yield table(
         "tbl-work",
@@ -114,7 +108,6 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             reported("III", "total_flops", "FLOP"),
             Difference("Reported", "Theory"),
         ],
-        sources=source,
     )
     yield table(
         "tbl-memory",
@@ -123,10 +116,9 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             _BATCH,
             Field("Theory", "B", theory.memory),
             Field("Own", "B", _if_measured(run, Run.retained)),
-            allocated,
+            reported("IV", "allocated_memory", "B"),
             Difference("Reported", "Theory"),
         ],
-        sources=source,
     )
 
 
@@ -243,35 +235,41 @@ def _time_fits(runs: Sequence[Run]) -> Table:
 # --------------------------------------------------------------------------- reconciliations
 
 
-def _reconciled(inputs: Inputs, run: Run | None) -> Iterator[Table]:
-    source = (inputs.reported_file,)
-    work, memory = reported_work(inputs), reported_memory(inputs)
-    yield series_table(work, "tbl-explained-work", "", sources=source)
-    yield series_table(memory, "tbl-explained-memory", "", sources=source, wide=False)
-    reserved = without_idle_terms(reported_reserved(inputs))
-    if reserved:
-        files = (*source, inputs.records[0].file)
-        yield series_table(reserved, "tbl-explained-reserved", "", sources=files)
-    if run is not None:
-        yield from _of_run(inputs, run)
+#: Tables of a group of reconciliations: id, group, whether it takes the whole width.
+_GROUPS: Final = (
+    ("tbl-explained-work", "work", True),
+    ("tbl-explained-memory", "memory", False),
+    ("tbl-explained-reserved", "reserved", True),
+    ("tbl-peak-contiguous", "peak", False),
+    ("tbl-peak-channels-last", "peak_last", True),
+    ("tbl-device-work", "device_work", True),
+    ("tbl-device-requested", "device_requested", True),
+    ("tbl-device-allocated", "device_allocated", True),
+    ("tbl-device-reserved", "device_reserved", True),
+)
 
 
-def _of_run(inputs: Inputs, run: Run) -> Iterator[Table]:
-    file = (run.file,)
+def _reconciled(inputs: Inputs, told: Mapping[str, Group]) -> Iterator[Table]:
+    """The groups that have reconciliations, without terms that are 0 in all of them."""
+    for id_, name, wide in _GROUPS:
+        if name in told and told[name].found:
+            group = told[name]
+            network = find_network(inputs) if name == "reserved" else None
+            files = (group.file, network.file) if network else (group.file,)
+            # Both terms of the source's work and memory are told, whatever they are.
+            kept = group.found if name in ("work", "memory") else without_idle_terms(group.found)
+            yield series_table(kept, id_, "", sources=files, wide=wide)
+
+
+def _of_run(run: Run) -> Iterator[Table]:
     if counted := _executed(run):
         yield counted
-    changed = Column("Variant")
     for id_, kind in (("tbl-variants", Convolution), ("tbl-products", Linear)):
         if told := without_idle_terms(variants(run, kind)):
-            yield series_table(told, id_, "", changed, sources=file)
+            yield series_table(told, id_, "", Column("Variant"), sources=(run.file,))
     told_events = events(run, SHOWN_BATCH)
     if isinstance(told_events, Explanation):
-        yield event_table(told_events, "tbl-events", "", file)
-    for layout in LAYOUTS:
-        peak = without_idle_terms(peaks(run.in_layout(layout), reported_batches(inputs)))
-        if peak:
-            id_, wide = f"tbl-peak-{layout.replace('_', '-')}", layout != "contiguous"
-            yield series_table(peak, id_, "", sources=file, wide=wide)
+        yield event_table(told_events, "tbl-events", "", (run.file,))
 
 
 def _executed(run: Run) -> Table | None:
@@ -301,13 +299,7 @@ def _amount(found: Reconciliation) -> Cell:
     return found.measured if isinstance(found.measured, Missing) else found.measured.amount
 
 
-def _device(inputs: Inputs, run: Run) -> Iterator[Table]:
-    """What leads theory to a GPU's counters and bytes, those tables that have rows."""
-    if work := device_work(run):
-        yield series_table(without_idle_terms(work), "tbl-device-work", "", sources=(run.file,))
+def _kernels(inputs: Inputs, run: Run) -> Iterator[Table]:
+    """The kernels of one call, where the record has what Nsight Compute printed of them."""
     if listed := kernels_of(inputs, run, run.factors(SHOWN_BATCH, "forward")):
         yield kernel_table(run, SHOWN_BATCH, listed)
-    for of, found in device_memory(run).items():
-        if found:
-            rows = without_idle_terms(found)
-            yield series_table(rows, f"tbl-device-{of}", "", sources=(run.file,))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from report.evidence.device_counts import replays
-from report.evidence.residuals import residual
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
@@ -17,20 +15,11 @@ from report.quantity.fits import intercept, slope
 from report.quantity.operations import constant
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import theory
-from report.studies.conv_scaling.device import all_device_work, device_memory, device_work
+from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
-from report.studies.conv_scaling.reconciled import (
-    all_executed,
-    peaks,
-    reported_memory,
-    reported_reserved,
-    reported_work,
-)
 from report.studies.conv_scaling.run_values import RUN_VALUES
-from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import LAYOUTS
-from report.studies.conv_scaling.variants import variants
+from report.studies.conv_scaling.source import column
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
@@ -39,7 +28,9 @@ MANY: Final = 1024
 _PERCENT: Final = frozenset({"work_share", "parameter_share", "excess_share", "best_share"})
 
 
-def all_values(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Value]:
+def all_values(
+    inputs: Inputs, told: Mapping[str, Group], run: Run | None, gpu: Run | None
+) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     for id_, quantity in {**_theory(), **_reported(inputs)}.items():
@@ -48,9 +39,8 @@ def all_values(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Val
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
-    for id_, quantity in _residuals(inputs, run, gpu).items():
-        yield declare(id_, quantity, "exact")
-    yield from (declare(id_, quantity) for id_, quantity in _variants(run).items())
+    yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in told.items())
+    yield from (declare(id_, each) for id_, each in _counted(told, run, gpu).items())
 
 
 def _theory() -> dict[str, Quantity]:
@@ -115,45 +105,20 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
     }
 
 
-def _residuals(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
-    """The residuals furthest from 0."""
-    source, file = inputs.reported_file, run.file if run else ""
-    peak, peak_last = (
-        peaks(run.in_layout(layout), reported_batches(inputs)) if run else {} for layout in LAYOUTS
-    )
-    found = {
-        "residual_work": residual(reported_work(inputs).values(), "FLOP", source),
-        "residual_memory": residual(reported_memory(inputs).values(), "B", source),
-        "residual_reserved": residual(reported_reserved(inputs).values(), "B", source),
-        "residual_executed": residual(all_executed(run).values(), "MAC", file),
-        "residual_variants": residual(variants(run).values() if run else (), "MAC", file),
-        "residual_peak": residual(peak.values(), "B", file),
-        "residual_peak_last": residual(peak_last.values(), "B", file),
-    }
-    return {**found, **(_device(gpu) if gpu is not None else {})}
-
-
-def _device(run: Run) -> dict[str, Quantity]:
-    sums = replays(run)
-    return {
-        "residual_device_work": residual(device_work(run).values(), "FLOP", run.file),
-        "residual_device_calls": residual(all_device_work(run).values(), "FLOP", run.file),
-        **{
-            f"residual_device_{of}": residual(found.values(), "B", run.file)
-            for of, found in device_memory(run).items()
-        },
-        "residual_replay": residual(sums.values(), "B", run.file),
-        "replays": count("replayed sums of the record", "1", len(sums), run.file),
-    }
-
-
-def _variants(run: Run | None) -> dict[str, Quantity]:
-    """How many layers were counted, and how many of them without a residual."""
-    found = list(variants(run).values()) if run else []
+def _counted(told: Mapping[str, Group], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
+    """How many layers and sums were counted, and how many of them without a residual."""
+    found = told["variants"].found.values()
     numbers = {
         "variants_counted": len(found),
-        "variants_explained": sum(each.explained for each in found),
+        "variants_explained": sum(r.explained for r in found),
     }
-    if run is None or not found:
-        return {id_: absent(id_, "1", NO_RECORD.reason) for id_ in numbers}
-    return {id_: count("counted variants", "1", n, run.file) for id_, n in numbers.items()}
+    counted: dict[str, Quantity] = {
+        id_: count(id_.replace("_", " "), "1", n, run.file)
+        if run is not None and found
+        else absent(id_, "1", NO_RECORD.reason)
+        for id_, n in numbers.items()
+    }
+    if gpu is not None:
+        sums = len(told["replay"].found)
+        counted["replays"] = count("replayed sums of the record", "1", sums, gpu.file)
+    return counted
