@@ -22,7 +22,6 @@ from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.variants import variants
 from report.theory.reconciliation import Reconciliation
 
-
 #: Their reconciliations are named by what was varied.
 _PEAKS: Final = {"peak": "peak-contiguous", "peak_last": "peak-channels_last"}
 

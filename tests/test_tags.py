@@ -1,0 +1,138 @@
+"""The tags of a template: captions beside tables and figures, sentences that rest on claims."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import build
+from figures.canvas import Drawing
+from report.commands.check import faults
+from report.engine.pipeline import ROOT
+from report.errors import TemplateError
+from report.paper.findings import Claim, Figure, Findings
+from report.paper.manuscript import Manuscript, render_manuscript
+from report.paper.tables import Column, Table
+from report.paper.values import Value
+from tests.factory import data_folder
+
+FINDINGS = Findings(
+    values={"knee": Value("knee", "Knee", 8, "1", "level", style="exact")},
+    tables={"tbl-a": Table("tbl-a", "", (Column("B"),), (("c",),))},
+    figures={"fig-a": Figure("fig-a", "", "", Drawing(()))},
+    claims={
+        "linear": Claim("linear", "", "supported", "1; expected 1"),
+        "grows-1t": Claim("grows-1t", "", "refuted", "0.9; expected above 1", (), "grows", "CPU 1"),
+        "grows-2t": Claim("grows-2t", "", "undecided", "1; expected above 1", (), "grows", "CPU 2"),
+    },
+)
+
+
+def written(folder: Path, text: str) -> Manuscript:
+    template = folder / "study.qmd.j2"
+    template.write_text(text, encoding="utf-8")
+    return render_manuscript(template, FINDINGS)
+
+
+def test_captions_hold_values_and_lines_stay_lines(tmp_path: Path) -> None:
+    paper = written(
+        tmp_path,
+        'One.\n\n{% table "tbl-a" %}The *knee* is {{ v.knee }}.{% endtable %}\n\nTwo.\n\n'
+        '{% figure "fig-a" %}Drawn.{% alt %}At {{ v.knee }} it bends.{% endfigure %}\n\nThree.\n',
+    )
+    assert "The *knee* is [8](#v-knee){.value}.\n:::\n\nTwo.\n\n![Drawn.]" in paper.text
+    assert 'fig-alt="At 8 it bends."}\n\nThree.\n' in paper.text
+    assert paper.findings.tables["tbl-a"].caption == "The *knee* is 8."
+    assert paper.findings.figures["fig-a"].alt == "At 8 it bends."
+
+
+def test_a_table_that_the_data_do_not_have_leaves_nothing(tmp_path: Path) -> None:
+    assert written(tmp_path, 'A.\n{% table "tbl-b" %}B.{% endtable %}\nC.\n').text == "A.\n\nC.\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "printed"),
+    [
+        ('{% holds "linear" %}Yes.{% endholds %}', "Yes."),
+        ('{% holds "linear" %}Yes.{% else %}No.{% endholds %}', "Yes."),
+        ('{% holds "grows" %}Yes.{% else %}No.{% endholds %}', "No."),
+        ('{% holds "grows-2t", "undecided" %}Perhaps.{% endholds %}', "Perhaps."),
+        ('{% holds "grows", "refuted" %}It falls.{% endholds %}', "It falls."),
+    ],
+)
+def test_a_sentence_is_printed_as_its_claim_allows(tag: str, printed: str, tmp_path: Path) -> None:
+    paper = written(tmp_path, f"First.\n{tag}\nLast.\n")
+    assert paper.text == f"First.\n{printed}\nLast.\n"
+    assert paper.unsupported == ()
+
+
+def test_a_sentence_that_no_longer_holds_is_marked_with_its_line(tmp_path: Path) -> None:
+    paper = written(tmp_path, 'One.\n\n{% holds "grows" %}It grows.{% endholds %}\n')
+    assert "[**[No longer supported by these data (refuted: 0.9; expected above 1):]**]" in (
+        paper.text.replace("\\", "")
+    )
+    assert paper.text.endswith(" It grows.\n")
+    ((found,)) = paper.unsupported
+    assert (found.claim, found.verdict, found.line) == ("grows-1t", "refuted", 3)
+
+
+def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
+    paper = written(
+        tmp_path,
+        '{% claims "tbl-claims" %}\nlinear: Work is linear.\ngrows: It grows.\n{% endclaims %}\n'
+        '{% table "tbl-claims" %}All.{% endtable %}\n',
+    )
+    assert paper.findings.tables["tbl-claims"].rows == (
+        ("Work is linear.", "supported", "1; expected 1"),
+        ("It grows. (CPU 1)", "refuted", "0.9; expected above 1"),
+        ("It grows. (CPU 2)", "undecided", "1; expected above 1"),
+    )
+    assert paper.findings.claims["grows-2t"].sentence == "It grows."
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('a\n{% holds "nothing" %}x{% endholds %}', "study.qmd.j2:2: nothing is no claim"),
+        ('{% claims "tbl-c" %}no colon{% endclaims %}', "a claim is «id: sentence»"),
+        ('{% figure "fig-a" %}x{% endfigure %}', "has no alternative text"),
+        ('{% holds "linear" %}x', "study.qmd.j2:1:"),
+        ('{% table "tbl-a" %}up to 64 images{% endtable %}', "the number 64 is typed"),
+        ('{% holds "linear" %}It takes 5 s.{% endholds %}', "the number 5 is typed"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_line(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TemplateError) as caught:
+        written(tmp_path, text)
+    assert complaint in str(caught.value)
+
+
+def test_the_build_and_the_check_name_a_sentence_that_no_longer_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a record nothing of a run holds, so that a sentence without «else» is marked."""
+    data_folder(tmp_path)
+    papers = tmp_path / "papers"
+    shutil.copytree(ROOT / "templates" / "papers", papers)
+    template = papers / "conv_scaling.qmd.j2"
+    text = template.read_text("utf-8")
+    head, tail = text.split("# Method {#sec-method}")
+    tag = '{% holds "linear-time" %}Time grows with work.{% endholds %}'
+    template.write_text(f"{head}{tag}\n\n# Method {{#sec-method}}{tail}", "utf-8")
+    place = f"templates/papers/conv_scaling.qmd.j2:{head.count(chr(10)) + 1}"
+    asked = build.request_of
+    monkeypatch.setattr(build, "request_of", lambda options: asked(options)._replace(papers=papers))
+    places = ["--out", str(tmp_path / "out"), "--data", str(tmp_path / "data")]
+    assert build.main(["conv_scaling", "--html", *places]) == 0
+    said = (
+        f"{place}: the sentence rests on the claim linear-time, which is not measured; "
+        "write what is true of these data."
+    )
+    assert f"note: {said}" in capsys.readouterr().out
+    request = build.request_of(build.parse(["conv_scaling", "--html", *places]))
+    assert faults(request)[0] == said
+    assert build.main(["conv_scaling", "--html", "--check", *places]) == 1
