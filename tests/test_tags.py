@@ -86,8 +86,8 @@ def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
     )
     assert paper.findings.tables["tbl-claims"].rows == (
         ("Work is linear.", "supported", "1; expected 1"),
-        ("It grows. (CPU 1)", "refuted", "0.9; expected above 1"),
-        ("It grows. (CPU 2)", "undecided", "1; expected above 1"),
+        ("It grows (CPU 1).", "refuted", "0.9; expected above 1"),
+        ("It grows (CPU 2).", "undecided", "1; expected above 1"),
     )
     assert paper.findings.claims["grows-2t"].sentence == "It grows."
 

@@ -75,7 +75,8 @@ class Page:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {line!r}")
             self.sentences[name] = _plain(sentence)
             for claim in self._called(name):
-                about = f"{_plain(sentence)} ({claim.label})" if claim.label else _plain(sentence)
+                words = _plain(sentence)
+                about = f"{words.rstrip('.')} ({claim.label})." if claim.label else words
                 rows.append((about, claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
         self.tables[id] = Table(id, "", columns, tuple(rows), wide=True)
