@@ -52,9 +52,10 @@ def with_level(table: Table) -> Table:
     levels = [c.confidence for row in table.rows for c in row if _is_interval(c)]
     if min(levels, default=1.0) >= CONFIDENCE - 1e-9:
         return table
+    lower = sum(level < CONFIDENCE - 1e-9 for level in levels)
     note = (
-        f"Few or like samples: the level of {sum(level < CONFIDENCE - 1e-9 for level in levels)} "
-        f"of {len(levels)} intervals is lower, at the least {100 * min(levels):.0f}{NO_BREAK}%."
+        f"For few or autocorrelated samples the level of {lower} of {len(levels)} intervals is "
+        f"lower, at the least {100 * min(levels):.0f}{NO_BREAK}%."
     )
     return replace(table, notes=(*table.notes, note))
 

@@ -310,7 +310,7 @@ def decision_table(run: Run) -> Table:
             Column("Clear"),
         ),
         rows,
-        notes=("Clear: the interval of the gain excludes one; bytes have no interval.",),
+        notes=("Clear: above one at the level that all settings share; bytes have no interval.",),
         sources=(run.file,),
         wide=True,
     )

@@ -201,7 +201,9 @@ SETTING_VALUES: Final[dict[str, Getter]] = {
     "tile_best": _over_tiles(at_most, _tile_ratio),
     "tile_least_peak": _over_tiles(at_most, lambda run, c: run.peak(c) / run.peak(untiled(c))),
     "halo_most": _over_tiles(at_least, _halo),
-    "clock_step": lambda run: exact("max(CPU time − threads · time, 0)", "s", clock_step(run)),
+    "clock_step": lambda run: exact(
+        "max(CPU time − threads · time, 0)", "s", clock_step(run), run.file
+    ),
     "off_first": of_deepest(lambda run, calls: off_processor(run, calls[0])),
     "off_last": of_deepest(lambda run, calls: off_processor(run, calls[-1])),
     "folded_best": _fused(at_least, "folded"),
