@@ -30,7 +30,7 @@ from report.studies.inference_memory.layouts import (
     base_calls,
     needed_saved,
 )
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.precision import (
     accuracy_change,
     datasets,
@@ -164,9 +164,14 @@ def best_mean(inputs: Inputs, run: Run) -> Quantity:
     return one_of(geometric_mean, (best_speedup(run, n, same_precision=False) for n in names))
 
 
-def _clear(choose: Callable[..., Quantity]) -> Getter:
-    """Of the gains that are more than scatter."""
-    return lambda run: one_of(choose, (made.gain for made in _decisions(run) if made.clear))
+def _clear(choose: Callable[[list[float]], float]) -> Getter:
+    """The smallest or largest of the medians of the gains that are more than scatter."""
+
+    def found(run: Run) -> Quantity:
+        gains = [centre(made.gain) for made in _decisions(run) if made.clear]
+        return counted("gain", run, choose(gains or [0]), there=bool(gains))
+
+    return found
 
 
 def _decisions(run: Run) -> list[Decision]:
@@ -212,8 +217,8 @@ SETTING_VALUES: Final[dict[str, Getter]] = {
     "compiled_first": _compiled_first,
     "best_lenet": lambda run: best_speedup(run, "LeNet-5", same_precision=False),
     "clear": lambda run: counted("clear choices", run, sum(d.clear for d in _decisions(run))),
-    "clear_least": _clear(at_most),
-    "clear_most": _clear(at_least),
+    "clear_least": _clear(min),
+    "clear_most": _clear(max),
     "decisions": lambda run: counted(
         "networks · goals", run, len(_decisions(run)), there=bool(_decisions(run))
     ),
