@@ -176,6 +176,35 @@ def test_verdicts(id_: str, verdict: str) -> None:
     assert FULL.claims[id_].verdict == verdict
 
 
+@pytest.mark.parametrize("factor", [3, 50])
+def test_noise_only_ever_leaves_a_verdict_undecided(factor: float) -> None:
+    record = profiling.record()
+    cases = [
+        msgspec.structs.replace(
+            case,
+            series=tuple(
+                msgspec.structs.replace(
+                    s, samples=tuple(v * (factor if i % 2 else 1 / factor)
+                                     for i, v in enumerate(s.samples)))
+                if s.quantity == "time" else s
+                for s in case.series
+            ),
+        )
+        for case in record.cases
+    ]  # fmt: skip
+    noisy = found(msgspec.structs.replace(record, cases=tuple(cases)))
+    for id_, claim in FULL.claims.items():
+        assert noisy.claims[id_].verdict in (claim.verdict, "undecided"), id_
+
+
+def test_a_count_below_theory_is_work_that_was_saved() -> None:
+    def verdict(excess: int) -> str:
+        case = profiling.layer_case(BASE, 8, excess=excess)
+        return found(profiling.record([case])).claims["saved-work-example-2t"].verdict
+
+    assert (verdict(-1), verdict(0), verdict(1)) == ("supported", "refuted", "refuted")
+
+
 # ------------------------------------------------------------------- complete, empty, between
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from report.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import (
+    Inferred,
     Process,
     Quantity,
     absent,
@@ -284,6 +285,24 @@ def test_all_and_any_are_different_claims() -> None:
     assert (all_of(true, false).judge(), any_of(true, false).judge()) == ("refuted", "supported")
     assert (all_of(true, true).judge(), any_of(false, false).judge()) == ("supported", "refuted")
     assert (all_of(true, unsure).judge(), any_of(false, unsure).judge()) == ("undecided",) * 2
+    # Six processes reach 96.9 %, which is not enough for one of two, but both say the same.
+    slow = Statement(series("x", *([0.5] for _ in range(6)), of="1"), expect("> 1"))
+    assert (all_of(slow, true).judge(), all_of(slow, slow).judge()) == ("undecided", "refuted")
+
+
+def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
+    def interval(confidence: float) -> Estimate:
+        return Estimate(1.0, 1 - confidence, 1 + confidence, 30, confidence)
+
+    mean = Inferred(unit("1"), "mean", "record.json", "cpu", interval=interval)
+    assert estimate(mean) == interval(0.95)
+    twice = estimate(2 * mean - mean)
+    assert isinstance(twice, Estimate)
+    assert (twice.low, twice.high) == pytest.approx((0.1 - 1.95, 3.9 - 0.05))
+    both = estimate(mean - series("x", *([i + 1.0] for i in range(9)), of="1"))
+    assert isinstance(both, Estimate)
+    assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
+    assert Statement(mean, expect("> 0"), about="cuda").judge() == "not comparable"
 
 
 @settings(max_examples=300, deadline=None)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing, present
+from report.paper.declared import with_level
 from report.paper.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING, NO_BREAK
@@ -204,3 +205,15 @@ def test_a_citation_is_one_in_every_output() -> None:
     assert "| [@okuta2017cupy] |" in to_markdown(table)
     assert r"\cite{okuta2017cupy}" in to_latex(table)
     assert to_csv(table).splitlines() == ["Work", "okuta2017cupy"]
+
+
+def test_intervals_of_a_lower_level_are_noted() -> None:
+    def of(*levels: float) -> Table:
+        rows = tuple((Estimate(1.0, 0.5, 1.5, 9, level),) for level in levels)
+        return with_level(Table("tbl-a", "A.", (Column("A", "1"),), rows, ("First.",)))
+
+    assert of(0.95, 0.99).notes == ("First.",)
+    first, level = of(0.95, 0.75, 0.5).notes
+    assert first == "First."
+    assert "2 of 3 intervals" in level
+    assert "at the least 50" in level

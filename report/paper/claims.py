@@ -7,6 +7,7 @@ import math
 from report.missing import Missing
 from report.paper.findings import Claim
 from report.quantity.evaluation import number
+from report.quantity.expression import Quantity
 from report.quantity.verdicts import Range, Several, Statement
 from report.statistics.estimates import Estimate
 from report.text.format import MINUS, NO_BREAK, interval_text, level_text, quantity_text, scale_for
@@ -26,7 +27,7 @@ def judge(id: str, statement: Statement | Several, *, name: str = "", label: str
 def described(statement: Statement | Several) -> str:
     """What was found and what was expected, in numbers."""
     if isinstance(statement, Statement):
-        return f"{_found(statement)}; expected {_expected(statement.range)}"
+        return f"{found_text(statement.quantity)}; expected {_expected(statement.range)}"
     parts = statement.statements
     if len(parts) <= _FEW:
         return (" and " if statement.every else " or ").join(map(described, parts))
@@ -35,8 +36,9 @@ def described(statement: Statement | Several) -> str:
     return f"{holding} of {len(parts)} comparisons hold; expected {of}"
 
 
-def _found(statement: Statement) -> str:
-    found, unit = number(statement.quantity), str(statement.quantity.unit)
+def found_text(quantity: Quantity) -> str:
+    """A quantity with its interval, and its level where that is lower than usual."""
+    found, unit = number(quantity), str(quantity.unit)
     if isinstance(found, Missing):
         return found.reason
     text = quantity_text(found, unit)

@@ -19,6 +19,7 @@ from report.missing import Missing
 from report.quantity.expression import (
     Derived,
     Exact,
+    Inferred,
     Interval,
     Number,
     Quantity,
@@ -96,20 +97,22 @@ def _fitted(quantity: Quantity) -> bool:
 def samples(quantity: Quantity) -> int:
     """The number of samples behind the part that has fewest; 0 where nothing was measured."""
     counts = (
-        sum(len(process.samples) for process in leaf.processes)
+        leaf.interval(CONFIDENCE).n
+        if isinstance(leaf, Inferred)
+        else sum(len(process.samples) for process in leaf.processes)
         for leaf in quantity.leaves
-        if isinstance(leaf, Sampled)
+        if isinstance(leaf, Sampled | Inferred)
     )
     return min(counts, default=0)
 
 
 def _units(quantity: Quantity) -> Iterator[Quantity]:
     """The largest parts whose series come from the same processes; a series is one by itself."""
-    measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
+    measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    first = measured[0].keys
-    together = len(first) > 1 and all(leaf.keys == first for leaf in measured)
+    keys = {leaf.keys if isinstance(leaf, Sampled) else () for leaf in measured}
+    together = len(keys) == 1 and len(keys.pop()) > 1
     fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
     if together or fitted or not quantity.parts:
         yield quantity
@@ -119,13 +122,16 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
 
 
 def _of_unit(unit: Quantity, confidence: float) -> Estimate:
+    if isinstance(unit, Inferred):
+        return unit.interval(confidence)
     leaves = [leaf for leaf in unit.leaves if isinstance(leaf, Sampled)]
+    fit = unit.operation.fit if isinstance(unit, Derived) else None
+    if fit is not None:
+        shared = len({leaf.keys for leaf in leaves}) == 1 and not _inferred(unit)
+        if not shared or len(leaves[0].processes) < _ENOUGH_RUNS:
+            return _fit(fit, unit.parts, confidence)
     leaf = leaves[0]
-    shared = all(other.keys == leaf.keys for other in leaves)
-    if isinstance(unit, Derived) and unit.operation.fit is not None:
-        if not shared or len(leaf.processes) < _ENOUGH_RUNS:
-            return _fit(unit.operation.fit, unit.operands, confidence)
-    elif len(leaf.processes) == 1:
+    if fit is None and len(leaf.processes) == 1:
         return calls_interval(leaf.processes[0].samples, confidence)
     results = [
         (process.run, value(unit, lambda leaf, at=index: _median_of(leaf, at)))  # type: ignore[misc]
@@ -162,6 +168,10 @@ def _fit(fit: Fit, operands: Sequence[Quantity], confidence: float) -> Estimate:
     )
 
 
+def _inferred(quantity: Quantity) -> bool:
+    return any(isinstance(leaf, Inferred) for leaf in quantity.leaves)
+
+
 def _median(leaf: Sampled) -> float:
     return statistics.median(statistics.median(process.samples) for process in leaf.processes)
 
@@ -179,6 +189,8 @@ def value(quantity: Quantity, look: Look) -> float:
         return look(quantity)
     if isinstance(quantity, Derived):
         return quantity.operation.value([value(part, look) for part in quantity.operands])
+    if isinstance(quantity, Inferred):
+        return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):
         # Whole numbers and quotients of them are computed without rounding.
         return Fraction(quantity.value)  # type: ignore[return-value]

@@ -163,6 +163,17 @@ class Sampled(Leaf):
 
 
 @dataclass(frozen=True)
+class Inferred(Leaf):
+    """A measured number with a rule of its own for its interval, such as a mean over test images.
+
+    ``interval`` gives the estimate at a level; ``device`` as that of a series.
+    """
+
+    interval: Callable[[float], Estimate] = field(compare=False, kw_only=True)
+    device: str = ""
+
+
+@dataclass(frozen=True)
 class Absent(Leaf):
     """A quantity that is not there, and why."""
 

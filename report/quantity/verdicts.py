@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from report.errors import StudyError
 from report.missing import Missing
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Quantity, Sampled
+from report.quantity.expression import Inferred, Quantity, Sampled
 from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
@@ -83,7 +83,7 @@ class Statement:
         bound a median at 75 %, the verdict is undecided.
         """
         leaves = self.quantity.leaves
-        devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled) and leaf.device}
+        devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
         if self.about and devices - {self.about}:
             return "not comparable"
         found = estimate(self.quantity, confidence)
@@ -108,7 +108,8 @@ class Several:
 
         That all of several hold is false only if one is, which each part bounds by itself
         (intersection-union test, Berger 1982); that one of them decides the whole is a choice among
-        several, so that they share the level (Bonferroni).
+        several, so that they share the level (Bonferroni).  Where each part by itself decides it,
+        no choice was made (these are the first and the last step of Simes 1986).
         """
         if not self.statements:
             return "not measured"
@@ -117,8 +118,7 @@ class Several:
         if any(statement.judge(shared) == decisive for statement in self.statements):
             return decisive
         verdicts = {statement.judge(confidence) for statement in self.statements}
-        # A part that only the unshared level decides is one of several that might have done so.
-        return verdicts.pop() if len(verdicts - {decisive}) == len(verdicts) == 1 else "undecided"
+        return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
 def all_of(*statements: Statement | Several) -> Several:

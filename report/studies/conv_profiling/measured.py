@@ -10,11 +10,11 @@ from typing import Final
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
+from report.quantity.expression import Quantity, absent
 from report.records.layers import Layer
 from report.records.passes import Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
 
 COUNTED: Final = "lackey_multiply_adds"
@@ -67,11 +67,13 @@ class Run(any_study.Run):
         """The raw samples of a quantity, or why there are none."""
         return self.samples(quantity, dimensions.factors(batch, pass_))
 
-    def time(
-        self, batch: int, pass_: Pass = "forward", dimensions: Dimensions = BASE
-    ) -> Estimate | Missing:
-        """Median duration of one call in seconds, with its interval."""
-        return self.median("time", dimensions.factors(batch, pass_))
+    def time(self, batch: int, pass_: Pass = "forward", dimensions: Dimensions = BASE) -> Quantity:
+        """Duration of one call (s)."""
+        return self.series("time", dimensions.factors(batch, pass_))
+
+    def image_time(self, batch: int) -> Quantity:
+        """Duration of a forward call of the example's layer over its images (s)."""
+        return self.time(batch) / batch
 
     def held(self, batch: int, dimensions: Dimensions = BASE) -> int | Missing:
         """Bytes that the forward call left allocated."""
@@ -132,20 +134,12 @@ def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
 
 def timed_batches(run: Run) -> tuple[int, ...]:
     """The batch sizes whose forward calls were timed."""
-    return tuple(batch for batch in run.batches() if not isinstance(run.time(batch), Missing))
+    return tuple(batch for batch in run.batches() if not run.time(batch).missing)
 
 
-def image_gain(run: Run) -> Estimate | Missing:
+def image_gain(run: Run) -> Quantity:
     """Time of an image in the smallest timed batch over that in the largest."""
     batches = timed_batches(run)
     if len(batches) < 2:
-        return Missing(f"fewer than two batches were timed on {run.label}")
-    first, last = batches[0], batches[-1]
-    ratio = run.ratio("time", BASE.factors(first, "forward"), BASE.factors(last, "forward"))
-    return ratio if isinstance(ratio, Missing) else scaled(ratio, last / first)
-
-
-def scaled(found: Estimate, factor: float) -> Estimate:
-    """An estimate times a positive number."""
-    low, high = found.low * factor, found.high * factor
-    return Estimate(found.value * factor, low, high, found.n, found.confidence)
+        return absent("gain", "1", f"fewer than two batches were timed on {run.label}")
+    return run.image_time(batches[0]) / run.image_time(batches[-1])

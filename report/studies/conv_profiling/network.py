@@ -12,6 +12,7 @@ from report.paper.values import Value
 from report.records.layers import Convolution, Dropout, Layer, Linear
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.values import declared, known
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs, macs
 
@@ -72,44 +73,17 @@ def _cell(value: object) -> Cell:
 def values(run: Run | None) -> tuple[Value, ...]:
     """The layer's share of the network, from the shapes that ran."""
     layers = run.network if run else ()
-    origin = (run.file,) if run and layers else ()
-    parameters, work = sum(map(parameter_count, layers)), forward_macs(layers)
-    layer = BASE.layer(1)
-    return (
-        Value(
-            "network_parameters",
-            "Parameters of the network",
-            parameters or NO_NETWORK,
-            "1",
-            "sum over the recorded layers",
-            origin,
-            "exact",
-        ),
-        Value(
-            "network_macs",
-            "Multiply-adds of the network for an image",
-            work or NO_NETWORK,
-            "MAC",
-            "sum over the recorded layers",
-            origin,
-            "exact",
-        ),
-        Value(
-            "work_share",
-            "The layer's share of the network's multiply-adds",
-            macs(layer) / work if work else NO_NETWORK,
-            "1",
-            "multiply-adds of the layer / of all recorded layers",
-            origin,
-            "percent",
-        ),
-        Value(
-            "parameter_share",
-            "The layer's share of the network's parameters",
-            parameter_count(layer) / parameters if parameters else NO_NETWORK,
-            "1",
-            "parameters of the layer / of all recorded layers",
-            origin,
-            "percent",
-        ),
+    file = run.file if run and layers else ""
+    here = " of all recorded layers"
+    parameters = known(
+        f"parameters{here}", sum(map(parameter_count, layers)) or NO_NETWORK, "1", file
     )
+    work = known(f"multiply-adds{here}", forward_macs(layers) or NO_NETWORK, "MAC", file)
+    layer = BASE.layer(1)
+    found = {
+        "network_parameters": parameters,
+        "network_macs": work,
+        "work_share": known("multiply-adds of the layer", macs(layer), "MAC") / work,
+        "parameter_share": known("parameters of the layer", parameter_count(layer)) / parameters,
+    }
+    return tuple(declared(found))

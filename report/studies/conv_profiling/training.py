@@ -12,6 +12,7 @@ from report.missing import Missing
 from report.paper.findings import Figure
 from report.paper.images import DataSet
 from report.paper.tables import Cell, Column, Table
+from report.quantity.evaluation import number
 from report.studies.conv_profiling.measured import Run, Training
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
@@ -147,7 +148,7 @@ def _row(run: Run, training: Training) -> tuple[Cell, ...]:
         forward_macs(layers),
         len(known(epochs)),
         *(last(run, training, name) for name in ("train_loss", "test_loss", "test_accuracy")),
-        run.median("epoch_time", training.factors),
+        number(run.series("epoch_time", training.factors)),
     )
 
 

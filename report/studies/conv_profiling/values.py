@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from report.paper.values import Value, exact
+from report.missing import Missing
+from report.paper.values import Value, declare, exact
+from report.quantity.expression import Quantity, absent
+from report.quantity.expression import exact as exact_leaf
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_profiling.subject import BASE
 from report.text.format import Number
@@ -16,6 +20,18 @@ from report.theory.work import macs
 MANY: Final = 512
 #: The formula of numbers that a record holds as they are.
 CASES: Final = "cases of the record"
+#: Values that are printed as shares.
+_PERCENT: Final = frozenset(
+    {
+        "test_accuracy",
+        "other_accuracy",
+        "conv_work",
+        "conv_time",
+        "work_share",
+        "parameter_share",
+        "gpu_tensor",
+    }
+)
 
 
 def whole(number: float) -> Number:
@@ -23,36 +39,42 @@ def whole(number: float) -> Number:
     return int(number) if number == int(number) else number
 
 
+def known(formula: str, number: Number | Missing, unit: str = "1", source: str = "") -> Quantity:
+    """A number without uncertainty as a quantity, with its formula; absent where it is missing."""
+    if isinstance(number, Missing):
+        return absent(formula, unit, number.reason)
+    return exact_leaf(formula, unit, number, source)
+
+
+def declared(quantities: Mapping[str, Quantity]) -> Iterator[Value]:
+    """The values of this study under these ids."""
+    for id_, quantity in quantities.items():
+        yield declare(id_, quantity, "percent" if id_ in _PERCENT else None)
+
+
 def theory_values() -> tuple[Value, ...]:
     """What follows from the geometry alone."""
     layer, size = BASE.layer(1), layer_memory(BASE.layer(1))
     training = BASE.operations(1, "forward_backward") // BASE.operations(1)
-    return (
-        exact("in_channels", "Input channels", layer.input_shape[1], "1", "geometry"),
-        exact("out_channels", "Output channels", layer.output_shape[1], "1", "geometry"),
-        exact("kernel", "Kernel extent", layer.kernel[0], "1", "geometry"),
-        exact("in_extent", "Input extent", layer.input_shape[2], "1", "geometry"),
-        exact("out_extent", "Output extent", layer.output_shape[2], "1", "(H_in − k)/s + 1"),
-        exact("image_extent", "Extent of an image", BASE.image, "1", "geometry"),
-        exact("macs", "Multiply-adds of an image", macs(layer), "MAC", "k² · C_in · H² · C_out"),
-        exact("flops", "Work of an image", BASE.operations(1), "FLOP", "2 · multiply-adds"),
-        exact("weights", "Weights", weight_count(layer), "1", "k² · C_in · C_out"),
-        exact("biases", "Biases", bias_count(layer), "1", "C_out"),
-        exact("parameters", "Parameters", parameter_count(layer), "1", "(k² · C_in + 1) · C_out"),
-        exact("parameter_bytes", "Bytes of the parameters", size.parameters, "B", "4 · parameters"),
-        exact("outputs", "Output elements", elements(layer.output_shape), "1", "H² · C_out"),
-        exact("output_bytes", "Output of an image", size.output, "B", "4 · output elements"),
-        exact("input_bytes", "Input of an image", input_bytes(layer), "B", "4 · C_in · H_in²"),
-        exact(
-            "image_bytes",
-            "Parameters and output of an image",
-            size.parameters_and_output,
-            "B",
-            "4 · (parameters + output elements)",
-        ),
-        exact("training_ratio", "Work of forward and backward over forward", training, "1", "3"),
-        exact("many", "Largest planned batch", MANY, "1", "plan of the experiment"),
-        Value(
-            "confidence", "Confidence of the intervals", CONFIDENCE, "1", "chosen", (), "percent"
-        ),
-    )
+    found = {
+        "in_channels": known("geometry", layer.input_shape[1]),
+        "out_channels": known("geometry", layer.output_shape[1]),
+        "kernel": known("geometry", layer.kernel[0]),
+        "in_extent": known("geometry", layer.input_shape[2]),
+        "out_extent": known("(H_in − k)/s + 1", layer.output_shape[2]),
+        "image_extent": known("geometry", BASE.image),
+        "macs": known("k² · C_in · H² · C_out", macs(layer), "MAC"),
+        "flops": known("2 · multiply-adds", BASE.operations(1), "FLOP"),
+        "weights": known("k² · C_in · C_out", weight_count(layer)),
+        "biases": known("C_out", bias_count(layer)),
+        "parameters": known("(k² · C_in + 1) · C_out", parameter_count(layer)),
+        "parameter_bytes": known("4 · parameters", size.parameters, "B"),
+        "outputs": known("H² · C_out", elements(layer.output_shape)),
+        "output_bytes": known("4 · output elements", size.output, "B"),
+        "input_bytes": known("4 · C_in · H_in²", input_bytes(layer), "B"),
+        "image_bytes": known("4 · (parameters + output elements)", size.parameters_and_output, "B"),
+        "training_ratio": known("3", training),
+        "many": known("plan of the experiment", MANY),
+    }
+    confidence = exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
+    return (*declared(found), confidence)

@@ -8,11 +8,16 @@ from typing import Final, TypeAlias
 from figures.canvas import Drawing
 from figures.scaling import Absent, Points, Scaling
 from report.evidence.runs import remembered
-from report.missing import Missing, present
+from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Download, Figure, Inputs
 from report.paper.tables import Cell, Column, Table, to_csv
+from report.quantity.evaluation import level, number
+from report.quantity.expression import Quantity
+from report.quantity.operations import first_within, level_of_largest
+from report.quantity.verdicts import Statement, expect
 from report.statistics.estimates import Estimate
-from report.studies.inference_memory.measured import Run, scaled
+from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, RESNETS, Call
 from report.theory.workspaces import Layout
 
@@ -22,8 +27,9 @@ ENOUGH: Final = 0.9
 _SHOWN: Final = frozenset({8, 64})
 _MILLI, _MEGA, _PERCENT = 1e3, 1e-6, 100
 
-#: Something that is measured of a call, with or without an interval.
-Estimated: TypeAlias = Callable[[Call], Estimate | float | Missing]
+#: Something that is known of a call, with or without an interval.
+Known: TypeAlias = Quantity | float | Missing
+Estimated: TypeAlias = Callable[[Call], Known]
 
 
 @remembered
@@ -46,15 +52,19 @@ def resnets(run: Run) -> tuple[str, ...]:
     return tuple(network for network in swept(run) if network in RESNETS)
 
 
-def knee(rates: Mapping[int, Estimate]) -> int:
-    """The smallest batch size whose rate is at least ``ENOUGH`` of the best one."""
-    best = max(rate.value for rate in rates.values())
-    return min(batch for batch, rate in rates.items() if rate.value >= ENOUGH * best)
+def knee(rates: Mapping[int, Quantity]) -> int:
+    """The smallest batch size whose rate is at least ``ENOUGH`` of the best one, by medians."""
+    return level(first_within(rates, ENOUGH, "1"))
 
 
-def rates(run: Run, network: str, layout: Layout = "contiguous") -> dict[int, Estimate]:
+def best_batch(rates: Mapping[int, Quantity]) -> int:
+    """The batch size of the best rate, by medians."""
+    return level(level_of_largest(rates, "1"))
+
+
+def rates(run: Run, network: str, layout: Layout = "contiguous") -> dict[int, Quantity]:
     """Images a second by batch size, of the timed calls of a network."""
-    return present({c.batch: run.image_rate(c) for c in sweep(run, network, layout)})
+    return {c.batch: run.image_rate(c) for c in run.timed(sweep(run, network, layout))}
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -100,18 +110,17 @@ def _too_good(run: Run, calls: Sequence[Call]) -> tuple[str, ...]:
     found = [
         f"{call.network} at batch {call.batch:,}"
         for call in calls
-        if isinstance(share := run.utilisation(call), Estimate) and share.low > 1
+        if Statement(run.utilisation(call), expect("> 1")).judge() == "supported"
     ]
     return (f"Above the ceiling, which was measured too low: {', '.join(found)}.",) * bool(found)
 
 
 def _row(run: Run, call: Call, images: int) -> tuple[Cell, ...]:
-    each = run.image_time(call)
-    return (
+    return cells(
         call.network,
         call.batch,
         run.time(call),
-        each if isinstance(each, Missing) else scaled(each, images),
+        images * run.image_time(call),
         run.image_rate(call),
         run.utilisation(call),
         run.peak(call),
@@ -165,8 +174,8 @@ def knee_table(run: Run) -> Table:
 def _knee_row(run: Run, network: str, layout: Layout) -> tuple[Cell, ...]:
     found = rates(run, network, layout)
     calls = {call.batch: call for call in sweep(run, network, layout)}
-    first, best = knee(found), max(found, key=lambda batch: found[batch].value)
-    return (
+    first, best = knee(found), best_batch(found)
+    return cells(
         network,
         LAYOUT_NAMES[layout],
         first,
@@ -186,9 +195,8 @@ def time_figure(inputs: Inputs, run: Run) -> Figure:
     """Time of a call, and of a fixed number of images, over the batch size."""
     images = int(inputs.reported.value("amc_batch").number)
 
-    def whole(call: Call) -> Estimate | Missing:
-        found = run.image_time(call)
-        return found if isinstance(found, Missing) else scaled(found, images)
+    def whole(call: Call) -> Quantity:
+        return images * run.image_time(call)
 
     panels = (
         _panel(run, run.time, _MILLI, "Time of a call (ms)"),
@@ -261,9 +269,10 @@ def series(
     return [points(label, found, factor, index, joined=joined)]
 
 
-def numbers(found: Mapping[int, Estimate | float | Missing]) -> dict[int, Estimate | float]:
+def numbers(found: Mapping[int, Known]) -> dict[int, Estimate | float]:
     """What is there, by level."""
-    return {level: value for level, value in found.items() if not isinstance(value, Missing)}
+    known = {at: number(each) if isinstance(each, Quantity) else each for at, each in found.items()}
+    return {at: each for at, each in known.items() if not isinstance(each, Missing)}
 
 
 def points(

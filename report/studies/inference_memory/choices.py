@@ -8,12 +8,17 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
+from report.evidence.runs import remembered
 from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Figure, Inputs
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, ratio_of_medians
+from report.quantity.expression import Quantity, absent, as_quantity
+from report.quantity.operations import at_least
+from report.quantity.verdicts import Statement, expect
+from report.statistics.estimates import CONFIDENCE, bonferroni
 from report.studies.inference_memory.batches import sweep
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import NETWORKS, Call
 
 LATENCY, MEMORY, THROUGHPUT = "latency", "memory", "throughput"
@@ -26,18 +31,9 @@ def plain(call: Call) -> Call:
     return Call(call.network, call.image, call.batch)
 
 
-def speedup(run: Run, call: Call, choices: int = 1) -> Estimate | Missing:
-    """How many times as fast a call is as the plain one; for the best of ``choices`` settings.
-
-    The best of several looks better than it is, so that its interval is one of all of them
-    together (Bonferroni).
-    """
-    base, new = run.samples("time", plain(call).factors), run.samples("time", call.factors)
-    if isinstance(base, Missing):
-        return base
-    if isinstance(new, Missing):
-        return new
-    return ratio_of_medians(base, new, bonferroni(CONFIDENCE, max(choices, 1)))
+def speedup(run: Run, call: Call) -> Quantity:
+    """How many times as fast a call is as the plain one."""
+    return run.time_ratio(plain(call), call)
 
 
 # -------------------------------------------------------------------------------------- fusion
@@ -81,7 +77,7 @@ def fusion_table(run: Run) -> Table:
 def _fusion_row(run: Run, base: Call) -> tuple[Cell, ...]:
     calls = [_as(base, layout, execution) for _, layout, execution in _FUSED]
     first = run.samples("first_call_time", calls[-1].factors)
-    return (
+    return cells(
         base.network,
         base.batch,
         run.time(base),
@@ -100,11 +96,16 @@ def _as(base: Call, layout: str, execution: str) -> Call:
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest of the timed settings of a network at one batch, and how many there were."""
+    """The fastest of the timed settings of a network at one batch, by medians.
+
+    ``gain`` is how many times as fast as the plain call the fastest of all ``choices`` is,
+    whichever that may be.
+    """
 
     base: Call
     call: Call
     choices: int
+    gain: Quantity
 
 
 def compared_base(run: Run, network: str) -> Call | None:
@@ -131,18 +132,14 @@ def best(run: Run, network: str, *, same_precision: bool) -> Best | Missing:
     found = settings(run, base, same_precision=same_precision)
     if not found:
         return _NO_CHOICE
-    return Best(base, min(found, key=lambda call: _seconds(run, call)), len(found))
+    gain = at_least(*(speedup(run, call) for call in found))
+    return Best(base, min(found, key=run.seconds), len(found), gain)
 
 
-def _seconds(run: Run, call: Call) -> float:
-    found = run.time(call)
-    return float("inf") if isinstance(found, Missing) else found.value
-
-
-def best_speedup(run: Run, network: str, *, same_precision: bool) -> Estimate | Missing:
+def best_speedup(run: Run, network: str, *, same_precision: bool) -> Quantity:
     """The speed-up of the fastest setting."""
     found = best(run, network, same_precision=same_precision)
-    return found if isinstance(found, Missing) else speedup(run, found.call, found.choices)
+    return absent("speed-up", "1", found.reason) if isinstance(found, Missing) else found.gain
 
 
 def reported_speedups(inputs: Inputs) -> dict[str, float]:
@@ -177,10 +174,7 @@ def published_table(inputs: Inputs, run: Run) -> Table:
             Column("By "),
         ),
         rows,
-        notes=(
-            f"Intervals hold for all compared settings together; the lowest confidence that the "
-            f"samples reach is {_reached(inputs, run)}.",
-        ),
+        notes=("Intervals hold for all compared settings together.",),
         sources=(inputs.reported_file, run.file),
         wide=True,
     )
@@ -190,8 +184,8 @@ def _published_row(inputs: Inputs, run: Run, network: str) -> tuple[Cell, ...]:
     printed = reported_speedups(inputs).get(network)
     base = compared_base(run, network)
     own = (best(run, network, same_precision=True), best(run, network, same_precision=False))
-    told = tuple(cell for found in own for cell in _told(run, found))
-    return (
+    told = tuple(cell for found in own for cell in _told(found))
+    return cells(
         network,
         Missing("no number is printed") if printed is None else printed,
         Missing(f"no call of {network} was timed on {run.label}") if base is None else base.batch,
@@ -200,20 +194,10 @@ def _published_row(inputs: Inputs, run: Run, network: str) -> tuple[Cell, ...]:
     )
 
 
-def _told(run: Run, found: Best | Missing) -> tuple[Cell, Cell]:
+def _told(found: Best | Missing) -> tuple[Quantity | Missing, Missing | str]:
     if isinstance(found, Missing):
         return found, found
-    return speedup(run, found.call, found.choices), found.call.setting
-
-
-def _reached(inputs: Inputs, run: Run) -> str:
-    found = [
-        estimate.confidence
-        for network in published_networks(inputs, run)
-        for same in (True, False)
-        if isinstance(estimate := best_speedup(run, network, same_precision=same), Estimate)
-    ]
-    return f"{100 * min(found):.1f} %" if found else "none"
+    return found.gain, found.call.setting
 
 
 def published_figure(inputs: Inputs, run: Run) -> Figure:
@@ -243,8 +227,8 @@ def published_figure(inputs: Inputs, run: Run) -> Figure:
     )
 
 
-def _value(found: Estimate | Missing) -> float | None:
-    return None if isinstance(found, Missing) else found.value
+def _value(found: Quantity) -> float | None:
+    return None if found.missing else centre(found)
 
 
 # ----------------------------------------------------------------------------------- decisions
@@ -252,13 +236,20 @@ def _value(found: Estimate | Missing) -> float | None:
 
 @dataclass(frozen=True)
 class Decision:
-    """The best call for a goal, and the plain one that it is set against."""
+    """The best call for a goal, by medians, and the plain one that it is set against.
+
+    ``gain`` is how many times as good it is, by the goal's own measure.  It is ``clear`` where it
+    exceeds 1 at the level that all calls share, since the best of several looks better than it is.
+    """
 
     goal: str
     call: Call
     base: Call
+    gain: Quantity
+    clear: bool
 
 
+@remembered
 def decision(run: Run, network: str, goal: str) -> Decision | Missing:
     """What to choose for a goal among all timed settings of a network, by medians.
 
@@ -270,10 +261,10 @@ def decision(run: Run, network: str, goal: str) -> Decision | Missing:
         return Missing(f"no call of {network} was timed on {run.label}")
     smallest = [call for call in calls if call.batch == min(c.batch for c in calls)]
     if goal == LATENCY:
-        return _decide(goal, smallest, lambda call: _seconds(run, call))
+        return _decide(goal, smallest, run.time)
     if goal == MEMORY:
-        return _decide(goal, smallest, lambda call: _bytes(run, call))
-    return _decide(goal, calls, lambda call: _seconds(run, call) / call.batch)
+        return _decide(goal, smallest, run.peak)
+    return _decide(goal, calls, run.image_time)
 
 
 def _candidates(run: Run, network: str) -> tuple[Call, ...]:
@@ -281,28 +272,17 @@ def _candidates(run: Run, network: str) -> tuple[Call, ...]:
     return run.timed(run.chosen(network=network, image=image, tile=None))
 
 
-def _decide(goal: str, calls: Sequence[Call], cost: Callable[[Call], float]) -> Decision | Missing:
+def _decide(
+    goal: str, calls: Sequence[Call], cost: Callable[[Call], Quantity]
+) -> Decision | Missing:
     bases = [call for call in calls if call == plain(call)]
     if not bases:
         return _NO_CHOICE
-    return Decision(goal, min(calls, key=cost), min(bases, key=cost))
-
-
-def _bytes(run: Run, call: Call) -> float:
-    found = run.peak(call)
-    return float("inf") if isinstance(found, Missing) else found
-
-
-def gain(run: Run, made: Decision) -> Estimate | float | Missing:
-    """How many times as good the choice is as the plain call, by the goal's own measure."""
-    if made.call == made.base:
-        return 1
-    if made.goal == MEMORY:
-        old, new = run.peak(made.base), run.peak(made.call)
-        if isinstance(old, Missing):
-            return old
-        return new if isinstance(new, Missing) else old / new
-    return run.image_time_ratio(made.base, made.call)
+    base = min(bases, key=lambda call: centre(cost(call)))
+    made = min(calls, key=lambda call: centre(cost(call)))
+    gain = cost(base) / cost(made) if made != base else as_quantity(1)
+    verdict = Statement(gain, expect("> 1")).judge(bonferroni(CONFIDENCE, len(calls)))
+    return Decision(goal, made, base, gain, verdict == "supported")
 
 
 def decision_table(run: Run) -> Table:
@@ -330,15 +310,15 @@ def decision_table(run: Run) -> Table:
             Column("Clear"),
         ),
         rows,
-        notes=("Clear: the interval of the gain excludes one; bytes have no interval.",),
+        notes=("Clear: above one at the level that all settings share; bytes have no interval.",),
         sources=(run.file,),
         wide=True,
     )
 
 
 def _decision_row(run: Run, network: str, made: Decision) -> tuple[Cell, ...]:
-    found, call = gain(run, made), made.call
-    return (
+    call = made.call
+    return cells(
         network,
         made.goal,
         call.batch,
@@ -346,13 +326,6 @@ def _decision_row(run: Run, network: str, made: Decision) -> tuple[Cell, ...]:
         run.time(call),
         run.image_rate(call),
         run.peak(call),
-        found,
-        "yes" if is_clear(found) else "no",
+        made.gain,
+        "yes" if made.clear else "no",
     )
-
-
-def is_clear(found: Estimate | float | Missing) -> bool:
-    """Whether a gain is more than scatter."""
-    if isinstance(found, Missing):
-        return False
-    return found.low > 1 if isinstance(found, Estimate) else found > 1

@@ -6,34 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from report.missing import Missing, present
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Column, Table
-from report.statistics.estimates import Estimate
+from report.quantity.expression import Quantity
+from report.quantity.expression import exact as count
+from report.quantity.verdicts import Statement, all_of, any_of, equals, exactly, expect, trend
 from report.studies.inference_memory import settings_claims as settings
 from report.studies.inference_memory.batches import ENOUGH, knee, rates, resnets, sweep
 from report.studies.inference_memory.faults import NEAR, exact, first_large, near, told
 from report.studies.inference_memory.limits import foretold, margin
-from report.studies.inference_memory.measured import Run, scaled
-from report.studies.inference_memory.memory import (
-    FROM_BATCH,
-    TOLERANCE,
-    judged,
-    residuals,
-)
+from report.studies.inference_memory.measured import Run, centre
+from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE, judged, residuals
 from report.studies.inference_memory.processor import off_processor
-from report.studies.inference_memory.subject import Call
+from report.studies.inference_memory.run_values import NO_CASE
 from report.studies.inference_memory.verdicts import (
-    NOT_MEASURED,
-    UNMEASURED,
     Judged,
-    counted,
-    if_all,
-    inverse,
     listed,
+    nothing,
     percent,
     ratios,
     span,
+    with_interval,
 )
 from report.text.format import NO_BREAK
 
@@ -47,7 +40,9 @@ def all_claims(inputs: Inputs, all_runs: Sequence[Run]) -> tuple[Claim, ...]:
     if not all_runs:
         return (_nothing(),)
     return tuple(
-        Claim(f"{id_}-{run.key}", f"{sentence}; {run.label}.", found.verdict, found.because)
+        Claim(
+            f"{id_}-{run.key}", f"{sentence}; {run.label}.", found.statement.judge(), found.because
+        )
         for run in all_runs
         for id_, sentence, judge in _CLAIMS
         for found in (judge(inputs, run),)
@@ -95,36 +90,41 @@ def _verdict_table(
 
 
 def _monotone_memory(inputs: Inputs, run: Run) -> Judged:
-    peaks = {n: present({c.batch: run.peak(c) for c in sweep(run, n)}) for n in resnets(run)}
-    falls = {n: steps for n, found in peaks.items() if (steps := _falling(found))}
-    right = len(peaks) - len(falls)
-    rising = counted(right, len(peaks), "peak memory rises with every step of the batch size")
-    steps = sorted({step for found in falls.values() for step in found})
-    where = "; it does not from batch " + ", ".join(f"{a} to {b}" for a, b in steps)
-    return Judged(rising.verdict, rising.because + (where if steps else ""))
+    peaks = {n: {c.batch: p for c in sweep(run, n) if not (p := run.peak(c)).missing}
+             for n in resnets(run)}  # fmt: skip
+    if not peaks:
+        return nothing()
+    rising = {n: trend(found, rising=True) for n, found in peaks.items()}
+    right = sum(each.judge() == "supported" for each in rising.values())
+    falls = sorted({step for found in peaks.values() for step in _falling(found)})
+    where = "; it does not from batch " + ", ".join(f"{a} to {b}" for a, b in falls)
+    return Judged(
+        all_of(*rising.values()),
+        f"for {right} of {len(peaks)} networks peak memory rises with every step of the batch size"
+        + (where if falls else ""),
+    )
 
 
-def _falling(peaks: dict[int, int]) -> list[tuple[int, int]]:
+def _falling(peaks: Mapping[int, Quantity]) -> list[tuple[int, int]]:
     """The steps of the batch size at which the peak does not rise."""
-    return [(a, b) for a, b in pairwise(peaks) if peaks[b] <= peaks[a]]
+    return [(a, b) for a, b in pairwise(peaks) if centre(peaks[b]) <= centre(peaks[a])]
 
 
 def _falls_to(inputs: Inputs, run: Run) -> Judged:
     limit = _reported(inputs, "best_up_to")
     found = {n: _step(run, n, 1, limit) for n in resnets(run)}
-    return ratios(found, f"time of an image at batch {limit} over that at batch 1", below=True)
+    what = (
+        f"time of an image at batch {limit} over that at batch 1, of which utilisation is inverse"
+    )
+    return ratios(found, what, "< 1")
 
 
 def _rises_again(inputs: Inputs, run: Run) -> Judged:
     limit = _reported(inputs, "best_up_to")
     middle = [_reported(inputs, id_) for id_ in ("middle_low", "middle_high")]
-    found: dict[str, Estimate | Missing] = {}
-    for network in resnets(run):
-        steps = [s for b in middle if isinstance(s := _step(run, network, limit, b), Estimate)]
-        if steps:
-            found[network] = max(steps, key=lambda step: step.value)
-    what = f"longest time of an image at batch {listed(middle)} over that at batch {limit}"
-    return ratios(found, what, below=False, any_is_enough=True)
+    found = {f"{n}, batch {b}": _step(run, n, limit, b) for n in resnets(run) for b in middle}
+    what = f"time of an image at batch {listed(middle)} over that at batch {limit}"
+    return ratios(found, what, "> 1", any_of)
 
 
 def _falls_at_large(inputs: Inputs, run: Run) -> Judged:
@@ -132,86 +132,69 @@ def _falls_at_large(inputs: Inputs, run: Run) -> Judged:
     large = _reported(inputs, "large_high")
     found = {n: _step(run, n, middle, large) for n in resnets(run)}
     what = f"time of an image at batch {large:,} over that at batch {middle}"
-    return ratios(found, what, below=True, any_is_enough=True)
+    return ratios(found, what, "< 1", any_of)
 
 
-def _step(run: Run, network: str, before: int, after: int) -> Estimate | Missing:
+def _step(run: Run, network: str, before: int, after: int) -> Quantity:
     """Time of an image at one batch over that at another."""
     by_batch = {call.batch: call for call in sweep(run, network)}
     if before not in by_batch or after not in by_batch:
-        return Missing(UNMEASURED)
+        return NO_CASE
     return run.image_time_ratio(by_batch[after], by_batch[before])
 
 
-def _utilisation_by_batch(inputs: Inputs, run: Run) -> Judged:
-    limit = _reported(inputs, "best_up_to")
-    found = {n: inverse(_step(run, n, 1, limit)) for n in resnets(run)}
-    return ratios(found, f"utilisation at batch {limit} over that at batch 1", below=False)
-
-
 def _plateau(inputs: Inputs, run: Run) -> Judged:
+    """From the end of the source's middle range to the largest batch the rate hardly changes."""
+    middle = _reported(inputs, "middle_high")
     reached = {n: r for n in resnets(run) if (r := rates(run, n))}
-    level = [n for n, found in reached.items() if _stays(found)]
+    ends = {n: (max((b for b in r if b <= middle), default=0), max(r)) for n, r in reached.items()}
+    changes = {n: reached[n][b] / reached[n][a] for n, (a, b) in ends.items() if 0 < a < b}
+    if not changes:
+        return nothing()
+    shown = ", ".join(f"{n} {with_interval(each)}" for n, each in changes.items())
     knees = ", ".join(f"{n} {knee(found):,}" for n, found in reached.items())
-    what = "the rate stays within a tenth of its best from the knee to the largest batch"
-    judged_ = counted(len(level), len(reached), what)
+    first, last = (listed(sorted({ends[n][at] for n in changes})) for at in (0, 1))
+    plateau = equals(1, within=round(1 - ENOUGH, 12))
     return Judged(
-        judged_.verdict, f"{judged_.because}; knees: {knees}" if knees else judged_.because
+        all_of(*(Statement(each, plateau) for each in changes.values())),
+        f"rate at batch {last} over that at batch {first}, which a plateau keeps within a tenth: "
+        f"{shown}; knees: {knees}",
     )
-
-
-def _stays(found: Mapping[int, Estimate]) -> bool:
-    """Whether no rate behind the knee is clearly below a knee's share of the best one."""
-    first, enough = knee(found), ENOUGH * max(rate.value for rate in found.values())
-    behind = [rate for batch, rate in found.items() if batch > first]
-    return bool(behind) and all(rate.high >= enough for rate in behind)
 
 
 def _utilisation_by_depth(inputs: Inputs, run: Run) -> Judged:
     names = resnets(run)
     if len(names) < 2:
-        return NOT_MEASURED
-    first, last = names[0], names[-1]
-    shared = [b for b in rates(run, first) if b in rates(run, last)]
-    found: dict[str, Estimate | Missing] = {}
-    for batch in shared:
-        calls = {n: next(c for c in sweep(run, n) if c.batch == batch) for n in (first, last)}
-        found[f"batch {batch:,}"] = _depth_ratio(run, calls[last], calls[first])
-    what = f"utilisation of {last} over that of {first}"
-    return ratios(found, what, below=False)
-
-
-def _depth_ratio(run: Run, deep: Call, shallow: Call) -> Estimate | Missing:
-    """Ratio of the rates of work of two networks; their ceiling is the same."""
-    ratio, new, old = run.time_ratio(shallow, deep), run.work(deep), run.work(shallow)
-    if isinstance(ratio, Missing):
-        return ratio
-    if isinstance(new, Missing) or isinstance(old, Missing) or not old:
-        return Missing(UNMEASURED)
-    return scaled(ratio, new / old)
+        return nothing()
+    first, last = ({c.batch: c for c in run.timed(sweep(run, names[at]))} for at in (0, -1))
+    # The ceiling of both is the same.
+    found = {
+        f"batch {batch:,}": (run.work(last[batch]) / run.time(last[batch]))
+        / (run.work(first[batch]) / run.time(first[batch]))
+        for batch in first
+        if batch in last
+    }
+    return ratios(found, f"utilisation of {names[-1]} over that of {names[0]}", "> 1")
 
 
 def _more_waiting(inputs: Inputs, run: Run) -> Judged:
-    found = {n: ends for n in resnets(run) if (ends := _waits_at_ends(run, n))}
+    found = {n: shares for n in resnets(run) if len(shares := _waits(run, n)) > 1}
     if not found:
-        return Judged("not measured", "time off the processor was not recorded")
-    more = [n for n, (few, many) in found.items() if many.low > few.high]
-    what = "the share of time off the processor is clearly larger at the largest batch"
-    judged_ = counted(len(more), len(found), what)
-    shares = span(share.value for ends in found.values() for share in ends)
+        return nothing("time off the processor was not recorded")
+    more = {n: shares[-1] - shares[0] for n, shares in found.items()}
+    changes = ", ".join(f"{n} {with_interval(each, 'percent')}" for n, each in more.items())
+    all_shares = span(centre(each[at]) for each in found.values() for at in (0, -1))
     return Judged(
-        judged_.verdict,
-        f"{judged_.because} than at the smallest that has one; all these shares lie in {shares}",
+        all_of(*(Statement(each, expect("> 0")) for each in more.values())),
+        "share of time off the processor at the largest batch less that at the smallest that has "
+        f"one: {changes}; all these shares lie in {all_shares}",
     )
 
 
-def _waits_at_ends(run: Run, network: str) -> tuple[Estimate, Estimate] | None:
-    """Share of time off the processor at the smallest and the largest batch that have one."""
-    shares = present({c.batch: off_processor(run, c) for c in sweep(run, network)})
-    if len(shares) < 2:
-        return None
-    first, *_, last = shares.values()
-    return first, last
+def _waits(run: Run, network: str) -> list[Quantity]:
+    """The known shares of time off the processor over the batch sizes."""
+    shares = [off_processor(run, call) for call in sweep(run, network)]
+    return [share for share in shares if not share.missing]
 
 
 # --------------------------------------------------------------------------------- own claims
@@ -220,11 +203,12 @@ def _waits_at_ends(run: Run, network: str) -> tuple[Estimate, Estimate] | None:
 def _theory_agrees(inputs: Inputs, run: Run) -> Judged:
     found = residuals(run, judged(run))
     if not found:
-        return Judged("not measured", "no peak is both predicted and measured on this device")
+        return nothing("no peak is both predicted and measured on this device")
+    shares = [count("residual of the peak", "1", share, run.file) for _, share in found.values()]
     worst = max(abs(share) for _, share in found.values())
     exact = sum(residual == 0 for residual, _ in found.values())
     return Judged(
-        "supported" if worst <= TOLERANCE else "refuted",
+        all_of(*(Statement(share, equals(0, within=TOLERANCE)) for share in shares)),
         f"over {len(found)} cases from batch {FROM_BATCH} on the residual is at most "
         f"{percent(worst) if worst else f'0{NO_BREAK}%'} of the measured peak, and 0{NO_BREAK}B in "
         f"{exact} of them",
@@ -234,13 +218,13 @@ def _theory_agrees(inputs: Inputs, run: Run) -> Judged:
 def _theory_foretells(inputs: Inputs, run: Run) -> Judged:
     found = foretold(run)
     if not found:
-        return Judged("not measured", "no call was given a limit of memory on this device")
+        return nothing("no call was given a limit of memory on this device")
     wrong = [call for call, right in found.items() if not right]
     names = ", ".join(f"{c.network} at batch {c.batch:,}" for c in wrong)
     off = percent(max((margin(run, call) for call in wrong), default=0.0))
     exceptions = f"; not of {names}, predicted within {off} of the limit" if wrong else ""
     return Judged(
-        if_all(len(found) - len(wrong), len(found)),
+        Statement(count("wrong predictions", "1", len(wrong), run.file), exactly(0)),
         f"the outcome of {len(found) - len(wrong)} of {len(found)} calls under a limit is that of "
         f"the prediction{exceptions}",
     )
@@ -248,14 +232,14 @@ def _theory_foretells(inputs: Inputs, run: Run) -> Judged:
 
 def _large_blocks_cost(inputs: Inputs, run: Run) -> Judged:
     steps = {n: step for n in resnets(run) if (step := first_large(run, n))}
+    if not steps:
+        return nothing("no call asks for blocks of that size")
     found = {n: run.image_time_ratio(after, before) for n, (before, after) in steps.items()}
     batches = sorted({(before.batch, after.batch) for before, after in steps.values()})
     what = "time of an image at batch " + " or ".join(f"{b:,} over {a:,}" for a, b in batches)
-    judged_ = ratios(found, what, below=False)
-    if judged_ == NOT_MEASURED:
-        return Judged("not measured", "no call asks for blocks of that size")
+    judged_ = ratios(found, what, "> 1")
     return Judged(
-        judged_.verdict,
+        judged_.statement,
         f"{judged_.because}; page faults are those of the blocks within {percent(NEAR)} in "
         f"{len(near(run))} of {len(told(run))} calls, to the unit in {exact(run)}",
     )
@@ -271,10 +255,13 @@ _OF_BATCHES: Final[tuple[_Judging, ...]] = (
     ("large-blocks", "Blocks of 32 MiB and more make a call slow", _large_blocks_cost),
     ("limit-theory", "The prediction tells which batch fits into memory", _theory_foretells),
     ("memory-monotone", "Peak memory grows with every larger batch (source)", _monotone_memory),
-    ("time-falls", "Total time drops up to the source's best batch (source)", _falls_to),
+    (
+        "time-falls",
+        "Total time drops, so that utilisation goes up, up to the source's best batch (source)",
+        _falls_to,
+    ),
     ("time-rises", "In the middle range total time sometimes rises (source)", _rises_again),
     ("time-large", "At very large batches it may drop again (source)", _falls_at_large),
-    ("use-batch", "Utilisation goes up with the batch size (source)", _utilisation_by_batch),
     ("use-plateau", "Utilisation reaches a plateau (source)", _plateau),
     ("use-depth", "Deeper networks use the device better (source)", _utilisation_by_depth),
     ("waits", "Larger batches bring more waiting on the system (source)", _more_waiting),
@@ -288,28 +275,31 @@ _OF_SETTINGS: Final[tuple[_Judging, ...]] = (
     ("amc-time", "AMP with the coalesced layout is slower (source)", settings.both_are_slower),
     ("amc-memory", "It saves about half of the peak memory (source)", settings.both_save),
     ("amc-theory", "Smaller activations alone explain that saving", settings.activations_explain),
-    ("tile-time", "Time falls with the tile size (source)", settings.tiles_time),
-    ("tile-use", "Utilisation grows with the tile size (source)", settings.tiles_utilisation),
+    (
+        "tile-time",
+        "Time falls, so that utilisation grows, with the tile size (source)",
+        settings.tiles_time,
+    ),
     ("tile-memory", "Memory grows with the tile size (source)", settings.tiles_memory),
-    ("tile-pays", "Tiles are faster than whole maps", settings.tiles_pay),
+    ("tile-pays", "Some tiles are faster than whole maps", settings.tiles_pay),
     (
         "speedup-lenet",
-        "The published speed-up of LeNet-5 is reached",
+        "The speed-up of LeNet-5 published for a GPU is reached",
         settings.published_speedup("LeNet-5"),
     ),
     (
         "speedup-alexnet",
-        "The published speed-up of AlexNet is reached",
+        "The speed-up of AlexNet published for a GPU is reached",
         settings.published_speedup("AlexNet"),
     ),
     (
         "speedup-zfnet",
-        "The published speed-up of ZFNet is reached",
+        "The speed-up of ZFNet published for a GPU is reached",
         settings.published_speedup("ZFNet"),
     ),
     (
         "speedup-vgg",
-        "The published speed-up of VGG is reached",
+        "The speed-up of VGG published for a GPU is reached",
         settings.published_speedup("VGG-16"),
     ),
     ("no-one-wins", "No one setting is best for all networks (source)", settings.no_one_wins),

@@ -15,10 +15,11 @@ from typing import Final
 
 from report.evidence.runs import remembered
 from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
-from report.studies.inference_memory.batches import rates, resnets, sweep
-from report.studies.inference_memory.measured import Run
+from report.quantity.expression import Quantity
+from report.studies.inference_memory.batches import best_batch, rates, resnets, sweep
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import Call
 
 #: Blocks from this size on are always given back to the system when they are freed (B).
@@ -55,7 +56,7 @@ def told(run: Run) -> tuple[Call, ...]:
         call
         for network in resnets(run)
         for call in run.chosen(network=network, execution="eager")
-        if large_blocks(run, call) and not isinstance(run.count("page_faults", call), Missing)
+        if large_blocks(run, call) and not run.count("page_faults", call).missing
     ]
     return tuple(call for call in calls if not isinstance(large_blocks(run, call), Missing))
 
@@ -65,7 +66,7 @@ def off(run: Run, call: Call) -> int | Missing:
     expected, seen = predicted_faults(run, call), run.count("page_faults", call)
     if isinstance(expected, Missing):
         return expected
-    return seen if isinstance(seen, Missing) else round(seen.value) - expected
+    return seen.missing or round(centre(seen)) - expected
 
 
 def exact(run: Run) -> int:
@@ -113,19 +114,18 @@ def fault_table(run: Run) -> Table | None:
 
 def _row(run: Run, call: Call) -> tuple[Cell, ...]:
     blocks, expected = large_blocks(run, call), predicted_faults(run, call)
-    seen = run.count("page_faults", call)
+    seen = centre(run.count("page_faults", call))
     assert not isinstance(blocks, Missing)
     assert not isinstance(expected, Missing)
-    assert not isinstance(seen, Missing)
-    ratio: Cell = 1 if seen.value == expected else seen.value / expected
+    ratio: Cell = 1 if seen == expected else seen / expected
     slower = run.image_time_ratio(call, best_call(run, call.network))
-    return (
+    return cells(
         call.network,
         call.batch,
         call.setting,
         len(blocks),
         expected,
-        round(seen.value),
+        round(seen),
         ratio,
         slower,
     )
@@ -133,8 +133,7 @@ def _row(run: Run, call: Call) -> tuple[Cell, ...]:
 
 def best_call(run: Run, network: str) -> Call:
     """The plain call of a network with the best rate over the batch sizes."""
-    found = rates(run, network)
-    best = max(found, key=lambda batch: found[batch].value)
+    best = best_batch(rates(run, network))
     return next(call for call in sweep(run, network) if call.batch == best)
 
 
@@ -147,42 +146,8 @@ def first_large(run: Run, network: str) -> tuple[Call, Call] | None:
     return None
 
 
-def fault_cost(run: Run, network: str) -> Estimate | Missing:
-    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs.
-
-    All three medians hold together with the usual confidence.
-    """
-    calls = run.timed(sweep(run, network))
-    if not calls:
-        return Missing("no call was timed")
-    largest, fastest = calls[-1], best_call(run, network)
-    asked = (("time", largest), ("time", fastest), ("page_faults", largest))
-    found: list[Estimate] = []
-    for quantity, call in asked:
-        samples = run.samples(quantity, call.factors)
-        if isinstance(samples, Missing):
-            return samples
-        found.append(median_interval(samples, bonferroni(CONFIDENCE, len(asked))))
-    last, best, seen = found
-    return _cost(last, best, seen, largest.batch / fastest.batch)
-
-
-def _cost(last: Estimate, best: Estimate, seen: Estimate, times: float) -> Estimate | Missing:
-    """What ``last`` takes beyond ``times`` the ``best``, for each fault that was ``seen``."""
-    if not seen.value:
-        return Missing("the largest call maps no page anew")
-    if not seen.low:
-        return Missing("some of the largest calls map no page anew")
-    ends = [
-        (long - times * short) / faults
-        for long, short in ((last.low, best.high), (last.high, best.low))
-        for faults in (seen.low, seen.high)
-    ]
-    left = 1 - sum(1 - part.confidence for part in (last, best, seen))
-    return Estimate(
-        (last.value - times * best.value) / seen.value,
-        min(ends),
-        max(ends),
-        min(part.n for part in (last, best, seen)),
-        min(left, CONFIDENCE),
-    )
+def fault_cost(run: Run, network: str) -> Quantity:
+    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs."""
+    largest, fastest = run.timed(sweep(run, network))[-1], best_call(run, network)
+    beyond = run.time(largest) - largest.batch / fastest.batch * run.time(fastest)
+    return beyond / run.count("page_faults", largest)

@@ -7,11 +7,11 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Figure
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import Estimate
-from report.studies.inference_memory.measured import Run
+from report.quantity.expression import Quantity
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import REDUCED, RESNETS, Call, Precision
 
 #: What is set against contiguous float32, by its name in tables.
@@ -86,7 +86,7 @@ def amp_table(run: Run, id_: str = "tbl-amp") -> Table:
 
 def _row(run: Run, base: Call) -> tuple[Cell, ...]:
     calls = [alternative(run, base, name) for name in ALTERNATIVES]
-    return (
+    return cells(
         base.network,
         base.batch,
         run.time(base),
@@ -97,12 +97,9 @@ def _row(run: Run, base: Call) -> tuple[Cell, ...]:
     )
 
 
-def needed_saved(run: Run, call: Call, base: Call) -> float | Missing:
+def needed_saved(run: Run, call: Call, base: Call) -> Quantity:
     """The share of the memory that must be held which lower precision saves, by theory alone."""
-    new, old = run.needed(call), run.needed(base)
-    if isinstance(new, Missing):
-        return new
-    return old if isinstance(old, Missing) else 1 - new / old
+    return 1 - run.needed(call) / run.needed(base)
 
 
 def amp_figure(run: Run) -> Figure:
@@ -116,10 +113,10 @@ def amp_figure(run: Run) -> Figure:
     for base in bases:
         both = alternative(run, base, BOTH)
         ratio, saved = run.time_ratio(both, base), run.saved(both, base)
-        if isinstance(ratio, Estimate) and not isinstance(saved, Missing):
+        if not ratio.missing and not saved.missing:
             told.append(
-                f"{base.network}: both settings take {ratio.value:.3g} times as long and save "
-                f"{100 * saved:.3g} per cent of the peak."
+                f"{base.network}: both settings take {centre(ratio):.3g} times as long and save "
+                f"{100 * centre(saved):.3g} per cent of the peak."
             )
     return Figure(
         "fig-amp",
@@ -134,7 +131,7 @@ def amp_figure(run: Run) -> Figure:
 
 def _dots(
     run: Run,
-    quantity: Callable[[Call, Call], Estimate | float | Missing],
+    quantity: Callable[[Call, Call], Quantity],
     factor: float,
     label: str,
     reference: float | None = None,
@@ -152,7 +149,5 @@ def _dots(
     return Dots(tuple(base.network for base in bases), series, label, reference)
 
 
-def _number(found: Estimate | float | Missing, factor: float) -> float | None:
-    if isinstance(found, Missing):
-        return None
-    return factor * (found.value if isinstance(found, Estimate) else found)
+def _number(found: Quantity, factor: float) -> float | None:
+    return None if found.missing else factor * centre(found)

@@ -12,7 +12,7 @@ from report.evidence.runs import remembered
 from report.missing import Missing, present
 from report.paper.findings import Figure
 from report.paper.tables import Cell, Column, Table
-from report.studies.inference_memory.batches import series
+from report.studies.inference_memory.batches import Known, series
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory import parts
 from report.studies.inference_memory.subject import Call
@@ -24,6 +24,7 @@ _DID_NOT_FIT: Final = Missing("out of memory: the limit was reached, and the cal
 
 #: Bytes of a call, measured or predicted.
 _Bytes: TypeAlias = Callable[[Run, Call], int | Missing]
+_Measured: TypeAlias = Callable[[Run, Call], Known]
 
 
 def limit_table(run: Run) -> Table | None:
@@ -254,7 +255,7 @@ def _machine_panel(run: Run, failed: Sequence[Call]) -> Scaling:
     )
 
 
-def _panel(run: Run, calls: Sequence[Call], measured: _Bytes, predicted: _Bytes) -> Scaling:
+def _panel(run: Run, calls: Sequence[Call], measured: _Measured, predicted: _Bytes) -> Scaling:
     """Points where calls ran, crosses where they failed, the prediction through both."""
     points: list[Points] = []
     curves: list[Curve] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,24 +13,17 @@ from report.evidence import runs as any_study
 from report.evidence.events import blocked_channels
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
+from report.quantity.evaluation import number
+from report.quantity.expression import Process, Quantity, Sampled, absent, exact, measured, named
 from report.records.layers import Layer
 from report.records.record import Case, Factor
 from report.records.store import Stored
-from report.statistics.estimates import (
-    CONFIDENCE,
-    Estimate,
-    bonferroni,
-    median_interval,
-    rate,
-    rate_over,
-)
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
 from report.theory.liveness import Held, held, peaks
-from report.theory.work import Flops, flops, forward_macs
+from report.theory.work import flops, forward_macs
 from report.theory.workspaces import Conditions
 
-#: Both intervals of a quotient hold together with the usual confidence.
-_EACH: Final = bonferroni(CONFIDENCE, 2)
 _SIDE: Final = 2048
 _NO_RULES: Final = Missing("workspaces are known for eager calls on a CPU only")
 #: What decides about the shapes of a call: network, image and batch.
@@ -89,7 +83,7 @@ class Run(any_study.Run):
 
     def timed(self, calls: Iterable[Call]) -> tuple[Call, ...]:
         """Those of ``calls`` that have samples of time."""
-        return tuple(c for c in calls if not isinstance(self.time(c), Missing))
+        return tuple(c for c in calls if not self.time(c).missing)
 
     def sample_counts(self) -> tuple[int, ...]:
         """How many samples of time each timed call has."""
@@ -99,58 +93,50 @@ class Run(any_study.Run):
     # ----------------------------------------------------------------------------------- time
 
     @remembered
-    def time(self, call: Call) -> Estimate | Missing:
-        """Median duration of a call in seconds."""
-        return self.median("time", call.factors)
-
-    def image_time(self, call: Call) -> Estimate | Missing:
-        """Median duration of a call over its images (s)."""
-        found = self.time(call)
-        return found if isinstance(found, Missing) else scaled(found, 1 / call.batch)
+    def time(self, call: Call) -> Quantity:
+        """Duration of a call (s)."""
+        return self.series("time", call.factors)
 
     @remembered
-    def image_rate(self, call: Call) -> Estimate | Missing:
-        """Images a second: those of a call over its median duration."""
-        found = self.samples("time", call.factors)
-        return found if isinstance(found, Missing) else rate(call.batch, found)
+    def seconds(self, call: Call) -> float:
+        """The median duration of a call alone (s), to choose by; infinite without one."""
+        return centre(self.time(call))
 
-    def time_ratio(self, above: Call, below: Call) -> Estimate | Missing:
-        """The ratio of the median durations of two calls."""
-        return self.ratio("time", above.factors, below.factors)
+    def image_time(self, call: Call) -> Quantity:
+        """Duration of a call over its images (s)."""
+        return self.time(call) / call.batch
 
-    def image_time_ratio(self, above: Call, below: Call) -> Estimate | Missing:
+    def image_rate(self, call: Call) -> Quantity:
+        """Images a second."""
+        return exact(f"{call.batch:,} images", "image", call.batch) / self.time(call)
+
+    def time_ratio(self, above: Call, below: Call) -> Quantity:
+        """The ratio of the durations of two calls."""
+        return self.time(above) / self.time(below)
+
+    def image_time_ratio(self, above: Call, below: Call) -> Quantity:
         """The ratio of the durations for each image of two calls."""
-        found = self.time_ratio(above, below)
-        return found if isinstance(found, Missing) else scaled(found, below.batch / above.batch)
+        return self.image_time(above) / self.image_time(below)
 
-    def work(self, call: Call) -> Flops | Missing:
+    def work(self, call: Call) -> Quantity:
         """The theoretical work of a call, however it is executed (FLOP)."""
-        layers = self.layers(call.factors)
-        return layers if isinstance(layers, Missing) else flops(forward_macs(layers))
+        layers, name = self.layers(call.factors), f"work({call.network}, batch {call.batch:,})"
+        if isinstance(layers, Missing):
+            return absent(name, "FLOP", layers.reason)
+        return exact(name, "FLOP", flops(forward_macs(layers)), self.file)
+
+    def utilisation(self, call: Call) -> Quantity:
+        """Achieved rate over the measured ceiling of the same precision."""
+        return self.work(call) / self.time(call) / self.ceiling_of(call.precision)
 
     @remembered
-    def utilisation(self, call: Call) -> Estimate | Missing:
-        """Achieved rate over the measured ceiling of the same precision."""
-        found, work = self.samples("time", call.factors), self.work(call)
-        ceiling = self.ceiling_of(call.precision, _EACH)
-        for part in (found, work, ceiling):
-            if isinstance(part, Missing):
-                return part
-        return rate_over(rate(work, found, _EACH), ceiling)  # type: ignore[arg-type]
-
-    def ceiling_of(
-        self, precision: Precision, confidence: float = CONFIDENCE
-    ) -> Estimate | Missing:
+    def ceiling_of(self, precision: Precision) -> Quantity:
         """The rate of a large matrix product in a precision (FLOP/s)."""
         if precision == "float32":
-            return self.ceiling("matrix_product", confidence)
-        case: dict[str, Factor] = {
-            "subject": "matrix_product",
-            "precision": precision,
-            "side": _SIDE,
-        }
-        found = self.samples("time", case)
-        return found if isinstance(found, Missing) else rate(2 * _SIDE**3, found, confidence)
+            return self.peak_rate("matrix_product")
+        where = {"subject": "matrix_product", "precision": precision, "side": _SIDE}
+        work = exact("work of the product", "FLOP", 2 * _SIDE**3)
+        return named(f"ceiling in {precision}", work / self.series("time", where))
 
     # --------------------------------------------------------------------------------- memory
 
@@ -161,32 +147,31 @@ class Run(any_study.Run):
         return (environment.gpu or environment).memory_bytes
 
     @remembered
-    def peak(self, call: Call) -> int | Missing:
+    def peak(self, call: Call) -> Quantity:
         """Most bytes allocated during a call, with parameters and input."""
-        return self.fixed("allocated_peak", call.factors)
+        return self.repeated("allocated_peak", call.factors)
 
     @remembered
     def growth(self, call: Call) -> int | Missing:
         """Most bytes allocated during a call beyond those that were there before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
-    @remembered
-    def resident(self, call: Call) -> Estimate | Missing:
+    def resident(self, call: Call) -> Quantity:
         """How much the resident memory of the process grew during a call (B)."""
-        after = self.samples("resident_peak", call.factors)
-        before = self.samples("resident_before", call.factors)
-        if isinstance(after, Missing):
-            return after
-        if isinstance(before, Missing):
-            return before
-        return median_interval([a - b for a, b in zip(after, before, strict=False)])
+        after = self.series("resident_peak", call.factors)
+        before = self.series("resident_before", call.factors)
+        if not isinstance(after, Sampled) or not isinstance(before, Sampled):
+            return after - before
+        grown = [
+            Process(a.run, a.name, tuple(x - y for x, y in zip(a.samples, b.samples, strict=False)))
+            for a, b in zip(after.processes, before.processes, strict=False)
+        ]
+        name = f"{after.name} − {before.name}"
+        return measured(name, "B", grown, self.file, after.device)
 
-    def saved(self, call: Call, base: Call) -> float | Missing:
+    def saved(self, call: Call, base: Call) -> Quantity:
         """The share of the peak of ``base`` that ``call`` does without."""
-        new, old = self.peak(call), self.peak(base)
-        if isinstance(new, Missing):
-            return new
-        return old if isinstance(old, Missing) else 1 - new / old
+        return 1 - self.peak(call) / self.peak(base)
 
     def held(self, call: Call) -> tuple[Held, ...] | Missing:
         """What theory says is alive at each layer of an eager call."""
@@ -215,16 +200,27 @@ class Run(any_study.Run):
         found = self._peaks(_place(call), self.conditions(call))
         return found if isinstance(found, Missing) else found[0]
 
-    def needed(self, call: Call) -> int | Missing:
+    def needed(self, call: Call) -> Quantity:
         """The most bytes that tensors and parameters need at one layer, on any device."""
         found = self._peaks(_place(call), self.conditions(call))
-        return found if isinstance(found, Missing) else found[1].needed
+        name = f"needed({call.network}, batch {call.batch:,}, {call.precision})"
+        if isinstance(found, Missing):
+            return absent(name, "B", found.reason)
+        return exact(name, "B", found[1].needed, self.file)
 
     # ---------------------------------------------------------------------------------- waits
 
-    def count(self, quantity: str, call: Call) -> Estimate | Missing:
-        """The median of a count of the same call, such as page faults."""
-        return self.median(quantity, call.factors)
+    def count(self, quantity: str, call: Call) -> Quantity:
+        """What was counted or timed during the same call, such as page faults."""
+        return self.series(quantity, call.factors)
+
+
+def centre(quantity: Quantity) -> float:
+    """The value of a quantity alone; infinite where it is missing."""
+    found = number(quantity)
+    if isinstance(found, Missing):
+        return math.inf
+    return found.value if isinstance(found, Estimate) else found
 
 
 def _grouped(text: str) -> str:
@@ -234,17 +230,6 @@ def _grouped(text: str) -> str:
 
 def _place(call: Call) -> _Place:
     return call.network, call.image, call.batch
-
-
-def scaled(estimate: Estimate, factor: float) -> Estimate:
-    """An estimate in another unit."""
-    return Estimate(
-        estimate.value * factor,
-        estimate.low * factor,
-        estimate.high * factor,
-        estimate.n,
-        estimate.confidence,
-    )
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

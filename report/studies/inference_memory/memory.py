@@ -43,11 +43,15 @@ def reconciliation(run: Run, call: Call) -> Reconciliation | Missing:
     at = run.predicted(call)
     if isinstance(at, Missing):
         return at
-    measured = run.peak(call)
+    measured = _measured_peak(run, call)
     found = measured if isinstance(measured, Missing) else _measured(measured)
     id_ = f"peak-{run.key}-{call.network}-{call.batch}-{call.layout}-{call.precision}"
     subject = f"Peak memory of {call.network} at batch {call.batch}, {call.setting}, {run.label}"
     return reconciled_peak(id_, subject, at, found)
+
+
+def _measured_peak(run: Run, call: Call) -> int | Missing:
+    return run.fixed("allocated_peak", call.factors)
 
 
 def _measured(size: int) -> Term:
@@ -61,7 +65,7 @@ def compared(run: Run) -> tuple[Call, ...]:
     return tuple(
         call
         for call in calls
-        if not isinstance(run.peak(call), Missing) and not isinstance(run.predicted(call), Missing)
+        if not run.peak(call).missing and not isinstance(run.predicted(call), Missing)
     )
 
 
@@ -144,7 +148,7 @@ def _known(run: Run, network: str, layout: Layout) -> list[Call]:
 
 
 def _peak_row(run: Run, call: Call) -> tuple[Cell, ...]:
-    at, measured = run.predicted(call), run.peak(call)
+    at, measured = run.predicted(call), _measured_peak(run, call)
     assert not isinstance(at, Missing)
     residual = measured if isinstance(measured, Missing) else measured - at.total
     return (
@@ -240,7 +244,7 @@ def _identity(run: Run) -> Scaling:
     points, extremes = [], [1.0]
     for index, layout in enumerate(LAYOUTS):
         calls = [call for call in compared(run) if call.layout == layout]
-        pairs = [(_total(run, call), run.peak(call)) for call in calls]
+        pairs = [(_total(run, call), _measured_peak(run, call)) for call in calls]
         x = tuple(a * _MEGA for a, _ in pairs)
         y = tuple(b * _MEGA for _, b in pairs if not isinstance(b, Missing))
         extremes += x

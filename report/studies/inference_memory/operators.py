@@ -10,10 +10,11 @@ from figures.canvas import Drawing
 from figures.scaling import Scaling
 from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Download, Figure, Inputs
 from report.paper.tables import Cell, Column, Table
 from report.studies.inference_memory.batches import resnets, series, sweep, swept, ticks
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.processor import off_processor
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
 
@@ -153,8 +154,7 @@ _BELOW_ZERO: Final = (
 
 
 def _below_zero(run: Run, call: Call) -> bool:
-    found = off_processor(run, call)
-    return not run.on_gpu and not isinstance(found, Missing) and found.value < 0
+    return not run.on_gpu and centre(off_processor(run, call)) < 0
 
 
 _CAPTION: Final = (
@@ -186,13 +186,13 @@ def _shown(calls: Sequence[Call]) -> list[Call]:
 def _wait_row(run: Run, call: Call) -> tuple[Cell, ...]:
     counts = ("voluntary_switches", "involuntary_switches", "page_faults")
     found = (run.count(quantity, call) for quantity in counts)
-    return (call.network, call.batch, run.time(call), off_processor(run, call), *found)
+    return cells(call.network, call.batch, run.time(call), off_processor(run, call), *found)
 
 
 def _device_row(run: Run, call: Call) -> tuple[Cell, ...]:
     quantities = ("wait_time", "to_device_time", "from_device_time")
     found = (run.count(quantity, call) for quantity in quantities)
-    return (call.network, call.batch, run.time(call), *found)
+    return cells(call.network, call.batch, run.time(call), *found)
 
 
 def wait_figure(run: Run) -> Figure:
@@ -233,4 +233,4 @@ def wait_figure(run: Run) -> Figure:
 
 def _each(run: Run, call: Call) -> float | Missing:
     found = run.count("page_faults", call)
-    return found if isinstance(found, Missing) else found.value / call.batch
+    return found.missing or centre(found) / call.batch

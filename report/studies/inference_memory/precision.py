@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from figures.canvas import Drawing
 from figures.scaling import Curve, Scaling
 from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Figure
 from report.paper.tables import Cell, Column, Table
+from report.quantity.expression import Inferred, Quantity, absent, exact
+from report.quantity.units import ONE
 from report.records.record import Factor, Sample
 from report.statistics.estimates import Estimate
 from report.statistics.paired_differences import mean_difference, share_difference
 from report.studies.inference_memory.batches import numbers, points, ticks
 from report.studies.inference_memory.layouts import amp_precision
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import REDUCED, TRAINED, Call, Precision
 
 _PERCENT = 100
+#: The mean difference between paired scores with its interval at a level.
+_Difference: TypeAlias = Callable[[Sequence[Sample], Sequence[Sample], float], Estimate]
 
 
 def scored_network(run: Run) -> str:
@@ -84,7 +90,7 @@ def _told(run: Run) -> tuple[tuple[Call, Call], ...]:
 
 def _row(run: Run, call: Call, base: Call) -> tuple[Cell, ...]:
     predicted = run.predicted(call)
-    return (
+    return cells(
         call.precision,
         call.batch,
         run.time(base),
@@ -116,7 +122,7 @@ def precision_figure(run: Run) -> Figure:
 
 def _panel(
     run: Run,
-    quantity: Callable[[Call, Call], Estimate | float | Missing],
+    quantity: Callable[[Call, Call], Quantity],
     factor: float,
     label: str,
     *,
@@ -145,10 +151,10 @@ def _alt(run: Run) -> str:
     told = []
     for call, base in pairs(run):
         ratio, saved = run.time_ratio(call, base), run.saved(call, base)
-        if isinstance(ratio, Estimate) and not isinstance(saved, Missing):
+        if not ratio.missing and not saved.missing:
             told.append(
-                f"{call.precision} at batch {call.batch}: {ratio.value:.3g} times as long, "
-                f"{100 * saved:.3g} per cent less memory."
+                f"{call.precision} at batch {call.batch}: {centre(ratio):.3g} times as long, "
+                f"{100 * centre(saved):.3g} per cent less memory."
             )
     return "Two panels over batch size. " + " ".join(told)
 
@@ -174,32 +180,44 @@ def score(
     return run.samples(quantity, factors)
 
 
-def accuracy_change(run: Run, dataset: str, precision: Precision) -> Estimate | Missing:
+def accuracy_change(run: Run, dataset: str, precision: Precision) -> Quantity:
     """Accuracy in reduced precision minus that in float32, of the same images."""
-    new = score(run, dataset, precision, "image_correct")
-    old = score(run, dataset, "float32", "image_correct")
-    if isinstance(new, Missing):
-        return new
-    return old if isinstance(old, Missing) else share_difference(_whole(new), _whole(old))
+
+    def difference(new: Sequence[Sample], old: Sequence[Sample], confidence: float) -> Estimate:
+        return share_difference(list(map(int, new)), list(map(int, old)), confidence)
+
+    return _change(run, dataset, precision, "image_correct", difference)
 
 
-def loss_change(run: Run, dataset: str, precision: Precision) -> Estimate | Missing:
+def loss_change(run: Run, dataset: str, precision: Precision) -> Quantity:
     """Mean loss in reduced precision minus that in float32, of the same images."""
-    new = score(run, dataset, precision, "image_loss")
-    old = score(run, dataset, "float32", "image_loss")
-    if isinstance(new, Missing):
-        return new
-    return old if isinstance(old, Missing) else mean_difference(new, old)
+    return _change(run, dataset, precision, "image_loss", mean_difference)
 
 
-def _whole(samples: tuple[Sample, ...]) -> list[int]:
-    return [int(sample) for sample in samples]
+def _change(
+    run: Run, dataset: str, precision: Precision, quantity: str, difference: _Difference
+) -> Quantity:
+    """The mean paired difference; the images are the units."""
+    new, old = (score(run, dataset, p, quantity) for p in (precision, "float32"))
+    name = f"change of {quantity.replace('_', ' ')} ({dataset}, {precision})"
+    for scores in (new, old):
+        if isinstance(scores, Missing):
+            return absent(name, "1", scores.reason)
+    return Inferred(
+        ONE,
+        name,
+        run.file,
+        run.stored.record.environment.device,
+        interval=lambda confidence: difference(new, old, confidence),  # type: ignore[arg-type]
+    )
 
 
-def mean_score(run: Run, dataset: str, precision: Precision, quantity: str) -> float | Missing:
+def mean_score(run: Run, dataset: str, precision: Precision, quantity: str) -> Quantity:
     """The mean over the test images: accuracy or loss."""
-    found = score(run, dataset, precision, quantity)
-    return found if isinstance(found, Missing) else sum(found) / len(found)
+    found, name = score(run, dataset, precision, quantity), f"mean {quantity.replace('_', ' ')}"
+    if isinstance(found, Missing):
+        return absent(name, "1", found.reason)
+    return exact(name, "1", sum(found) / len(found), run.file)
 
 
 def accuracy_table(run: Run) -> Table:
@@ -231,7 +249,7 @@ def accuracy_table(run: Run) -> Table:
 def _accuracy_row(run: Run, dataset: str, precision: Precision) -> tuple[Cell, ...]:
     found = score(run, dataset, precision, "image_correct")
     base = precision == "float32"
-    return (
+    return cells(
         dataset,
         precision,
         found if isinstance(found, Missing) else len(found),

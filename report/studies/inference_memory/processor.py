@@ -10,25 +10,29 @@ lacks is counted in the next one, so that sums over all samples are right to abo
 
 from __future__ import annotations
 
-from math import fsum
+from functools import partial
+from math import fsum, sqrt
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.runs import described, remembered
 from report.missing import Missing
+from report.quantity.expression import Inferred, Quantity, absent
+from report.quantity.intervals import inflation
+from report.quantity.units import ONE
 from report.records.record import Sample
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.paired_differences import mean_difference
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
 
 #: A share is told where the clock's step is at most this part of the threads' time in all samples.
 COARSE: Final = 0.01
-_TOO_SHORT: Final = Missing(
+_TOO_SHORT: Final = (
     "the calls are too short for the clock of processor time, whose step is more than "
     f"{COARSE:.0%} of the threads' time in all samples".replace("%", " %")
 )
-_IMPOSSIBLE: Final = Missing("more processor time was counted than the threads can have used")
-_ONE_SAMPLE: Final = Missing("one sample has no interval")
+_IMPOSSIBLE: Final = "more processor time was counted than the threads can have used"
+_ONE_SAMPLE: Final = "one sample has no interval"
 
 
 @remembered
@@ -49,21 +53,24 @@ def clock_step(run: Run) -> float:
 
 
 @remembered
-def off_processor(run: Run, call: Call) -> Estimate | Missing:
+def off_processor(run: Run, call: Call) -> Quantity:
     """The share of the threads' time in all samples in which they did not run.
 
     A quotient of sums, with the interval of a quotient of means.
     """
-    found = _samples(run, call)
+    found, name = _samples(run, call), described("off the processor", call.factors)
     if isinstance(found, Missing):
-        return found
+        return absent(name, "1", found.reason)
     threads_time, busy = found
     if len(busy) < 2:
-        return _ONE_SAMPLE
+        return absent(name, "1", _ONE_SAMPLE)
     if clock_step(run) > COARSE * fsum(threads_time):
-        return _TOO_SHORT
-    share = _unused(threads_time, busy)
-    return share if share.high >= 0 else _IMPOSSIBLE
+        return absent(name, "1", _TOO_SHORT)
+    if _unused(threads_time, busy, CONFIDENCE).high < 0:
+        return absent(name, "1", _IMPOSSIBLE)
+    device = run.stored.record.environment.device
+    interval = partial(_unused, threads_time, busy)
+    return Inferred(ONE, name, run.file, device, interval=interval)
 
 
 def _samples(run: Run, call: Call) -> tuple[tuple[float, ...], tuple[Sample, ...]] | Missing:
@@ -77,11 +84,14 @@ def _samples(run: Run, call: Call) -> tuple[tuple[float, ...], tuple[Sample, ...
     return tuple(threads * seconds for seconds in time), busy
 
 
-def _unused(available: tuple[float, ...], used: tuple[Sample, ...]) -> Estimate:
-    """One less the quotient of sums; its scatter is that of what it leaves of each sample."""
+def _unused(available: tuple[float, ...], used: tuple[Sample, ...], confidence: float) -> Estimate:
+    """One less the quotient of sums; its scatter is that of what it leaves of each sample.
+
+    The calls of a process resemble each other, for which the interval is widened.
+    """
     share = 1 - fsum(used) / fsum(available)
     mean = fsum(available) / len(available)
     left = [(a - u - share * a) / mean for a, u in zip(available, used, strict=True)]
-    scatter = mean_difference(left, [0.0] * len(left))
-    half = (scatter.high - scatter.low) / 2
-    return Estimate(share, share - half, share + half, scatter.n, scatter.confidence)
+    scatter = mean_difference(left, [0.0] * len(left), confidence)
+    half = (scatter.high - scatter.low) / 2 * sqrt(inflation(left))
+    return Estimate(share, share - half, share + half, scatter.n, confidence)

@@ -1,21 +1,23 @@
-"""What the prose says of the run's settings: one small function a number."""
+"""What the prose says of precision, layout, tiles, waits and choices of a run."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from typing import Final
 
-from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.statistics.estimates import CONFIDENCE, Estimate
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity, exact
+from report.quantity.operations import at_least, at_most, geometric_mean
+from report.quantity.verdicts import Statement, expect
+from report.statistics.estimates import Estimate
 from report.studies.inference_memory.choices import (
     GOALS,
     Decision,
     best_speedup,
     decision,
     fused_bases,
-    gain,
-    is_clear,
     plain,
     reported_speedups,
     speedup,
@@ -28,7 +30,7 @@ from report.studies.inference_memory.layouts import (
     base_calls,
     needed_saved,
 )
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.precision import (
     accuracy_change,
     datasets,
@@ -40,10 +42,10 @@ from report.studies.inference_memory.precision import (
 from report.studies.inference_memory.processor import clock_step, off_processor
 from report.studies.inference_memory.run_values import (
     NO_CASE,
-    Finding,
-    ends,
-    largest_of,
-    smallest_of,
+    Getter,
+    counted,
+    of_deepest,
+    one_of,
 )
 from report.studies.inference_memory.subject import EXECUTION_NAMES, Call
 from report.studies.inference_memory.tilings import call_cost, tiled_calls, untiled
@@ -51,260 +53,173 @@ from report.studies.inference_memory.tilings import call_cost, tiled_calls, unti
 # ----------------------------------------------------------------------------------- precision
 
 
-def _reduced_pairs(run: Run) -> list[tuple[Call, Call]]:
-    return [pair for pair in natural_pairs(run) if run.timed(pair) == pair]
+def _pair(place: int, get: Callable[[Run, Call, Call], Quantity]) -> Getter:
+    """What ``get`` makes of the first or the last timed pair of precisions."""
 
+    def found(run: Run) -> Quantity:
+        pairs = [pair for pair in natural_pairs(run) if run.timed(pair) == pair]
+        return get(run, *pairs[place]) if pairs else NO_CASE
 
-def half_first(inputs: Inputs, run: Run) -> Finding:
-    found = _reduced_pairs(run)
-    return run.time_ratio(*found[0]) if found else NO_CASE
-
-
-def half_last(inputs: Inputs, run: Run) -> Finding:
-    found = _reduced_pairs(run)
-    return run.time_ratio(*found[-1]) if found else NO_CASE
-
-
-def half_saved_first(inputs: Inputs, run: Run) -> Finding:
-    found = _reduced_pairs(run)
-    return run.saved(*found[0]) if found else NO_CASE
-
-
-def half_grown_first(inputs: Inputs, run: Run) -> Finding:
-    saved = half_saved_first(inputs, run)
-    return -saved if isinstance(saved, float) else saved
+    return found
 
 
 def half_grows(run: Run) -> bool:
     """Whether reduced precision takes more memory at the smallest batch and less at the largest."""
-    found = _reduced_pairs(run)
-    saved = [run.saved(*pair) for pair in (found[:1] + found[-1:])]
-    ends = [share for share in saved if not isinstance(share, Missing)]
-    return len(ends) == 2 and ends[0] < 0 < ends[1]
+    first, last = (_pair(place, Run.saved)(run) for place in (0, -1))
+    ends = (Statement(first, expect("< 0")), Statement(last, expect("> 0")))
+    return all(end.judge() == "supported" for end in ends)
 
 
-def half_saved_last(inputs: Inputs, run: Run) -> Finding:
-    found = _reduced_pairs(run)
-    return run.saved(*found[-1]) if found else NO_CASE
+def _scored(get: Callable[[Run, str], Quantity]) -> Getter:
+    """What ``get`` makes of the first set of images on which a trained network was scored."""
+
+    def found(run: Run) -> Quantity:
+        names = datasets(run)
+        return get(run, names[0]) if names else NO_CASE
+
+    return found
 
 
-def test_images(inputs: Inputs, run: Run) -> Finding:
-    for dataset in datasets(run):
-        found = score(run, dataset, "float32", "image_correct")
-        return found if isinstance(found, Missing) else len(found)
-    return NO_CASE
+def _test_images(run: Run, dataset: str) -> Quantity:
+    found = score(run, dataset, "float32", "image_correct")
+    images = 0 if isinstance(found, Missing) else len(found)
+    return counted("test images", run, images, there=bool(images))
 
 
-def accuracy(inputs: Inputs, run: Run) -> Finding:
-    for dataset in datasets(run):
-        return mean_score(run, dataset, "float32", "image_correct")
-    return NO_CASE
+# ------------------------------------------------------------------- AMP, layout and tiling
 
 
-def accuracy_changed(inputs: Inputs, run: Run) -> Finding:
-    for dataset in datasets(run):
-        return accuracy_change(run, dataset, amp_precision(run))
-    return NO_CASE
+def _over_bases(choose: Callable[..., Quantity], get: Callable[..., Quantity], name: str) -> Getter:
+    """What ``choose`` makes of ``get`` over the networks with the setting ``name``."""
+    return lambda run: one_of(
+        choose, (get(run, alternative(run, base, name), base) for base in base_calls(run))
+    )
 
 
-def loss_changed(inputs: Inputs, run: Run) -> Finding:
-    for dataset in datasets(run):
-        return loss_change(run, dataset, amp_precision(run))
-    return NO_CASE
+def _over_tiles(choose: Callable[..., Quantity], get: Callable[[Run, Call], Quantity]) -> Getter:
+    return lambda run: one_of(choose, (get(run, call) for call in tiled_calls(run)))
 
 
-# ------------------------------------------------------------------------------ AMP and layout
+def _tile_ratio(run: Run, call: Call) -> Quantity:
+    return run.time_ratio(call, untiled(call))
 
 
-def amp_batch(inputs: Inputs, run: Run) -> Finding:
-    return max((base.batch for base in base_calls(run)), default=NO_CASE)
+def _halo(run: Run, call: Call) -> Quantity:
+    cost = call_cost(run, call)
+    if isinstance(cost, Missing):
+        return NO_CASE
+    work, whole = (exact(f"work {how} tiles", "MAC", n, run.file)
+                   for how, n in (("with", cost.macs), ("without", cost.macs_untiled)))  # fmt: skip
+    return work / whole
 
 
-def both_saved_least(inputs: Inputs, run: Run) -> Finding:
-    return min(_both_saved(run), default=NO_CASE)
-
-
-def both_saved_most(inputs: Inputs, run: Run) -> Finding:
-    return max(_both_saved(run), default=NO_CASE)
-
-
-def _both_saved(run: Run) -> list[float]:
-    found = (run.saved(alternative(run, b, BOTH), b) for b in base_calls(run))
-    return [saved for saved in found if not isinstance(saved, Missing)]
-
-
-def both_fastest(inputs: Inputs, run: Run) -> Finding:
-    return smallest_of(_both_ratios(run))
-
-
-def both_slowest(inputs: Inputs, run: Run) -> Finding:
-    return largest_of(_both_ratios(run))
-
-
-def _both_ratios(run: Run) -> list[Estimate | Missing]:
-    return [run.time_ratio(alternative(run, b, BOTH), b) for b in base_calls(run)]
-
-
-def needed_saved_least(inputs: Inputs, run: Run) -> Finding:
-    return min(_needed_saved(run), default=NO_CASE)
-
-
-def needed_saved_most(inputs: Inputs, run: Run) -> Finding:
-    return max(_needed_saved(run), default=NO_CASE)
-
-
-def _needed_saved(run: Run) -> list[float]:
-    found = (needed_saved(run, alternative(run, b, AMP), b) for b in base_calls(run))
-    return [saved for saved in found if not isinstance(saved, Missing)]
-
-
-# -------------------------------------------------------------------------------------- tiling
-
-
-def untiled_time(inputs: Inputs, run: Run) -> Finding:
-    calls = tiled_calls(run)
-    return run.time(untiled(calls[0])) if calls else NO_CASE
-
-
-def untiled_scatters(inputs: Inputs, run: Run) -> bool:
+def untiled_scatters(run: Run) -> bool:
     """Whether the interval of the time without tiles is wider than half of that time."""
-    found = untiled_time(inputs, run)
+    calls = tiled_calls(run)
+    found = estimate(run.time(untiled(calls[0]))) if calls else None
     return isinstance(found, Estimate) and found.high - found.low > found.value / 2
 
 
-def tile_worst(inputs: Inputs, run: Run) -> Finding:
-    return largest_of(_tile_ratios(run))
-
-
-def tile_best(inputs: Inputs, run: Run) -> Finding:
-    return smallest_of(_tile_ratios(run))
-
-
-def _tile_ratios(run: Run) -> list[Estimate | Missing]:
-    return [run.time_ratio(call, untiled(call)) for call in tiled_calls(run)]
-
-
-def _best_tiled(run: Run) -> Call | None:
-    timed = run.timed(tiled_calls(run))
-    return min(timed, key=lambda call: known(run.time(call)).value, default=None)
+def _fastest_tiles(run: Run) -> Call | None:
+    return min(run.timed(tiled_calls(run)), key=run.seconds, default=None)
 
 
 def best_tiles(run: Run) -> str:
     """The fastest tiled call in words."""
-    call = _best_tiled(run)
+    call = _fastest_tiles(run)
     return f"{EXECUTION_NAMES[call.execution]} in tiles of {call.tile}" if call else ""
 
 
-def untiled_faults(inputs: Inputs, run: Run) -> Finding:
-    call = _best_tiled(run)
-    return run.count("page_faults", untiled(call)) if call else NO_CASE
+def _of_fastest_tiles(get: Callable[[Run, Call], Quantity]) -> Getter:
+    def found(run: Run) -> Quantity:
+        call = _fastest_tiles(run)
+        return get(run, call) if call else NO_CASE
 
-
-def tiled_faults(inputs: Inputs, run: Run) -> Finding:
-    call = _best_tiled(run)
-    return run.count("page_faults", call) if call else NO_CASE
-
-
-def tile_least_peak(inputs: Inputs, run: Run) -> Finding:
-    found = [run.saved(call, untiled(call)) for call in tiled_calls(run)]
-    return min((1 - saved for saved in found if not isinstance(saved, Missing)), default=NO_CASE)
-
-
-def halo_most(inputs: Inputs, run: Run) -> Finding:
-    found = [call_cost(run, call) for call in tiled_calls(run)]
-    factors = [c.macs / c.macs_untiled for c in found if not isinstance(c, Missing)]
-    return max(factors, default=NO_CASE)
+    return found
 
 
 # ----------------------------------------------------------------------------- waits, choices
 
 
-def step_of_clock(inputs: Inputs, run: Run) -> Finding:
-    return clock_step(run)
+def _fused(choose: Callable[..., Quantity], execution: str) -> Getter:
+    """Of the speed-ups over the plain call in float32 and the contiguous layout."""
+
+    def found(run: Run) -> Quantity:
+        calls = run.chosen(execution=execution, layout="contiguous", precision="float32")
+        return one_of(choose, (speedup(run, c) for c in calls if plain(c) in fused_bases(run)))
+
+    return found
 
 
-def off_first(inputs: Inputs, run: Run) -> Finding:
-    return off_processor(run, ends(run)[0]) if ends(run) else NO_CASE
-
-
-def off_last(inputs: Inputs, run: Run) -> Finding:
-    return off_processor(run, ends(run)[-1]) if ends(run) else NO_CASE
-
-
-def faults_last(inputs: Inputs, run: Run) -> Finding:
-    return run.count("page_faults", ends(run)[-1]) if ends(run) else NO_CASE
-
-
-def folded_best(inputs: Inputs, run: Run) -> Finding:
-    return largest_of(_fused(run, "folded"))
-
-
-def compiled_best(inputs: Inputs, run: Run) -> Finding:
-    return largest_of(_fused(run, "compiled"))
-
-
-def compiled_worst(inputs: Inputs, run: Run) -> Finding:
-    return smallest_of(_fused(run, "compiled"))
-
-
-def compiled_first(inputs: Inputs, run: Run) -> Finding:
+def _compiled_first(run: Run) -> Quantity:
     calls = (call for call in run.chosen(execution="compiled") if plain(call) in fused_bases(run))
     found = (run.samples("first_call_time", call.factors) for call in calls)
     firsts = [samples[0] for samples in found if not isinstance(samples, Missing)]
-    return max(firsts, default=NO_CASE)
+    return exact("first call", "s", max(firsts), run.file) if firsts else NO_CASE
 
 
-def _fused(run: Run, execution: str) -> list[Estimate | Missing]:
-    """Speed-ups over the plain call in float32 and the contiguous layout."""
-    found = run.chosen(execution=execution, layout="contiguous", precision="float32")
-    bases = fused_bases(run)
-    return [speedup(run, call, len(bases)) for call in found if plain(call) in bases]
+def best_mean(inputs: Inputs, run: Run) -> Quantity:
+    """The geometric mean of the best speed-ups of the published networks."""
+    names = reported_speedups(inputs)
+    return one_of(geometric_mean, (best_speedup(run, n, same_precision=False) for n in names))
 
 
-def best_lenet(inputs: Inputs, run: Run) -> Finding:
-    return best_speedup(run, "LeNet-5", same_precision=False)
+def _clear(choose: Callable[[list[float]], float]) -> Getter:
+    """The smallest or largest of the medians of the gains that are more than scatter."""
 
+    def found(run: Run) -> Quantity:
+        gains = [centre(made.gain) for made in _decisions(run) if made.clear]
+        return counted("gain", run, choose(gains or [0]), there=bool(gains))
 
-def best_mean(inputs: Inputs, run: Run) -> Finding:
-    """All intervals hold together with what is left of their confidences (Bonferroni)."""
-    found = [best_speedup(run, n, same_precision=False) for n in reported_speedups(inputs)]
-    known = [estimate for estimate in found if isinstance(estimate, Estimate)]
-    if not known:
-        return NO_CASE
-    value, low, high = (
-        math.prod(ends) ** (1 / len(known))
-        for ends in ([e.value for e in known], [e.low for e in known], [e.high for e in known])
-    )
-    left = max(0.0, 1 - sum(1 - e.confidence for e in known))
-    return Estimate(value, low, high, min(e.n for e in known), min(left, CONFIDENCE))
-
-
-def clear(inputs: Inputs, run: Run) -> Finding:
-    return sum(is_clear(gain(run, made)) for made in _decisions(run))
-
-
-def clear_least(inputs: Inputs, run: Run) -> Finding:
-    return min(_clear_gains(run), default=NO_CASE)
-
-
-def clear_most(inputs: Inputs, run: Run) -> Finding:
-    return max(_clear_gains(run), default=NO_CASE)
-
-
-def _clear_gains(run: Run) -> list[float]:
-    """The gains that are more than scatter, without their intervals."""
-    found = [gain(run, made) for made in _decisions(run)]
-    return [
-        one.value if isinstance(one, Estimate) else one
-        for one in found
-        if is_clear(one) and not isinstance(one, Missing)
-    ]
-
-
-def decisions(inputs: Inputs, run: Run) -> Finding:
-    return len(_decisions(run)) or NO_CASE
+    return found
 
 
 def _decisions(run: Run) -> list[Decision]:
     found = [decision(run, network, goal) for network in run.networks() for goal in GOALS]
     return [made for made in found if not isinstance(made, Missing)]
+
+
+SETTING_VALUES: Final[dict[str, Getter]] = {
+    "untiled_faults": _of_fastest_tiles(lambda run, c: run.count("page_faults", untiled(c))),
+    "tiled_faults": _of_fastest_tiles(lambda run, call: run.count("page_faults", call)),
+    "half_first": _pair(0, Run.time_ratio),
+    "half_last": _pair(-1, Run.time_ratio),
+    "half_saved_first": _pair(0, Run.saved),
+    "half_grown_first": _pair(0, lambda run, call, base: run.peak(call) / run.peak(base) - 1),
+    "half_saved_last": _pair(-1, Run.saved),
+    "test_images": _scored(_test_images),
+    "accuracy": _scored(lambda run, d: mean_score(run, d, "float32", "image_correct")),
+    "accuracy_change": _scored(lambda run, d: accuracy_change(run, d, amp_precision(run))),
+    "loss_change": _scored(lambda run, d: loss_change(run, d, amp_precision(run))),
+    "amp_batch": lambda run: counted(
+        "largest batch of both settings", run, max((b.batch for b in base_calls(run)), default=0),
+        there=bool(base_calls(run)),
+    ),
+    "both_saved_least": _over_bases(at_most, Run.saved, BOTH),
+    "both_saved_most": _over_bases(at_least, Run.saved, BOTH),
+    "both_fastest": _over_bases(at_most, Run.time_ratio, BOTH),
+    "both_slowest": _over_bases(at_least, Run.time_ratio, BOTH),
+    "needed_saved_least": _over_bases(at_most, needed_saved, AMP),
+    "needed_saved_most": _over_bases(at_least, needed_saved, AMP),
+    "untiled_time": _of_fastest_tiles(lambda run, call: run.time(untiled(call))),
+    "tile_worst": _over_tiles(at_least, _tile_ratio),
+    "tile_best": _over_tiles(at_most, _tile_ratio),
+    "tile_least_peak": _over_tiles(at_most, lambda run, c: run.peak(c) / run.peak(untiled(c))),
+    "halo_most": _over_tiles(at_least, _halo),
+    "clock_step": lambda run: exact(
+        "max(CPU time − threads · time, 0)", "s", clock_step(run), run.file
+    ),
+    "off_first": of_deepest(lambda run, calls: off_processor(run, calls[0])),
+    "off_last": of_deepest(lambda run, calls: off_processor(run, calls[-1])),
+    "folded_best": _fused(at_least, "folded"),
+    "compiled_best": _fused(at_least, "compiled"),
+    "compiled_worst": _fused(at_most, "compiled"),
+    "compiled_first": _compiled_first,
+    "best_lenet": lambda run: best_speedup(run, "LeNet-5", same_precision=False),
+    "clear": lambda run: counted("clear choices", run, sum(d.clear for d in _decisions(run))),
+    "clear_least": _clear(min),
+    "clear_most": _clear(max),
+    "decisions": lambda run: counted(
+        "networks · goals", run, len(_decisions(run)), there=bool(_decisions(run))
+    ),
+}  # fmt: skip

@@ -1,14 +1,24 @@
-"""Claims on layout, precision, tiling and published speed-ups, judged on one run."""
+"""Claims on layout, precision, tiling and published speed-ups, about one run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.verdicts import Verdict
-from report.statistics.estimates import Estimate
-from report.studies.inference_memory.choices import best, best_speedup, reported_speedups
+from report.quantity.expression import Quantity
+from report.quantity.operations import at_most
+from report.quantity.verdicts import (
+    Range,
+    Several,
+    Statement,
+    all_of,
+    any_of,
+    equals,
+    expect,
+)
+from report.studies.inference_memory.choices import best, compared_base, reported_speedups, settings
 from report.studies.inference_memory.layouts import (
     AMP,
     BOTH,
@@ -16,7 +26,7 @@ from report.studies.inference_memory.layouts import (
     base_calls,
     needed_saved,
 )
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.precision import (
     accuracy_change,
     datasets,
@@ -25,19 +35,22 @@ from report.studies.inference_memory.precision import (
     scored_network,
 )
 from report.studies.inference_memory.subject import REDUCED, TILED, Call
-from report.studies.inference_memory.tilings import tiled_calls
+from report.studies.inference_memory.tilings import tiled_calls, untiled
 from report.studies.inference_memory.verdicts import (
-    NOT_MEASURED,
-    UNMEASURED,
     Judged,
-    if_all,
     listed,
+    nothing,
     percent,
     ratios,
     span,
     with_interval,
 )
 from report.text.format import NO_BREAK, Style, quantity_text
+
+#: A change of accuracy (share of the images) or of mean loss (nats) that is none for a user.
+SAME_SCORE: Final = 0.01
+#: «About half» is a half within this.
+ABOUT: Final = 0.1
 
 # ------------------------------------------------------------------------------- precision
 
@@ -49,48 +62,54 @@ def half_is_slower(inputs: Inputs, run: Run) -> Judged:
         for call, base in natural_pairs(run)
         if call.batch < limit
     }
-    return ratios(found, "time over that of float32", below=False)
+    return ratios(found, "time over that of float32", "> 1")
 
 
 def half_saves(inputs: Inputs, run: Run) -> Judged:
-    saved = {call: run.saved(call, base) for call, base in natural_pairs(run)}
-    known = {c: s for c, s in saved.items() if not isinstance(s, Missing)}
-    if len(known) < 2:
-        return NOT_MEASURED
-    calls = sorted(known, key=lambda call: call.batch)
-    small, large = known[calls[0]], known[calls[-1]]
-    verdict: Verdict = "supported" if large > 0 and large > small else "refuted"
+    """At every batch size something, and more at the largest than at the smallest."""
+    saved = {c: s for c, base in natural_pairs(run) if not (s := run.saved(c, base)).missing}
+    if len(saved) < 2:
+        return nothing()
+    calls = sorted(saved, key=lambda call: call.batch)
+    first, last = calls[0], calls[-1]
+    more = Statement(saved[last] - saved[first], expect("> 0"))
+    changes = " and by ".join(
+        f"{percent(-centre(saved[call]))} at batch {call.batch:,}" for call in (first, last)
+    )
     return Judged(
-        verdict,
-        f"the peak of {calls[0].network} changes by {percent(-small)} at batch "
-        f"{calls[0].batch:,} and by {percent(-large)} at batch {calls[-1].batch:,}",
+        all_of(more, *(Statement(each, expect("> 0")) for each in saved.values())),
+        f"the peak of {first.network} changes by {changes}",
     )
 
 
 def accuracy_kept(inputs: Inputs, run: Run) -> Judged:
-    return _kept(run, accuracy_change, "accuracy", worse=-1, style="percent")
+    return _kept(run, accuracy_change, "accuracy", f">= -{SAME_SCORE}", "percent")
 
 
 def loss_kept(inputs: Inputs, run: Run) -> Judged:
-    return _kept(run, loss_change, "loss", worse=1, style="measured")
+    return _kept(run, loss_change, "loss", f"<= {SAME_SCORE}", "measured")
 
 
 def _kept(
-    run: Run, change: Callable[..., Estimate | Missing], what: str, *, worse: int, style: Style
+    run: Run, change: Callable[..., Quantity], what: str, claimed: str, style: Style
 ) -> Judged:
     found = {
-        f"{scored_network(run)} on {dataset} in {precision}": e
+        f"{scored_network(run)} on {dataset} in {precision}": each
         for dataset in datasets(run)
         for precision in REDUCED
-        if isinstance(e := change(run, dataset, precision), Estimate)
+        if not (each := change(run, dataset, precision)).missing
     }
     if not found:
-        return Judged("not measured", "no trained network was scored in two precisions")
-    lost = [n for n, e in found.items() if (e.high < 0 if worse < 0 else e.low > 0)]
-    told = "; ".join(
-        f"{name}: the {what} changes by {with_interval(e, style)}" for name, e in found.items()
+        return nothing("no trained network was scored in two precisions")
+    changes = "; ".join(
+        f"{name}: the {what} changes by {with_interval(each, style)}"
+        for name, each in found.items()
     )
-    return Judged("refuted" if lost else "supported", told)
+    margin = quantity_text(SAME_SCORE, "1", style)
+    return Judged(
+        all_of(*(Statement(each, expect(claimed)) for each in found.values())),
+        f"{changes}; less than {margin} is no change",
+    )
 
 
 # --------------------------------------------------------------------------- AMP and layout
@@ -101,41 +120,54 @@ def both_are_slower(inputs: Inputs, run: Run) -> Judged:
         f"{b.network}, batch {b.batch:,}": run.time_ratio(alternative(run, b, BOTH), b)
         for b in base_calls(run)
     }
-    return ratios(found, "time over that of contiguous float32", below=False)
+    return ratios(found, "time over that of contiguous float32", "> 1")
 
 
 def both_save(inputs: Inputs, run: Run) -> Judged:
-    low, high = (inputs.reported.value(f"amc_saving_{end}") for end in ("low", "high"))
-    bounds = (low.number - 0.5, high.number + 0.5)
-    found = [run.saved(alternative(run, b, BOTH), b) for b in base_calls(run)]
-    saved = [100 * s for s in found if not isinstance(s, Missing)]
-    if not saved:
-        return NOT_MEASURED
-    inside = [s for s in saved if bounds[0] <= s <= bounds[1]]
-    return Judged(
-        "supported" if len(inside) == len(saved) else "refuted",
-        f"the peak falls by {span([s / 100 for s in saved])}, for {len(inside)} of "
-        f"{len(saved)} networks within {low.number} to {high.number}{NO_BREAK}%, at batch "
-        f"{_batches(run)}",
+    """About half, of which the 45 to 50 % of the source are instances."""
+    saved = _saved(run, Run.saved, BOTH)
+    about = equals(0.5, within=ABOUT)
+    return _all_saved(
+        saved,
+        about,
+        lambda shares, right: (
+            f"the peak falls by {span(shares)}, for {right} of {len(shares)} "
+            f"networks within {100 * about.low:g} to {100 * about.high:g}{NO_BREAK}%, at batch "
+            f"{_batches(run)}"
+        ),
     )
-
-
-def _batches(run: Run) -> str:
-    return listed(sorted({base.batch for base in base_calls(run)}))
 
 
 def activations_explain(inputs: Inputs, run: Run) -> Judged:
     low, high = (inputs.reported.value(f"amc_saving_{end}").number for end in ("low", "high"))
-    found = [needed_saved(run, alternative(run, b, AMP), b) for b in base_calls(run)]
-    saved = [s for s in found if not isinstance(s, Missing)]
-    if not saved:
-        return NOT_MEASURED
-    inside = all(low - 0.5 <= 100 * s <= high + 0.5 for s in saved)
-    return Judged(
-        "supported" if inside else "refuted",
-        f"by the shapes alone lower precision saves {span(saved)} of what must be "
-        f"in memory at batch {_batches(run)}, whatever the layout",
+    printed = Range((low - 0.5) / 100, (high + 0.5) / 100, closed=True)
+    return _all_saved(
+        _saved(run, needed_saved, AMP),
+        printed,
+        lambda shares, _: (
+            f"by the shapes alone lower precision saves {span(shares)} of what must "
+            f"be in memory at batch {_batches(run)}, whatever the layout"
+        ),
     )
+
+
+def _saved(run: Run, share: Callable[..., Quantity], name: str) -> list[Quantity]:
+    found = [share(run, alternative(run, b, name), b) for b in base_calls(run)]
+    return [each for each in found if not each.missing]
+
+
+def _all_saved(
+    saved: list[Quantity], claimed: Range, words: Callable[[list[float], int], str]
+) -> Judged:
+    if not saved:
+        return nothing()
+    parts = [Statement(each, claimed) for each in saved]
+    right = sum(part.judge() == "supported" for part in parts)
+    return Judged(all_of(*parts), words(list(map(centre, saved)), right))
+
+
+def _batches(run: Run) -> str:
+    return listed(sorted({base.batch for base in base_calls(run)}))
 
 
 # ---------------------------------------------------------------------------------- tiling
@@ -143,103 +175,79 @@ def activations_explain(inputs: Inputs, run: Run) -> Judged:
 
 def tiles_time(inputs: Inputs, run: Run) -> Judged:
     found = {
-        f"{form.removeprefix('tiled_')}, tile {large.tile} over {small.tile}": run.time_ratio(
-            large, small
-        )
-        for form, small, large in _tile_ends(run)
+        f"{_form(large)}, tile {large.tile} over {small.tile}": run.time_ratio(large, small)
+        for small, large in _tile_ends(run)
     }
-    return ratios(found, "time with the larger tile over that with the smaller", below=True)
-
-
-def tiles_utilisation(inputs: Inputs, run: Run) -> Judged:
-    found = {
-        f"{form.removeprefix('tiled_')}": run.time_ratio(small, large)
-        for form, small, large in _tile_ends(run)
-    }
-    what = "utilisation with the largest tile over that with the smallest"
-    return ratios(found, what, below=False)
+    what = "time with the larger tile over that with the smaller, of which utilisation is inverse"
+    return ratios(found, what, "< 1")
 
 
 def tiles_memory(inputs: Inputs, run: Run) -> Judged:
-    pairs_ = [
-        (form, a, b)
-        for form, small, large in _tile_ends(run)
-        if not isinstance(a := run.peak(small), Missing)
-        and not isinstance(b := run.peak(large), Missing)
-    ]
-    if not pairs_:
-        return NOT_MEASURED
-    told = ", ".join(
-        f"{form.removeprefix('tiled_')} {quantity_text(b / a, '1')} times" for form, a, b in pairs_
-    )
-    more = [form for form, a, b in pairs_ if b > a]
-    return Judged(
-        if_all(len(more), len(pairs_)),
-        f"peak with the largest tile over that with the smallest: {told}",
-    )
+    found = {_form(small): run.peak(large) / run.peak(small) for small, large in _tile_ends(run)}
+    return ratios(found, "peak with the largest tile over that with the smallest", "> 1")
 
 
 def tiles_pay(inputs: Inputs, run: Run) -> Judged:
     found = {
-        f"{call.execution.removeprefix('tiled_')}, tile {call.tile}": run.time_ratio(
-            call, Call(call.network, call.image, call.batch)
-        )
+        f"{_form(call)}, tile {call.tile}": run.time_ratio(call, untiled(call))
         for call in tiled_calls(run)
     }
-    what = "time over that of the call without tiles"
-    return ratios(found, what, below=True, any_is_enough=True)
+    return ratios(found, "time over that of the call without tiles", "< 1", any_of)
 
 
-def _tile_ends(run: Run) -> list[tuple[str, Call, Call]]:
+def _form(call: Call) -> str:
+    return call.execution.removeprefix("tiled_")
+
+
+def _tile_ends(run: Run) -> list[tuple[Call, Call]]:
     """The smallest and the largest tile of each form."""
-    found: list[tuple[str, Call, Call]] = []
-    for form in TILED:
-        calls = sorted(
-            (call for call in tiled_calls(run) if call.execution == form),
-            key=lambda call: call.tile or 0,
-        )
-        if len(calls) > 1:
-            found.append((form, calls[0], calls[-1]))
-    return found
+    forms = (
+        sorted((c for c in tiled_calls(run) if c.execution == form), key=lambda c: c.tile or 0)
+        for form in TILED
+    )
+    return [(calls[0], calls[-1]) for calls in forms if len(calls) > 1]
 
 
 # --------------------------------------------------------------------- published speed-ups
 
 
 def published_speedup(network: str) -> Callable[[Inputs, Run], Judged]:
+    """Whether a speed-up that was published for a GPU is reached on one."""
+
     def judge(inputs: Inputs, run: Run) -> Judged:
-        printed = reported_speedups(inputs)[network]
-        found = best_speedup(run, network, same_precision=False)
         made = best(run, network, same_precision=False)
-        if isinstance(found, Missing) or isinstance(made, Missing):
-            why = found.reason if isinstance(found, Missing) else UNMEASURED
-            return Judged("not measured", why)
-        verdict: Verdict = "undecided"
-        if found.low >= printed:
-            verdict = "supported"
-        elif found.high < printed:
-            verdict = "refuted"
+        if isinstance(made, Missing):
+            return nothing(made.reason)
+        printed = reported_speedups(inputs)[network]
         return Judged(
-            verdict,
+            Statement(made.gain, expect(f">= {printed}"), about="cuda"),
             f"the best of {made.choices} settings at batch {made.base.batch:,} "
-            f"({made.call.setting}) is {with_interval(found)} times as fast as the plain call",
+            f"({made.call.setting}) is {with_interval(made.gain)} times as fast as the plain call",
         )
 
     return judge
 
 
 def no_one_wins(inputs: Inputs, run: Run) -> Judged:
-    found = {
-        n: made.call.setting
-        for n in run.networks()
-        if not isinstance(made := best(run, n, same_precision=False), Missing)
-    }
-    if len(found) < 2:
-        return NOT_MEASURED
-    different = len(set(found.values()))
+    """Every setting is slower than another one for some network."""
+    by_setting: dict[str, list[Statement]] = {}
+    fastest = {}
+    for network in run.networks():
+        base = compared_base(run, network)
+        calls = (base, *settings(run, base)) if base else ()
+        if len(calls) < 2:
+            continue
+        fastest[network] = min(calls, key=run.seconds).setting
+        for call in calls:
+            rest = at_most(*(run.time(other) for other in calls if other != call))
+            slower = Statement(run.time(call) / rest, expect("> 1"))
+            by_setting.setdefault(call.setting, []).append(slower)
+    if len(fastest) < 2:
+        return nothing()
+    beaten: list[Several] = [any_of(*statements) for statements in by_setting.values()]
+    sure = sum(each.judge() == "supported" for each in beaten)
     return Judged(
-        "supported" if different > 1 else "refuted",
-        f"among {len(found)} networks {different} different settings are the fastest"
-        if different > 1
-        else f"{next(iter(found.values()))} is the fastest for all {len(found)} networks",
+        all_of(*beaten),
+        f"among {len(fastest)} networks {len(set(fastest.values()))} different settings have the "
+        f"shortest median; {sure} of {len(beaten)} settings are clearly not the fastest somewhere",
     )

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from report.missing import Missing
+from report.paper.declared import with_level
 from report.paper.environments import setup
 from report.paper.findings import Claim, Download, Figure, Findings, Inputs
 from report.paper.tables import Table
+from report.quantity.evaluation import level
 from report.studies.inference_memory import (
     batches,
     choices,
@@ -52,7 +54,7 @@ def findings(inputs: Inputs) -> Findings:
     ]
     return Findings(
         values={value.id: value for value in values.all_values(inputs, primary)},
-        tables={table.id: table for table in tables},
+        tables={table.id: with_level(table) for table in tables},
         figures={f.id: f for f in (_figures(inputs, primary) if primary else ())},
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(all_runs),
@@ -139,7 +141,7 @@ def _facts(
             f"tbl-{kind}-{run.key}" for run in all_runs for kind in ("claims", "verdicts")
         ],
         "one_image": primary is not None and _starts_at_one(primary),
-        "one_knee": primary is not None and len(set(run_values.knees(primary))) == 1,
+        "one_knee": primary is not None and len(set(map(level, run_values.knees(primary)))) == 1,
         "shallow": names[0] if names else "",
         "deep": names[-1] if names else "",
         "scored": precision.scored_network(primary) if primary else "",
@@ -149,8 +151,7 @@ def _facts(
         "falls": primary is not None and run_values.falls(primary),
         "tiles_gain": _is_verdict(judged, primary, "tile-pays", "supported"),
         "best_tiles": setting_values.best_tiles(primary) if primary else "",
-        "untiled_scatters": primary is not None
-        and setting_values.untiled_scatters(inputs, primary),
+        "untiled_scatters": primary is not None and setting_values.untiled_scatters(primary),
         "tiles_cost": _is_verdict(judged, primary, "tile-pays", "refuted"),
         "coarse_clock": primary is not None and clock_step(primary) > 0,
         "too_large": primary is not None and limits.too_large(primary),

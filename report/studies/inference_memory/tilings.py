@@ -11,12 +11,13 @@ from figures.canvas import Drawing
 from figures.scaling import Band, Scaling
 from report.evidence.runs import remembered
 from report.missing import Missing
+from report.paper.declared import cells
 from report.paper.findings import Figure
 from report.paper.tables import Cell, Column, Table
 from report.records.layers import Convolution, Layer
 from report.statistics.estimates import Estimate
 from report.studies.inference_memory.batches import Estimated, numbers, points
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import EXECUTION_NAMES, TILED, Call, Execution
 from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held
 from report.theory.memory import output_bytes
@@ -157,7 +158,7 @@ def _by_form(call: Call) -> tuple[int, int]:
 
 
 def _base_row(run: Run, call: Call) -> tuple[Cell, ...]:
-    return (
+    return cells(
         "whole maps",
         "none",
         1,
@@ -174,7 +175,7 @@ def _base_row(run: Run, call: Call) -> tuple[Cell, ...]:
 def _row(run: Run, call: Call) -> tuple[Cell, ...]:
     theory = call_cost(run, call)
     told: tuple[Cell, ...] = (theory,) * 4 if isinstance(theory, Missing) else _told(theory)
-    return (
+    return cells(
         EXECUTION_NAMES[call.execution],
         str(call.tile),
         *told,
@@ -233,22 +234,23 @@ def _panel(run: Run, quantity: Estimated, factor: float, label: str) -> Scaling:
 
 def _base_band(run: Run, quantity: Estimated, factor: float) -> tuple[Band, ...]:
     calls = tiled_calls(run)
-    found = quantity(untiled(calls[0])) if calls else Missing("nothing was tiled")
-    if isinstance(found, Missing):
+    base = numbers({0: quantity(untiled(calls[0]))}) if calls else {}
+    found = base.get(0)
+    if found is None:
         return ()
-    if isinstance(found, Estimate):
-        low, middle, high = (x * factor for x in (found.low, found.value, found.high))
-        return (Band("whole maps", low, middle, high, 4),)
-    return (Band("whole maps", found * factor, found * factor, found * factor, 4),)
+    if not isinstance(found, Estimate):
+        found = Estimate(found, found, found, 1, 1.0)
+    low, middle, high = (factor * end for end in (found.low, found.value, found.high))
+    return (Band("whole maps", low, middle, high, 4),)
 
 
 def _alt(run: Run) -> str:
     told = []
     for call in sorted(tiled_calls(run), key=_by_form):
         time, size = run.time(call), run.peak(call)
-        if isinstance(time, Estimate) and not isinstance(size, Missing):
+        if not time.missing and not size.missing:
             told.append(
-                f"{EXECUTION_NAMES[call.execution]}, tile {call.tile}: {time.value * 1e3:.3g} ms, "
-                f"{size * _MEGA:.3g} MB."
+                f"{EXECUTION_NAMES[call.execution]}, tile {call.tile}: "
+                f"{centre(time) * _MILLI:.3g} ms, {centre(size) * _MEGA:.3g} MB."
             )
     return "Three panels over tile size. " + " ".join(told)

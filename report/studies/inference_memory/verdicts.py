@@ -1,73 +1,80 @@
-"""Verdicts in words: ratios and counts that decide a claim, with the numbers that they rest on."""
+"""Statements about several networks or settings, with the numbers that they rest on in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from report.missing import Missing
-from report.quantity.verdicts import Verdict
-from report.statistics.estimates import Estimate
-from report.text.format import NO_BREAK, Style, interval_text, quantity_text, scale_for
-
-UNMEASURED: Final = "no such case was measured"
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity, absent
+from report.quantity.verdicts import Several, Statement, all_of, exactly, expect
+from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
+from report.studies.inference_memory.measured import centre
+from report.text.format import NO_BREAK, Style, interval_text, level_text, quantity_text, scale_for
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict with its reason, before it is told of a device."""
+    """What is claimed of one device, and the numbers that decide it."""
 
-    verdict: Verdict
+    statement: Statement | Several
     because: str
 
 
-NOT_MEASURED: Final = Judged("not measured", UNMEASURED)
+def nothing(why: str = "no such case was measured") -> Judged:
+    """A claim on what was not measured."""
+    return Judged(Statement(absent("case", "1", why), exactly(1)), why)
 
 
 def ratios(
-    found: Mapping[str, Estimate | Missing], what: str, *, below: bool, any_is_enough: bool = False
+    found: Mapping[str, Quantity],
+    what: str,
+    claimed: str,
+    combine: Callable[..., Several] = all_of,
+    about: str = "",
 ) -> Judged:
-    """A claim that ratios lie below (or above) 1, each clearly or not; ``what`` names them."""
-    known = {name: e for name, e in found.items() if isinstance(e, Estimate)}
+    """A claim that all ratios, or any of them, are as ``claimed``; ``what`` names them.
+
+    Those that were not measured are left out.
+    """
+    known = {name: each for name, each in found.items() if not each.missing}
     if not known:
-        return NOT_MEASURED
-    under = sum(e.high < 1 for e in known.values())
-    over = sum(e.low > 1 for e in known.values())
-    extremes = (min(known, key=lambda n: known[n].value), max(known, key=lambda n: known[n].value))
-    told = " to ".join(f"{with_interval(known[n])} ({n})" for n in dict.fromkeys(extremes))
-    right, wrong = (under, over) if below else (over, under)
+        return nothing()
+    statement = combine(*(Statement(each, expect(claimed), about) for each in known.values()))
+    ordered = sorted(known, key=lambda name: centre(known[name]))
+    ends = " to ".join(
+        f"{with_interval(known[name])} ({name})"
+        for name in dict.fromkeys((ordered[0], ordered[-1]))
+    )
+    # A choice among several is made where any one of them decides the whole.
+    choosing = "> 1" if statement.every == ("<" in claimed) else "< 1"
+    under, over = (_clearly(known.values(), side, side == choosing) for side in ("< 1", "> 1"))
     return Judged(
-        _settled(right, wrong, len(known), any_is_enough),
-        f"{what}: {told}; clearly below 1 in {under} of {len(known)}, clearly above in {over}",
+        statement,
+        f"{what}: {ends}; of {len(known)} clearly below 1 {under}, clearly above {over}",
     )
 
 
-def _settled(right: int, wrong: int, total: int, any_is_enough: bool) -> Verdict:
-    if any_is_enough:
-        return "supported" if right else "refuted" if wrong == total else "undecided"
-    if right == total:
-        return "supported"
-    return "refuted" if wrong else "undecided"
+def _clearly(found: Collection[Quantity], side: str, shared: bool) -> str:
+    """How many are on one side of 1, and how many at the level that all share where that counts."""
+    statements = [Statement(each, expect(side)) for each in found]
+    levels = (CONFIDENCE, bonferroni(CONFIDENCE, len(statements)))
+    each, jointly = (sum(s.judge(at) == "supported" for s in statements) for at in levels)
+    if not shared or each in (jointly, len(statements)):
+        return f"{each}"
+    return f"{each}, and {jointly} at the level that all share"
 
 
-def counted(right: int, total: int, what: str) -> Judged:
-    """A claim that holds if it holds for all of ``total`` networks."""
-    if not total:
-        return NOT_MEASURED
-    return Judged(if_all(right, total), f"for {right} of {total} networks {what}")
-
-
-def if_all(right: int, total: int) -> Verdict:
-    """Supported where all are right."""
-    return "supported" if right == total else "refuted"
-
-
-def with_interval(estimate: Estimate, style: Style = "measured") -> str:
-    """A number without unit and its interval, unbroken."""
-    scale = scale_for(estimate, "1", style)
-    text = quantity_text(estimate, "1", style)
-    return f"{text} {interval_text(estimate, scale)}".replace(" ", NO_BREAK)
+def with_interval(quantity: Quantity, style: Style = "measured") -> str:
+    """A number without unit and its interval, unbroken, with its level where that is lower."""
+    found = number(quantity)
+    if isinstance(found, Missing):
+        return found.reason
+    text = quantity_text(found, "1", style)
+    if isinstance(found, Estimate):
+        text += f" {interval_text(found, scale_for(found, '1', style))}{level_text(found)}"
+    return text.replace(" ", NO_BREAK)
 
 
 def percent(share: float) -> str:
@@ -86,10 +93,3 @@ def listed(numbers: Sequence[int], word: str = "or") -> str:
     """One number or another."""
     *first, last = (f"{n:,}" for n in numbers)
     return f" {word} ".join(filter(None, (", ".join(first), last)))
-
-
-def inverse(found: Estimate | Missing) -> Estimate | Missing:
-    """One over a ratio, whose bounds change places."""
-    if isinstance(found, Missing):
-        return found
-    return Estimate(1 / found.value, 1 / found.high, 1 / found.low, found.n, found.confidence)
