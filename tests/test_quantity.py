@@ -29,6 +29,8 @@ from report.quantity.operations import (
     geometric_mean,
     largest,
     level_of_largest,
+    share_of_ceiling,
+    spanning,
 )
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
@@ -131,6 +133,14 @@ def test_a_quotient_by_what_may_be_zero_has_no_value() -> None:
     assert isinstance(estimate(TIME / nothing), Missing)
 
 
+def test_two_results_of_one_unit_are_not_taken_for_each_other() -> None:
+    """Each ratio has its own processes, so that both have an interval, and not the same one."""
+    first = series("a", *([2.0] for _ in range(6))) / series("b", *([1.0] for _ in range(6)))
+    second = series("c", *([9.0] for _ in range(7))) / series("d", *([1.0] for _ in range(7)))
+    assert first != second
+    assert found(second / first).value == 4.5
+
+
 @pytest.mark.parametrize(("processes", "level"), [(2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
 def test_few_processes_state_the_level_that_they_carry(processes: int, level: float) -> None:
     few = series("time", *([float(i), i + 0.5] for i in range(processes)))
@@ -147,6 +157,19 @@ def test_cases_of_the_same_processes_are_compared_within_each() -> None:
     assert found(base / new) == Estimate(2.0, 2.0, 2.0, 6, 0.95)
     assert found(base).high > 5 * found(base).low
     assert found(largest({1: base, 2: new}) / at_least(base)).low == 1.0
+
+
+def test_a_share_of_a_ceiling_ends_at_one() -> None:
+    noisy = series("x", *([x] for x in (0.8, 0.85, 0.9, 0.95, 0.97, 1.1)), of="1")
+    above = "faster than the ceiling"
+    rough = share_of_ceiling(noisy / series("y", [1.0] * 9, of="1"), above)
+    assert (found(rough).value, found(rough).high) == (pytest.approx(0.925), 1.0)
+    assert estimate(share_of_ceiling(exact("x", "1", 2), above)) == Missing(above)
+
+
+def test_what_may_be_either_of_two_has_the_bounds_of_both() -> None:
+    both = spanning(exact("x", "1", 2), exact("y", "1", 5))
+    assert found(both) == Estimate(2.0, 2.0, 5.0, 0, 1.0)
 
 
 def test_the_best_level_and_the_knee_are_as_sure_as_their_samples() -> None:
@@ -238,6 +261,7 @@ def test_an_interval_holds_the_true_value_as_often_as_it_states(
         (exact("x", "1", 1), equals(1, 0.05), "supported"),
         (reported("x", "1", 1.0, 0, "r"), equals(1, 0.05), "undecided"),
         (absent("x", "1", "never ran"), equals(1, 0.05), "not measured"),
+        (1 / series("x", [-1.0, 1.0] * 9, of="1"), expect("> 0"), "undecided"),
         (series("x", [0.0], [1.0], [2.0], of="1"), expect("> -1"), "undecided"),
         (series("x", *([i + 1.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
     ],
