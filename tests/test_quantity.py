@@ -285,6 +285,13 @@ def test_all_and_any_are_different_claims() -> None:
     assert (all_of(true, unsure).judge(), any_of(false, unsure).judge()) == ("undecided",) * 2
 
 
+@pytest.mark.parametrize("others", range(1, 12))
+def test_one_of_any_number_of_comparisons_can_decide(others: int) -> None:
+    sure = Statement(series("x", *([2.0] for _ in range(12)), of="1"), expect("> 1"))
+    unsure = [Statement(series("y", [0.0], [2.0], of="1"), expect("> 1"))] * others
+    assert any_of(sure, *unsure).judge() == "supported"
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.lists(st.floats(0.5, 2), min_size=2, max_size=9), min_size=1, max_size=9),

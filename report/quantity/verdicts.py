@@ -20,6 +20,8 @@ from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
+#: Levels are rounded where they are added up.
+_ROUNDING: Final = 1e-9
 _EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
 
 
@@ -90,7 +92,7 @@ class Statement:
         if self.about and devices - {self.about}:
             return "not comparable"
         found = estimate(self.quantity, confidence)
-        if isinstance(found, Missing) or found.confidence < confidence:
+        if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:
             return "undecided"
         if self.range.holds(found):
             return "supported"
