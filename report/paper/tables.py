@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from figures.characters import visible
 from report.missing import Missing
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.escape import escape
 from report.text.format import (
     MISSING,
@@ -113,9 +113,21 @@ class Table:
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """All notes as (mark, text): the table's own, unmarked, then those of missing cells."""
-        own = tuple(("", note) for note in self.notes)
+        own = tuple(("", note) for note in (*self.notes, *self._levels()))
         missing = tuple((_letter(i), reason) for i, reason in enumerate(self.reasons))
         return own + missing
+
+    def _levels(self) -> tuple[str, ...]:
+        """At which levels the intervals hold, where some do not reach the one of all papers."""
+        cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
+        levels = {
+            min(round(100 * cell.confidence), _USUAL) for cell in cells if cell.low != cell.high
+        }
+        if min(levels, default=_USUAL) == _USUAL:
+            return ()
+        return (
+            f"Intervals hold at {' to '.join(map(str, sorted({min(levels), max(levels)})))} %.",
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Columns and rows of raw numbers; an interval takes two columns of its own."""
@@ -145,6 +157,8 @@ class Table:
         }
 
 
+#: The level in per cent that papers state for all their intervals.
+_USUAL: Final = round(100 * CONFIDENCE)
 #: About what a citation prints; its number is known to the output alone.
 _CITED: Final = "[00]"
 
