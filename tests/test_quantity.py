@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import (
     Process,
     Quantity,
@@ -290,6 +290,19 @@ def test_one_of_any_number_of_comparisons_can_decide(others: int) -> None:
     sure = Statement(series("x", *([2.0] for _ in range(12)), of="1"), expect("> 1"))
     unsure = [Statement(series("y", [0.0], [2.0], of="1"), expect("> 1"))] * others
     assert any_of(sure, *unsure).judge() == "supported"
+
+
+def test_what_is_clear_at_the_level_that_is_reached_is_no_verdict() -> None:
+    few = series("x", [1.5], [2.0], [2.5], of="1")
+    assert (faster(few), slower(few), point(few)) == (True, False, 2.0)
+    assert (faster(1 / few), slower(1 / few)) == (False, True)
+    assert Statement(few, expect("> 1")).judge() == "undecided"
+    nothing = absent("x", "1", "never ran")
+    assert (faster(nothing), slower(nothing), point(nothing)) == (
+        False,
+        False,
+        Missing("never ran"),
+    )
 
 
 @settings(max_examples=300, deadline=None)

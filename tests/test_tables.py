@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pypandoc
@@ -165,6 +166,14 @@ def test_csv_holds_the_same_numbers_as_json() -> None:
     assert head[2:4] == ["Time [s]", "Time, low [s]"]
     assert rows == [["" if cell is None else str(cell) for cell in row] for row in data["rows"]]
     assert "\r" not in to_csv(TABLE)
+
+
+def test_intervals_of_a_low_level_say_so() -> None:
+    few = replace(HALF, confidence=0.75)
+    rows = (("A", 1, HALF, 0.5, 1), ("B", 1, few, 0.5, 1), ("C", 1, EXACT, 0.5, 1))
+    assert replace(TABLE, rows=rows[:1]).note_texts() == (("", "Own: A|B."),)
+    assert replace(TABLE, rows=rows).note_texts()[-1] == ("", "Intervals hold at 75 to 95 %.")
+    assert replace(TABLE, rows=rows[1:]).note_texts()[-1] == ("", "Intervals hold at 75 %.")
 
 
 def test_every_reason_has_its_own_letter() -> None:

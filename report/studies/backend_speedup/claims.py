@@ -8,7 +8,7 @@ from typing import Final
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of, any_of, equals, exactly, expect
@@ -18,7 +18,11 @@ from report.studies.backend_speedup.learning import (
     largest_difference,
     learned,
 )
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, point
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.memory import COMPONENTS, component, framework
 from report.studies.backend_speedup.source import audit, cell
 from report.studies.backend_speedup.subject import (

@@ -14,10 +14,15 @@ from typing import Final, Literal
 
 from report.evidence.runs import known
 from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.records.layers import ELEMENT_BYTES
 from report.statistics.estimates import Estimate
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, point
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
 
 

@@ -10,12 +10,17 @@ from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.crossovers import Factor
 from report.studies.backend_speedup.decomposed import iteration_bound
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant, point
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.source import SIDES, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 

@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 from report.evidence import runs as any_study
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Sampled, absent
 from report.records.record import Factor, Sample
 from report.records.store import Stored
-from report.statistics.estimates import Estimate, identical
+from report.statistics.estimates import identical
 from report.studies.backend_speedup.subject import (
     HIDDEN,
     Kind,
@@ -237,18 +237,6 @@ class Run(any_study.Run):
 def compared_runs(setting: Setting, variant: Variant, base: Run, new: Run) -> Quantity:
     """How many times as fast a library is in another run, such as one with more threads."""
     return base.time(setting, variant) / new.time(setting, variant)
-
-
-def point(quantity: Quantity) -> float | Missing:
-    """The value of a quantity alone, for what is drawn or only described."""
-    found = estimate(quantity)
-    return found if isinstance(found, Missing) else found.value
-
-
-def faster(ratio: Quantity) -> bool:
-    """Whether a ratio is clearly above 1: its interval, at the level that the data reach, is."""
-    found = estimate(ratio)
-    return isinstance(found, Estimate) and found.low > 1
 
 
 def _instant(found: Sampled) -> bool:

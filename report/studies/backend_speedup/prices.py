@@ -8,10 +8,14 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.tables import Column, Table
 from report.paper.values import Value, declare, exact
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent
 from report.studies.backend_speedup.crossovers import round_to_two
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, point
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 

@@ -9,6 +9,7 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
 from report.paper.values import Finding, Value, declare, exact
+from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as quantity_of
 from report.statistics.estimates import Estimate
@@ -30,8 +31,6 @@ from report.studies.backend_speedup.measured import (
     Run,
     Variant,
     compared_runs,
-    faster,
-    point,
 )
 from report.studies.backend_speedup.memory_values import memory_values, own
 from report.studies.backend_speedup.prices import price_values

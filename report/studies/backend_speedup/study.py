@@ -10,6 +10,7 @@ from report.paper.environments import setup
 from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.images import DataSet, data_set, sample
 from report.paper.tables import Table
+from report.quantity.evaluation import faster, point
 from report.studies.backend_speedup import (
     claims,
     crossovers,
@@ -31,8 +32,6 @@ from report.studies.backend_speedup.measured import (
     NUMPY,
     Run,
     Variant,
-    faster,
-    point,
     primary_run,
     runs,
     thread_pair,

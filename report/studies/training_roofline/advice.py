@@ -5,11 +5,13 @@ from __future__ import annotations
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Quantity
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
-from report.studies.training_roofline.measured import Run, faster, point
+from report.studies.training_roofline.measured import (
+    Run,
+)
 from report.studies.training_roofline.profiled import SIDES, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step

@@ -12,14 +12,17 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Process, Quantity, absent, measured
 from report.quantity.operations import at_least
 from report.quantity.verdicts import Several, Statement, all_of, expect
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation, saturation_fit
-from report.studies.training_roofline.measured import Run, faster, point, product_mark
+from report.studies.training_roofline.measured import (
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.text.format import NO_BREAK

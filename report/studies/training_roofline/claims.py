@@ -10,6 +10,7 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Column, Table
+from report.quantity.evaluation import faster, point, slower
 from report.quantity.expression import Quantity, exact
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, spanning
@@ -27,10 +28,7 @@ from report.studies.training_roofline.batches import (
 from report.studies.training_roofline.corrected import average, corrected
 from report.studies.training_roofline.measured import (
     Run,
-    faster,
-    point,
     primary_run,
-    slower,
     surest,
 )
 from report.studies.training_roofline.memory import source_need

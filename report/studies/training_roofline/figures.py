@@ -12,12 +12,15 @@ from figures.roofline import Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
-from report.studies.training_roofline.measured import Run, copy_mark, point
+from report.studies.training_roofline.measured import (
+    Run,
+    copy_mark,
+)
 from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS

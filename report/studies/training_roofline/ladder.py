@@ -9,10 +9,14 @@ from typing import Final
 from report.evidence.runs import known
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import share_of_ceiling
-from report.studies.training_roofline.measured import ABOVE, Run, faster, point, product_mark
+from report.studies.training_roofline.measured import (
+    ABOVE,
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.source import rows
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import TERA, Complexity

@@ -10,7 +10,7 @@ from typing import Final
 from report.evidence import runs as any_study
 from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, share_of_ceiling
 from report.records.layers import Layer
@@ -205,30 +205,12 @@ class Run(any_study.Run):
         return share_of_ceiling(self.rate(step) / self.peak(step.precision), ABOVE)
 
 
-def point(quantity: Quantity) -> float | Missing:
-    """The value of a quantity alone, for what is drawn or only described."""
-    found = estimate(quantity)
-    return found if isinstance(found, Missing) else found.value
-
-
-def faster(gain: Quantity) -> bool:
-    """Whether a gain is clear: its interval, at the level that the data reach, lies above 1."""
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.low > 1
-
-
 def surest(gains: Iterable[Quantity], *, least: bool = False) -> Quantity | None:
     """The gain whose interval lies furthest above all others, or, for ``least``, below them."""
     found = {gain: each for gain in gains if isinstance(each := estimate(gain), Estimate)}
     if least:
         return min(found, key=lambda gain: found[gain].high, default=None)
     return max(found, key=lambda gain: found[gain].low, default=None)
-
-
-def slower(gain: Quantity) -> bool:
-    """The same below 1."""
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.high < 1
 
 
 def product_mark(run: Run) -> tuple[str, ...]:

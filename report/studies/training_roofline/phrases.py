@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, slower
 from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
-from report.studies.training_roofline.measured import faster, slower
 from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
 
 

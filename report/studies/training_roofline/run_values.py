@@ -11,7 +11,7 @@ from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.values import Value, declare
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import Quantity, absent
 from report.quantity.fits import half_saturation
 from report.statistics.estimates import Estimate
@@ -21,9 +21,6 @@ from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, s
 from report.studies.training_roofline.measured import (
     NO_RECORD,
     Run,
-    faster,
-    point,
-    slower,
     surest,
 )
 from report.studies.training_roofline.memory import kept_residuals, sweep_memory

@@ -8,8 +8,11 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
-from report.studies.training_roofline.measured import Run, point, product_mark
+from report.quantity.evaluation import estimate, point
+from report.studies.training_roofline.measured import (
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
 
 _REDUCED: Final = ("tfloat32", "bfloat16")

@@ -11,6 +11,7 @@ from report.paper.audit_table import audit_table
 from report.paper.environments import setup
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
+from report.quantity.evaluation import slower
 from report.quantity.operations import at_most
 from report.studies.training_roofline import (
     advice,
@@ -19,7 +20,6 @@ from report.studies.training_roofline import (
     corrected,
     figures,
     ladder,
-    measured,
     memory,
     profiled,
     run_values,
@@ -179,7 +179,7 @@ def _light_least(run: Run) -> bool:
     best = {n: run_values.best_efficiency(run, n) for n in NETWORKS}
     light = best.pop(LIGHT)
     others = [found for found in best.values() if not found.missing]
-    return bool(others) and measured.slower(light / at_most(*others))
+    return bool(others) and slower(light / at_most(*others))
 
 
 def _ladder_facts(run: Run | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from report.evidence.audit import count_by_verdict
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline.batches import (
@@ -18,7 +19,9 @@ from report.studies.training_roofline.batches import (
     source_line,
 )
 from report.studies.training_roofline.corrected import average, corrected, rate_ratios
-from report.studies.training_roofline.measured import MOVED, point
+from report.studies.training_roofline.measured import (
+    MOVED,
+)
 from report.studies.training_roofline.memory import source_need
 from report.studies.training_roofline.profiled import NEAR
 from report.studies.training_roofline.source import (
