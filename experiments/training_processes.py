@@ -32,7 +32,7 @@ from experiments.harness.training_step import (
 from experiments.harness.workload import Workload
 from experiments.networks.catalogue import network
 from experiments.networks.imagenet import CLASSES
-from experiments.training_roofline import layers
+from experiments.training_layers import layers
 from report.records.record import Series
 
 #: Steps whose layers are timed: enough for an interval of their median, which takes six.

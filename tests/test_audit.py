@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from report.errors import StudyError
 from report.evidence import audit
 from report.evidence.audit import Printed, check, exact
+from report.missing import Missing
 from report.paper.audit_table import audit_table
+from report.quantity.evaluation import estimate
 
 RATE = "TFLOP/s"
 
@@ -125,3 +127,12 @@ def test_the_table_prints_every_check() -> None:
     assert [row[-1] for row in table.rows] == ["agrees", "differs"]
     assert [row[3] for row in table.rows] == [3, 3]
     assert audit.count_by_verdict(checks) == {"agrees": 1, "rounds": 0, "differs": 1}
+
+
+def test_a_printed_number_is_a_quantity_with_its_rounding() -> None:
+    found = estimate(number(5.5, 1).quantity("s", "r.json", 1e-3))
+    assert not isinstance(found, Missing)
+    assert (found.value, found.low, found.high) == pytest.approx((5.5e-3, 5.45e-3, 5.55e-3))
+    counted = estimate(number(5, None).quantity("B", "r.json", 1e6))
+    assert not isinstance(counted, Missing)
+    assert counted.low == counted.high == 5e6

@@ -52,14 +52,9 @@ DECIDED_WITHOUT_SAMPLES = {"limit-theory": "which calls run out of memory is a r
 
 #: Claims that noise decides today, which is wrong; a row goes when its claim is mended.
 DECIDED_BY_NOISE = {
-    "inference_memory": {
-        "no-one-wins": "the smallest median is the fastest, without an interval",
-        "use-plateau": "the knee and the rates behind it are medians without an interval",
-    },
     "training_roofline": {
-        "diminishing": "its fit takes medians for exact, whatever their intervals",
+        "memory-bound": "it counts layers by their median rate, which noise moves off the ceilings",
     },
-    "backend_speedup": {"products-gain-most": "compares medians of ratios, not their intervals"},
 }
 
 #: Records of which no paper can be made today, which is wrong; a row goes when it is mended.
@@ -68,7 +63,6 @@ NOT_PRINTED = {
     ("backend_speedup", "no samples"): "the template takes tbl-widths for granted",
     ("backend_speedup", "empty series"): "the template takes tbl-widths for granted",
     ("backend_speedup", "clock stood still"): "the template takes tbl-widths for granted",
-    ("training_roofline", "clock stood still"): "it refuses the record: a rate of no duration",
     ("backend_speedup", "all out of memory"): "the template takes tbl-widths for granted",
     ("backend_speedup", "some failed"): "the template takes tbl-operations-convnet for granted",
 }

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import (
     Inferred,
     Process,
@@ -31,6 +31,8 @@ from report.quantity.operations import (
     geometric_mean,
     largest,
     level_of_largest,
+    share_of_ceiling,
+    spanning,
 )
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
@@ -133,6 +135,14 @@ def test_a_quotient_by_what_may_be_zero_has_no_value() -> None:
     assert isinstance(estimate(TIME / nothing), Missing)
 
 
+def test_two_results_of_one_unit_are_not_taken_for_each_other() -> None:
+    """Each ratio has its own processes, so that both have an interval, and not the same one."""
+    first = series("a", *([2.0] for _ in range(6))) / series("b", *([1.0] for _ in range(6)))
+    second = series("c", *([9.0] for _ in range(7))) / series("d", *([1.0] for _ in range(7)))
+    assert first != second
+    assert found(second / first).value == 4.5
+
+
 @pytest.mark.parametrize(("processes", "level"), [(2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
 def test_few_processes_state_the_level_that_they_carry(processes: int, level: float) -> None:
     few = series("time", *([float(i), i + 0.5] for i in range(processes)))
@@ -149,6 +159,19 @@ def test_cases_of_the_same_processes_are_compared_within_each() -> None:
     assert found(base / new) == Estimate(2.0, 2.0, 2.0, 6, 0.95)
     assert found(base).high > 5 * found(base).low
     assert found(largest({1: base, 2: new}) / at_least(base)).low == 1.0
+
+
+def test_a_share_of_a_ceiling_ends_at_one() -> None:
+    noisy = series("x", *([x] for x in (0.8, 0.85, 0.9, 0.95, 0.97, 1.1)), of="1")
+    above = "faster than the ceiling"
+    rough = share_of_ceiling(noisy / series("y", [1.0] * 9, of="1"), above)
+    assert (found(rough).value, found(rough).high) == (pytest.approx(0.925), 1.0)
+    assert estimate(share_of_ceiling(exact("x", "1", 2), above)) == Missing(above)
+
+
+def test_what_may_be_either_of_two_has_the_bounds_of_both() -> None:
+    both = spanning(exact("x", "1", 2), exact("y", "1", 5))
+    assert found(both) == Estimate(2.0, 2.0, 5.0, 0, 1.0)
 
 
 def test_the_best_level_and_the_knee_are_as_sure_as_their_samples() -> None:
@@ -264,6 +287,7 @@ def test_the_interval_of_a_fit_holds_the_truth_as_often_as_it_states(
         (exact("x", "1", 1), equals(1, 0.05), "supported"),
         (reported("x", "1", 1.0, 0, "r"), equals(1, 0.05), "undecided"),
         (absent("x", "1", "never ran"), equals(1, 0.05), "not measured"),
+        (1 / series("x", [-1.0, 1.0] * 9, of="1"), expect("> 0"), "undecided"),
         (series("x", [0.0], [1.0], [2.0], of="1"), expect("> -1"), "undecided"),
         (series("x", *([i + 1.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
     ],
@@ -303,6 +327,26 @@ def test_a_rule_of_its_own_gives_the_interval_at_the_shared_level() -> None:
     assert isinstance(both, Estimate)
     assert (both.n, both.high) == (9, pytest.approx(1.975 - 1))
     assert Statement(mean, expect("> 0"), about="cuda").judge() == "not comparable"
+
+
+@pytest.mark.parametrize("others", range(1, 12))
+def test_one_of_any_number_of_comparisons_can_decide(others: int) -> None:
+    sure = Statement(series("x", *([2.0] for _ in range(12)), of="1"), expect("> 1"))
+    unsure = [Statement(series("y", [0.0], [2.0], of="1"), expect("> 1"))] * others
+    assert any_of(sure, *unsure).judge() == "supported"
+
+
+def test_what_is_clear_at_the_level_that_is_reached_is_no_verdict() -> None:
+    few = series("x", [1.5], [2.0], [2.5], of="1")
+    assert (faster(few), slower(few), point(few)) == (True, False, 2.0)
+    assert (faster(1 / few), slower(1 / few)) == (False, True)
+    assert Statement(few, expect("> 1")).judge() == "undecided"
+    nothing = absent("x", "1", "never ran")
+    assert (faster(nothing), slower(nothing), point(nothing)) == (
+        False,
+        False,
+        Missing("never ran"),
+    )
 
 
 @settings(max_examples=300, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pypandoc
@@ -13,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing, present
-from report.paper.declared import with_level
 from report.paper.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
 from report.statistics.estimates import Estimate
 from report.text.format import MISSING, NO_BREAK
@@ -168,6 +168,14 @@ def test_csv_holds_the_same_numbers_as_json() -> None:
     assert "\r" not in to_csv(TABLE)
 
 
+def test_intervals_of_a_low_level_say_so() -> None:
+    few = replace(HALF, confidence=0.75)
+    rows = (("A", 1, HALF, 0.5, 1), ("B", 1, few, 0.5, 1), ("C", 1, EXACT, 0.5, 1))
+    assert replace(TABLE, rows=rows[:1]).note_texts() == (("", "Own: A|B."),)
+    assert replace(TABLE, rows=rows).note_texts()[-1] == ("", "Intervals hold at 75 to 95 %.")
+    assert replace(TABLE, rows=rows[1:]).note_texts()[-1] == ("", "Intervals hold at 75 %.")
+
+
 def test_every_reason_has_its_own_letter() -> None:
     reasons = [Missing(f"reason {i}") for i in range(60)]
     table = Table("tbl-many", "Many.", (Column("A", "1"),), tuple((r,) for r in reasons))
@@ -205,15 +213,3 @@ def test_a_citation_is_one_in_every_output() -> None:
     assert "| [@okuta2017cupy] |" in to_markdown(table)
     assert r"\cite{okuta2017cupy}" in to_latex(table)
     assert to_csv(table).splitlines() == ["Work", "okuta2017cupy"]
-
-
-def test_intervals_of_a_lower_level_are_noted() -> None:
-    def of(*levels: float) -> Table:
-        rows = tuple((Estimate(1.0, 0.5, 1.5, 9, level),) for level in levels)
-        return with_level(Table("tbl-a", "A.", (Column("A", "1"),), rows, ("First.",)))
-
-    assert of(0.95, 0.99).notes == ("First.",)
-    first, level = of(0.95, 0.75, 0.5).notes
-    assert first == "First."
-    assert "2 of 3 intervals" in level
-    assert "at the least 50" in level

@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from report.errors import StudyError
 from report.evidence.reported import Reported, ReportedTable
+from report.quantity.expression import Quantity, reported
+from report.quantity.expression import exact as leaf
 from report.text.format import Number
 
 #: ``agrees``: the inputs as printed give the number as printed.  ``rounds``: they do within their
@@ -64,6 +66,15 @@ class Printed:
             else Fraction(1, 2) / Fraction(10) ** (self.decimals)
         )
         return Interval(self.value - half, self.value + half)
+
+    def quantity(self, unit: str, source: str, factor: float = 1.0) -> Quantity:
+        """The number as a quantity in ``unit``, of which the printed one has ``factor``."""
+        name = f"reported {self.place}"
+        if self.decimals is None:
+            return leaf(name, unit, self.value * Fraction(factor), source)
+        per = leaf(f"{factor:g}", "1", Fraction(factor))
+        found = reported(name, unit, self.number, self.decimals, source)
+        return found if factor == 1 else found * per
 
 
 def exact(number: Number, unit: str, place: str) -> Printed:

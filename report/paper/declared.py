@@ -7,16 +7,14 @@ so that heading and cell, name and computation cannot drift apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeAlias, TypeGuard, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.paper.values import Value, declare
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, declared
-from report.statistics.estimates import CONFIDENCE, Estimate
-from report.text.format import NO_BREAK
 
 Row = TypeVar("Row")
 Subject = TypeVar("Subject")
@@ -45,23 +43,6 @@ def values_of(
 def cells(*contents: Content) -> tuple[Cell, ...]:
     """The cells of a row, with the numbers of quantities."""
     return tuple(number(each) if isinstance(each, Quantity) else each for each in contents)
-
-
-def with_level(table: Table) -> Table:
-    """``table`` with a note where some of its intervals do not reach the level of all others."""
-    levels = [c.confidence for row in table.rows for c in row if _is_interval(c)]
-    if min(levels, default=1.0) >= CONFIDENCE - 1e-9:
-        return table
-    lower = sum(level < CONFIDENCE - 1e-9 for level in levels)
-    note = (
-        f"For few or autocorrelated samples the level of {lower} of {len(levels)} intervals is "
-        f"lower, at the least {100 * min(levels):.0f}{NO_BREAK}%."
-    )
-    return replace(table, notes=(*table.notes, note))
-
-
-def _is_interval(cell: Cell) -> TypeGuard[Estimate]:
-    return isinstance(cell, Estimate) and cell.low < cell.high
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.escape import escape
 from report.text.format import (
     MISSING,
-    NO_BREAK,
-    ROUNDING,
     Number,
     Scale,
     interval_text,
@@ -120,20 +118,14 @@ class Table:
         return own + missing
 
     def _level(self) -> tuple[str, ...]:
-        """What to know of intervals that reach a lower level than papers state for all."""
-        levels = {
-            cell.confidence
-            for row in self.rows
-            for cell in row
-            if isinstance(cell, Estimate) and cell.low != cell.high
-        }
-        lowest = min(levels, default=CONFIDENCE)
-        if lowest >= CONFIDENCE - ROUNDING:
+        """At which levels the intervals hold, where some do not reach the one of all papers."""
+        cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
+        usual = round(100 * CONFIDENCE)
+        levels = {min(round(100 * c.confidence), usual) for c in cells if c.low != c.high}
+        if min(levels, default=usual) == usual:
             return ()
-        return (
-            "Not all intervals reach the stated level, for want of independent samples: the lowest "
-            f"reaches {100 * lowest:.0f}{NO_BREAK}%.",
-        )
+        ends = sorted({min(levels), max(levels)})
+        return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
         """Columns and rows of raw numbers; an interval takes two columns of its own."""
@@ -163,6 +155,8 @@ class Table:
         }
 
 
+#: The level in per cent that papers state for all their intervals.
+_USUAL: Final = round(100 * CONFIDENCE)
 #: About what a citation prints; its number is known to the output alone.
 _CITED: Final = "[00]"
 

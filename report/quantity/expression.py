@@ -30,9 +30,12 @@ _STUDIES: Final = _PRODUCT_CODE + "studies/"
 LIST, SUM, PRODUCT, NAME = range(4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quantity:
-    """Something with a unit that can be computed from the data, or is missing with its reason."""
+    """Something with a unit that can be computed from the data, or is missing with its reason.
+
+    Leaves are equal by their fields; all else is equal to itself alone.
+    """
 
     unit: Unit
 

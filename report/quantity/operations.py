@@ -40,6 +40,53 @@ def largest(over: Mapping[int, Quantity]) -> Derived:
     return at_least(*over.values())
 
 
+def spanning(*quantities: Quantity) -> Derived:
+    """The first of ``quantities``, where it is not known which of them applies: bounds hold all."""
+    return combine(
+        Operation(
+            "any of",
+            same_unit,
+            _first,
+            lambda intervals: (
+                intervals[0][0],
+                min(low for _, low, _ in intervals),
+                max(high for *_, high in intervals),
+            ),
+            lambda texts: f"{texts[0]}, with the bounds of {_listed(texts)}",
+            LIST,
+        ),
+        *quantities,
+    )
+
+
+def share_of_ceiling(share: Quantity, above: str) -> Derived:
+    """A share that cannot be more than 1: above it there is no result, for the reason ``above``.
+
+    The end of its interval is cut at 1.
+    """
+
+    def possible(value: float) -> float:
+        if value > 1:
+            raise ArithmeticError(above)
+        return value
+
+    return combine(
+        Operation(
+            "the share",
+            _ratios,
+            lambda values: possible(values[0]),
+            lambda intervals: (
+                possible(intervals[0][0]),
+                intervals[0][1],
+                min(intervals[0][2], 1.0),
+            ),
+            _first,
+            PRODUCT,
+        ),
+        share,
+    )
+
+
 def level_of_largest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
     """The level at which a quantity is largest; its bounds hold every level where it may be."""
     levels = tuple(over)

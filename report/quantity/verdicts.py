@@ -20,6 +20,8 @@ from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
+#: Levels are rounded where they are added up.
+_ROUNDING: Final = 1e-9
 _EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
 
 
@@ -80,16 +82,17 @@ class Statement:
         """The verdict at the joint level ``confidence``.
 
         A level that the data do not reach decides nothing: with three processes, whose extremes
-        bound a median at 75 %, the verdict is undecided.
+        bound a median at 75 %, the verdict is undecided; so is one of measurements that give no
+        bounded result.
         """
+        if self.quantity.missing:
+            return "not measured"
         leaves = self.quantity.leaves
         devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
         if self.about and devices - {self.about}:
             return "not comparable"
         found = estimate(self.quantity, confidence)
-        if isinstance(found, Missing):
-            return "not measured"
-        if found.confidence < confidence:
+        if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:
             return "undecided"
         if self.range.holds(found):
             return "supported"

@@ -19,7 +19,8 @@ from experiments.harness import sensors
 from experiments.harness.listing import listing
 from experiments.harness.selection import select
 from experiments.harness.study import Factors, Session, UsageError
-from experiments.training_roofline import STUDY, layers, prepare
+from experiments.training_layers import layers
+from experiments.training_roofline import STUDY, prepare
 from report.instruments.trace import read_trace
 from report.records.layers import Convolution, Linear
 from report.records.record import Case, Record

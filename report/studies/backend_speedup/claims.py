@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from report.evidence.audit import Printed
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
-from report.quantity.verdicts import Verdict
-from report.statistics.estimates import Estimate
-from report.studies.backend_speedup.decomposed import Decomposition, decompose
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least, at_most
+from report.quantity.verdicts import Statement, all_of, any_of, equals, exactly, expect
 from report.studies.backend_speedup.learning import (
     ALIKE,
     largest_accuracy_difference,
     largest_difference,
     learned,
 )
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, over
-from report.studies.backend_speedup.memory import COMPONENTS, component, framework
-from report.studies.backend_speedup.source import (
-    audit,
-    cell,
-    gradient_beyond_backward,
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
 )
-from report.studies.backend_speedup.subject import KIND_NAMES, Kind, Setting, parameter_count
-from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
+from report.studies.backend_speedup.memory import COMPONENTS, component, framework
+from report.studies.backend_speedup.source import audit, cell
+from report.studies.backend_speedup.subject import (
+    KIND_NAMES,
+    Kind,
+    Setting,
+    kinds,
+    parameter_count,
+)
+from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
 
 CUPY: Final = Variant("cupy")
+#: Speed-ups, and sizes, that differ by less than this share are equivalent.
+ALIKE_SPEED: Final = 0.1
+ALIKE_SIZE: Final = 0.05
 _UNMEASURED: Final = "no run of this experiment is in the data directory"
 
 #: The source's speed-ups: table, row, quantity of a record, and what is sped up.
@@ -48,7 +58,7 @@ def all_claims(inputs: Inputs, primary: Run | None, all_runs: Sequence[Run]) -> 
     return (
         *_hypothesis(primary),
         *(_speedup(inputs, primary, gpu, *one) for one in _SPEEDUPS),
-        _products_gain_most(primary),
+        _products_gain_most(gpu or primary),
         _converge(primary),
         _convolution(),
         *_audited(inputs),
@@ -76,31 +86,21 @@ def _hypothesis(run: Run | None) -> Iterator[Claim]:
             yield from (_grows(run, v, settings, key, what) for v in others)
 
 
-def growth(run: Run, variant: Variant, settings: Sequence[Setting]) -> Estimate | Missing:
+def growth(run: Run, variant: Variant, settings: Sequence[Setting]) -> Quantity:
     """The speed-up over NumPy at the largest size over that at the smallest."""
     if len(settings) < 2:
-        return Missing("fewer than two sizes were measured")
-    return over(
-        run.speedup("time", settings[-1], variant), run.speedup("time", settings[0], variant)
-    )
+        return absent("growth", "1", "fewer than two sizes were measured")
+    return run.speedup("time", settings[-1], variant) / run.speedup("time", settings[0], variant)
 
 
 def _grows(run: Run, v: Variant, settings: Sequence[Setting], key: str, what: str) -> Claim:
-    sentence = f"The lead of {v.name} over NumPy grows with the {what} (hypothesis)."
+    """A lead that grows is one at the largest size."""
     ratio, end = growth(run, v, settings), run.speedup("time", settings[-1], v)
-    if isinstance(ratio, Missing) or isinstance(end, Missing):
-        why = ratio.reason if isinstance(ratio, Missing) else "no speed-up was measured"
-        return Claim(f"grows-{key}-{v.key}", sentence, "not measured", why)
-    verdict: Verdict = "undecided"
-    if ratio.low > 1 and end.low > 1:
-        verdict = "supported"
-    elif ratio.high < 1 or end.high < 1:
-        verdict = "refuted"
     first, last = (getattr(settings[i], "hidden" if key == "width" else "samples") for i in (0, -1))
     return Claim(
         f"grows-{key}-{v.key}",
-        sentence,
-        verdict,
+        f"The lead of {v.name} over NumPy grows with the {what} (hypothesis).",
+        all_of(*(Statement(each, expect("> 1")) for each in (ratio, end))).judge(),
         f"the speed-up at {last:,} is {told(ratio)} times the one at {first:,}, and is "
         f"{told(end)} there",
     )
@@ -118,89 +118,68 @@ def _speedup(
     quantity: str,
     what: str,
 ) -> Claim:
-    printed = cell(inputs.reported, table, row, "speedup")
-    sentence = f"CuPy on a GPU speeds {what} up {printed.number} times (source)."
-    id = f"speedup-{row.replace('_', '-')}"
-    setting = gpu.sizes()[-1] if gpu and gpu.sizes() else None
-    if gpu is None or setting is None:
-        return Claim(id, sentence, "not measured", _without_gpu(primary, quantity))
-    ratio = gpu.speedup(quantity, setting, CUPY)
-    if isinstance(ratio, Missing):
-        return Claim(id, sentence, "not measured", ratio.reason)
+    """Judged by CuPy on a GPU; what libraries gain on a processor is not comparable with it."""
+    printed = float(cell(inputs.reported, table, row, "speedup").number)
+    run = gpu or primary
+    setting = run.sizes()[-1] if run and run.sizes() else None
+    ratios: dict[Variant, Quantity] = {}
+    if run is not None and setting is not None:
+        others = [v for v in run.variants(setting, quantity) if v != NUMPY]
+        shown = [CUPY] if gpu else others
+        ratios = {v: run.speedup(quantity, setting, v) for v in shown}
+    claimed = equals(printed, within=ALIKE_SPEED * printed)
+    words = ", ".join(f"{v.name} {told(ratio)} times" for v, ratio in ratios.items())
     return Claim(
-        id,
-        sentence,
-        "supported" if _meets(printed, ratio) else "refuted",
-        f"with {setting.samples:,} images on {gpu.label} it is {told(ratio)} times",
+        f"speedup-{row.replace('_', '-')}",
+        f"CuPy on a GPU speeds {what} up {printed:g} times (source).",
+        any_of(*(Statement(ratio, claimed, about="cuda") for ratio in ratios.values())).judge(),
+        _where(run, setting, words),
     )
 
 
-def _meets(printed: Printed, ratio: Estimate) -> bool:
-    """Whether some number that is printed like this lies in the interval."""
-    low, high = float(printed.interval.low), float(printed.interval.high)
-    return ratio.low <= high and low <= ratio.high
-
-
-def _without_gpu(run: Run | None, quantity: str) -> str:
-    """What other libraries do on the processor, where there is no GPU to judge by."""
-    if run is None or not run.sizes():
+def _where(run: Run | None, setting: Setting | None, words: str) -> str:
+    """What was found in a run, and that it was on a processor if it was."""
+    if run is None or setting is None:
         return _UNMEASURED
-    setting = run.sizes()[-1]
-    found = {
-        v: r
-        for v in run.variants(setting, quantity)
-        if v != NUMPY and isinstance(r := run.speedup(quantity, setting, v), Estimate)
-    }
-    if not found:
+    if run.on_gpu:
+        return f"with {setting.samples:,} images on {run.label}: {words}"
+    if not words:
         return "no GPU is among the runs"
-    parts = (f"{v.name} {told(ratio)} times" for v, ratio in found.items())
-    return (
-        f"no GPU is among the runs; on the processor, with {setting.samples:,} images: "
-        f"{', '.join(parts)}"
-    )
+    return f"no GPU is among the runs; on the processor, with {setting.samples:,} images: {words}"
 
 
 def _products_gain_most(run: Run | None) -> Claim:
+    """The source says it of a GPU: products gain more than every other operation there."""
     id, sentence = "products-gain-most", "Matrix products gain most of all operations (source)."
     if run is None or not run.sizes():
         return Claim(id, sentence, "not measured", _UNMEASURED)
     setting = run.sizes()[-1]
-    parts = [decompose(run, setting, v) for v in run.variants(setting) if v != NUMPY and v.eager]
-    found = [part for part in parts if isinstance(part, Decomposition)]
-    if not found:
-        return Claim(id, sentence, "not measured", "operations were not timed one by one")
-    gaining = [_first(run, setting, part) for part in found if part.predicted > 1]
-    verdict: Verdict = "undecided"
-    if gaining and None not in gaining:
-        verdict = "supported" if all(gaining) else "refuted"
-    words = "; ".join(f"{part.variant.name}: {_gains(run, setting, part)}" for part in found)
-    return Claim(id, sentence, verdict, f"with {setting.samples:,} images, {words}")
+    timed = [v for v in run.variants(setting, "matrix_product_time") if v != NUMPY and v.eager]
+    shown = [v for v in timed if v.on_gpu == run.on_gpu]
+    gains = {
+        v: {kind: run.speedup(f"{kind}_time", setting, v) for kind in kinds(setting.network)}
+        for v in shown
+    }
+    leads = [
+        Statement(gain["matrix_product"] / other, expect("> 1"), about="cuda")
+        for gain in gains.values()
+        for kind, other in gain.items()
+        if kind != "matrix_product"
+    ]
+    words = "; ".join(f"{v.name}: {_gains(gain)}" for v, gain in gains.items())
+    because = _where(run, setting, words) if gains else "operations were not timed one by one"
+    return Claim(id, sentence, all_of(*leads).judge(), because)
 
 
-def _first(run: Run, setting: Setting, part: Decomposition) -> bool | None:
-    """Whether products gain most, None where intervals overlap those of what does."""
-    if part.most == "matrix_product":
-        return True
-    products, most = (
-        run.speedup(f"{kind}_time", setting, part.variant) for kind in ("matrix_product", part.most)
-    )
-    if isinstance(products, Missing) or isinstance(most, Missing):
-        return None
-    return False if most.low > products.high else None
-
-
-def _gains(run: Run, setting: Setting, part: Decomposition) -> str:
+def _gains(gains: Mapping[Kind, Quantity]) -> str:
     """How much products gain, and what gains more."""
-    products = _gain(run, setting, part.variant, "matrix_product")
-    if part.most == "matrix_product":
-        return f"products {products} times, more than all others"
-    name = "ReLU" if part.most == "relu" else KIND_NAMES[part.most].lower()
-    return f"products {products} times, {name} {_gain(run, setting, part.variant, part.most)} times"
-
-
-def _gain(run: Run, setting: Setting, variant: Variant, kind: Kind) -> str:
-    ratio = run.speedup(f"{kind}_time", setting, variant)
-    return told(ratio) if isinstance(ratio, Estimate) else ratio.reason
+    points = {kind: at for kind, gain in gains.items() if isinstance(at := point(gain), float)}
+    most: Kind = max(points, key=lambda kind: points[kind], default="matrix_product")
+    products = f"products {told(gains['matrix_product'])} times"
+    if most == "matrix_product":
+        return f"{products}, more than all others"
+    name = "ReLU" if most == "relu" else KIND_NAMES[most].lower()
+    return f"{products}, {name} {told(gains[most])} times"
 
 
 # --------------------------------------------------------------------------------- everything else
@@ -216,10 +195,12 @@ def _converge(run: Run | None) -> Claim:
     spread = largest_accuracy_difference(run, setting)
     if not losses or isinstance(spread, Missing):
         return Claim(id, sentence, "not measured", "NumPy recorded no course")
+    alike = equals(0, within=ALIKE)
+    differences = [exact("difference of losses", "1", share, run.file) for share in losses]
     return Claim(
         id,
         sentence,
-        "supported" if max(losses) < ALIKE else "refuted",
+        all_of(*(Statement(each, alike) for each in differences)).judge(),
         f"at no iteration does a loss differ from NumPy's by more than "
         f"{quantity_text(1e6 * max(losses), 'ppm')}, "
         + (
@@ -231,10 +212,12 @@ def _converge(run: Run | None) -> Claim:
 
 
 def _convolution() -> Claim:
+    """No layer of the network has a kernel."""
+    kernels = exact("convolutions of the perceptron", "1", 0)
     return Claim(
         "convolution",
         "The network is a convolutional one (source).",
-        "refuted",
+        Statement(kernels, expect(">= 1")).judge(),
         f"its two layers are fully connected, with {parameter_count('perceptron'):,} parameters "
         "and no kernel",
     )
@@ -249,27 +232,33 @@ def _audited(inputs: Inputs) -> Iterator[Claim]:
     for check in audit(inputs.reported):
         if check.formula in subjects:
             id, words = subjects[check.formula]
-            sentence = f"{words} {check.derived.number} MB (source)."
-            recomputed = quantity_text(float(check.recomputed) * 1e6, "B")
+            size = exact(check.formula, "B", float(check.recomputed) * 1e6)
+            ratio = check.derived.quantity("B", inputs.reported_file, 1e6) / size
             yield Claim(
                 id,
-                sentence,
-                "refuted" if check.verdict == "differs" else "supported",
-                f"shapes give {recomputed} in float32; the printed number {check.finding}",
+                f"{words} {check.derived.number} MB (source).",
+                Statement(ratio, equals(1, within=ALIKE_SIZE)).judge(),
+                f"shapes give {quantity_text(float(check.recomputed) * 1e6, 'B')} in float32; the "
+                f"printed number {check.finding}",
             )
 
 
 def _same_partition(inputs: Inputs) -> Claim:
-    beyond = gradient_beyond_backward(inputs.reported, "gpu")
-    rounding = 2 * 0.05
+    """Gradient computation is a part of the backward pass, and cannot take longer."""
+    gradient, backward = (
+        cell(inputs.reported, table, row, "gpu").quantity("s", inputs.reported_file, 1e-3)
+        for table, row in (("4", "gradient"), ("3", "backward"))
+    )
+    verdict = Statement(gradient - backward, expect("<= 0")).judge()
+    beyond = 1e3 * known(point(gradient - backward))
     return Claim(
         "same-iteration",
         "The times by pass and the times by operation describe the same iterations (source).",
-        "refuted" if beyond > rounding else "undecided",
+        verdict,
         f"on the GPU gradient computation takes {round(beyond, 1)} ms longer than the whole "
         "backward pass, which rounding does not explain"
-        if beyond > rounding
-        else "gradient computation fits into the backward pass",
+        if verdict == "refuted"
+        else "gradient computation fits into the backward pass, as printed",
     )
 
 
@@ -279,21 +268,20 @@ def _same_memory(run: Run | None) -> Claim:
     setting = run.training() if run else None
     if run is None or setting is None:
         return Claim(id, sentence, "not measured", _UNMEASURED)
-    found = {
-        name: {
-            size
-            for v in run.variants(setting)
-            if v.eager and not isinstance(size := component(run, setting, v, name), Missing)
-        }
-        for name in COMPONENTS
+    eager = [v for v in run.variants(setting) if v.eager]
+    found = {name: [component(run, setting, v, name) for v in eager] for name in COMPONENTS}
+    sizes = {
+        name: [exact(name, "B", size, run.file) for size in each if not isinstance(size, Missing)]
+        for name, each in found.items()
     }
-    if not all(found.values()):
+    if not all(sizes.values()):
         return Claim(id, sentence, "not measured", "components were not recorded")
-    different = [COMPONENTS[name].lower() for name, sizes in found.items() if len(sizes) > 1]
+    same = {n: Statement(at_least(*q) / at_most(*q), exactly(1)) for n, q in sizes.items()}
+    different = [COMPONENTS[n].lower() for n, each in same.items() if each.judge() == "refuted"]
     return Claim(
         id,
         sentence,
-        "refuted" if different else "supported",
+        all_of(*same.values()).judge(),
         f"{', '.join(different)} differ between libraries"
         if different
         else "to the byte, in all libraries that run operation by operation",
@@ -301,27 +289,43 @@ def _same_memory(run: Run | None) -> Claim:
 
 
 def _overhead(primary: Run | None, gpu: Run | None) -> Claim:
+    """Judged by what libraries on a GPU take; those on a processor are not comparable."""
     id, sentence = "overhead", "A GPU library has more framework overhead than NumPy (source)."
     run = gpu or primary
     setting = run.training() if run else None
     if run is None or setting is None:
         return Claim(id, sentence, "not measured", _UNMEASURED)
-    base = framework(run, setting, NUMPY)
-    others = {v: framework(run, setting, v) for v in run.variants(setting) if v != NUMPY}
-    known = {v: size for v, size in others.items() if not isinstance(size, Missing)}
-    if isinstance(base, Missing) or not known:
+    sizes = {v: _overhead_of(run, setting, v) for v in run.variants(setting)}
+    known_ = {v: size for v, size in sizes.items() if not size.missing}
+    others = {v: size for v, size in known_.items() if v != NUMPY}
+    if NUMPY not in known_ or not others:
         return Claim(id, sentence, "not measured", "the overhead was not recorded")
-    words = ", ".join(f"{v.name} {quantity_text(size, 'B')}" for v, size in known.items())
-    on_gpu = [size for v, size in known.items() if v.on_gpu]
-    verdict: Verdict = "not measured"
-    if on_gpu:
-        verdict = "supported" if min(on_gpu) > base else "refuted"
-    start = "" if on_gpu else "no GPU is among the runs; on the processor "
-    return Claim(id, sentence, verdict, f"{start}NumPy takes {quantity_text(base, 'B')}, {words}")
+    judged = [
+        Statement(size - known_[NUMPY], expect("> 0"), about="cuda")
+        for v, size in others.items()
+        if v.on_gpu == run.on_gpu
+    ]
+    words = ", ".join(
+        f"{v.name} {quantity_text(known(framework(run, setting, v)), 'B')}" for v in others
+    )
+    base = quantity_text(known(framework(run, setting, NUMPY)), "B")
+    start = "" if run.on_gpu else "no GPU is among the runs; on the processor "
+    return Claim(id, sentence, all_of(*judged).judge(), f"{start}NumPy takes {base}, {words}")
 
 
-def told(estimate: Estimate) -> str:
-    """A ratio with its interval, kept together."""
-    scale = scale_for(estimate, "1")
-    text = f"{quantity_text(estimate, '1')} {interval_text(estimate, scale)}"
-    return text.replace(" [", f"{NO_BREAK}[")
+def _overhead_of(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    """The framework's overhead (B) of all processes."""
+    first, start = (
+        run.measured(f"resident_{moment}", setting, variant) for moment in ("first_use", "start")
+    )
+    return first - start
+
+
+def told(ratio: Quantity) -> str:
+    """A ratio with its interval and its level where that is low, or why there is none."""
+    found = estimate(ratio)
+    if isinstance(found, Missing):
+        return found.reason
+    scale = scale_for(found, "1")
+    text = f"{quantity_text(found, '1')} {interval_text(found, scale)}"
+    return text.replace(" [", f"{NO_BREAK}[") + level_text(found)

@@ -8,6 +8,8 @@ from typing import Literal
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.decomposed import (
     Crossing,
@@ -51,16 +53,17 @@ class Comparison:
         """The levels of the factor."""
         return tuple(getattr(setting, self.factor) for setting in self.settings)
 
-    def ratio(self, setting: Setting) -> Estimate | Missing:
+    def ratio(self, setting: Setting) -> Quantity:
         """How many times as fast the new side is."""
         if self.base.run is self.new.run:
             return self.new.run.speedup("time", setting, self.new.variant, self.base.variant)
-        return compared_runs("time", setting, self.new.variant, self.base.run, self.new.run)
+        return compared_runs(setting, self.new.variant, self.base.run, self.new.run)
 
     @property
     def ratios(self) -> dict[int, Estimate]:
         """The measured speed-ups by level."""
-        found = {level: self.ratio(s) for level, s in zip(self.levels, self.settings, strict=True)}
+        ratios = (estimate(self.ratio(setting)) for setting in self.settings)
+        found = dict(zip(self.levels, ratios, strict=True))
         return {level: r for level, r in found.items() if isinstance(r, Estimate)}
 
     @property

@@ -14,9 +14,15 @@ from typing import Final, Literal
 
 from report.evidence.runs import known
 from report.missing import Missing
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity
 from report.records.layers import ELEMENT_BYTES
 from report.statistics.estimates import Estimate
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
 
 
@@ -26,7 +32,7 @@ class Decomposition:
 
     variant: Variant
     parts: dict[Kind, tuple[float, float]]
-    measured: Estimate | Missing
+    measured: Quantity
 
     @property
     def predicted(self) -> float:
@@ -47,12 +53,12 @@ class Decomposition:
 
 def decompose(run: Run, setting: Setting, variant: Variant) -> Decomposition | Missing:
     """The decomposition at one setting, or what is missing for it."""
-    base, new = ({k: run.operation(k, setting, v) for k in kinds(setting.network)}
-                 for v in (NUMPY, variant))  # fmt: skip
-    absent = next((t for t in (*base.values(), *new.values()) if isinstance(t, Missing)), None)
-    if absent is not None:
-        return absent
-    times = {kind: (known(base[kind]).value, known(new[kind]).value) for kind in base}
+    operations = {k: [run.operation(k, setting, v) for v in (NUMPY, variant)]
+                  for k in kinds(setting.network)}  # fmt: skip
+    lost = next((t.missing for pair in operations.values() for t in pair if t.missing), None)
+    if lost is not None:
+        return lost
+    times = {k: (known(point(base)), known(point(new))) for k, (base, new) in operations.items()}
     if any(min(pair) <= 0 for pair in times.values()):
         return Missing("an operation is shorter than the clock can tell")
     whole = sum(first for first, _ in times.values())
@@ -104,11 +110,11 @@ def predicted_time(
     """
     fixed: dict[Kind, float] = {}
     for kind in kinds(smallest.network):
-        time = run.operation(kind, smallest, variant)
+        time = point(run.operation(kind, smallest, variant))
         least = kind_bound(run, smallest, kind, variant)
         if isinstance(time, Missing) or isinstance(least, Missing):
             return time if isinstance(time, Missing) else known_missing(least)
-        fixed[kind] = max(time.value - least, 0.0)
+        fixed[kind] = max(time - least, 0.0)
     cost = sum(fixed.values())
     return lambda setting: cost + known(iteration_bound(run, setting, variant))
 

@@ -10,10 +10,17 @@ from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.crossovers import Factor
 from report.studies.backend_speedup.decomposed import iteration_bound
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.source import SIDES, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 
@@ -63,8 +70,9 @@ def _timed(run: Run) -> tuple[Setting | None, tuple[Variant, ...]]:
     return setting, tuple(variant for variant in found if variant.eager)
 
 
-def _milli(time: Estimate | Missing) -> float | None:
-    return None if isinstance(time, Missing) else time.value * _MILLI
+def _milli(time: Quantity) -> float | None:
+    found = point(time)
+    return None if isinstance(found, Missing) else found * _MILLI
 
 
 def _source_operations(inputs: Inputs) -> Bars:
@@ -129,7 +137,7 @@ def _own_speedups(run: Run) -> Bars | None:
 
 
 def _speedup_bars(run: Run, setting: Setting, every: Sequence[Kind], variant: Variant) -> BarSeries:
-    found = [run.speedup(f"{kind}_time", setting, variant) for kind in every]
+    found = [estimate(run.speedup(f"{kind}_time", setting, variant)) for kind in every]
     return BarSeries(
         variant.name,
         tuple(r.value if isinstance(r, Estimate) else None for r in found),
@@ -228,12 +236,12 @@ def _all_variants(run: Run, settings: Sequence[Setting]) -> tuple[Variant, ...]:
 
 
 def _times(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
-    found = [(getattr(s, factor), run.estimate("time", s, variant)) for s in settings]
+    found = [(getattr(s, factor), estimate(run.time(s, variant))) for s in settings]
     return _points(variant.name, found, variant, _MILLI)
 
 
 def _ratios(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
-    found = [(getattr(s, factor), run.speedup("time", s, variant)) for s in settings]
+    found = [(getattr(s, factor), estimate(run.speedup("time", s, variant))) for s in settings]
     return _points(variant.name, found, variant, 1.0)
 
 

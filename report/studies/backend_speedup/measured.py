@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.runs import known, labels, remembered
+from report.evidence.runs import labels, remembered
 from report.missing import Missing
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, Sampled, absent
 from report.records.record import Factor, Sample
 from report.records.store import Stored
-from report.statistics.estimates import (
-    CONFIDENCE,
-    Estimate,
-    bonferroni,
-    identical,
-    median_interval,
-    rate_over,
-)
+from report.statistics.estimates import identical
 from report.studies.backend_speedup.subject import (
     HIDDEN,
     Kind,
@@ -33,8 +27,7 @@ from report.studies.backend_speedup.subject import (
 #: The samples of each process of a case.
 Groups: TypeAlias = tuple[tuple[Sample, ...], ...]
 
-#: Both intervals of a ratio hold together with the usual confidence.
-_EACH: Final = bonferroni(CONFIDENCE, 2)
+_COMPILED: Final = "a compiled iteration is one program without separate operations"
 
 
 @dataclass(frozen=True)
@@ -83,18 +76,6 @@ VARIANTS: Final = (
     Variant("torch_cuda"),
     Variant("cupy"),
 )
-
-
-def grouped_median(groups: Groups, confidence: float = CONFIDENCE) -> Estimate:
-    """The median of all samples; its interval also holds the median of every process.
-
-    The interval of pooled samples (``median_interval``) takes them for independent.  Processes
-    differ by more than their own samples show, so that it is widened to hold the medians of all of
-    them; with a single process nothing changes.
-    """
-    pooled = median_interval(chain.from_iterable(groups), confidence)
-    centres = [median_interval(group).value for group in groups]
-    return replace(pooled, low=min(pooled.low, *centres), high=max(pooled.high, *centres))
 
 
 @dataclass(frozen=True)
@@ -151,9 +132,7 @@ class Run(any_study.Run):
         """The libraries whose cases of a setting hold a quantity."""
         if setting is None:
             return ()
-        return tuple(
-            v for v in VARIANTS if not isinstance(self.groups(quantity, setting, v), Missing)
-        )
+        return tuple(v for v in VARIANTS if not self.measured(quantity, setting, v).missing)
 
     @cached_property
     def _processes(self) -> dict[frozenset[tuple[str, Factor]], tuple[Factor, ...]]:
@@ -179,52 +158,45 @@ class Run(any_study.Run):
         return present or next(samples for samples in found if isinstance(samples, Missing))
 
     @remembered
-    def estimate(
-        self,
-        quantity: str,
-        setting: Setting,
-        variant: Variant,
-        confidence: float = CONFIDENCE,
-    ) -> Estimate | Missing:
-        """The median of a quantity over all processes, in the quantity's unit."""
-        found = self.groups(quantity, setting, variant)
-        return found if isinstance(found, Missing) else grouped_median(found, confidence)
+    def measured(self, quantity: str, setting: Setting, variant: Variant) -> Quantity:
+        """A quantity of a case over all processes, in the quantity's unit."""
+        where = {"backend": variant.backend, "execution": variant.execution}
+        found = self.series(quantity, {**setting.factors, **where})
+        if quantity.endswith("time") and isinstance(found, Sampled) and _instant(found):
+            return absent(found.name, "s", "shorter than the clock can tell")
+        return found
 
-    def totals(self, setting: Setting, variant: Variant) -> Estimate | Missing:
-        """The time of a whole training (s): the sum of its iterations, a sample a process."""
-        found = self.groups("time", setting, variant)
-        return found if isinstance(found, Missing) else median_interval(map(sum, found))
+    def time(self, setting: Setting, variant: Variant) -> Quantity:
+        """The time (s) of an iteration."""
+        return self.measured("time", setting, variant)
 
-    def speedup(
-        self, quantity: str, setting: Setting, variant: Variant, base: Variant = NUMPY
-    ) -> Estimate | Missing:
-        """How many times as fast as the base: ratio of medians, base over variant.
-
-        Positive samples are needed on both sides.
-        """
-        return over(
-            self.estimate(quantity, setting, base, _EACH),
-            self.estimate(quantity, setting, variant, _EACH),
-        )
-
-    def operation(self, kind: Kind, setting: Setting, variant: Variant) -> Estimate | Missing:
-        """The time (s) of all operations of a kind in one iteration, each timed apart."""
-        if not variant.eager:
-            return Missing("a compiled iteration is one program without separate operations")
-        return self.estimate(f"{kind}_time", setting, variant)
+    def totals(self, setting: Setting, variant: Variant) -> Quantity:
+        """The time (s) of a whole training: the sum of its iterations, a sample a process."""
+        found = self.time(setting, variant)
+        if not isinstance(found, Sampled):
+            return found
+        sums = tuple(replace(one, samples=(sum(one.samples),)) for one in found.processes)
+        return replace(found, name=f"sum of {found.name}", processes=sums)
 
     @remembered
-    def operations_sum(self, setting: Setting, variant: Variant) -> Estimate | Missing:
-        """The time (s) of all operations of one iteration, added up sample by sample."""
+    def speedup(
+        self, quantity: str, setting: Setting, variant: Variant, base: Variant = NUMPY
+    ) -> Quantity:
+        """How many times as fast as the base: base over variant, process by process."""
+        slow, fast = (self.measured(quantity, setting, v) for v in (base, variant))
+        return slow / fast
+
+    def operation(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
+        """The time (s) of all operations of a kind in one iteration, each timed apart."""
         if not variant.eager:
-            return Missing("a compiled iteration is one program without separate operations")
-        parts = [self.groups(f"{k}_time", setting, variant) for k in kinds(setting.network)]
-        absent = next((part for part in parts if isinstance(part, Missing)), None)
-        if absent is not None:
-            return absent
-        by_process = zip(*map(known, parts), strict=False)
-        sums = tuple(tuple(map(sum, zip(*part, strict=False))) for part in by_process)
-        return grouped_median(sums)
+            return absent(f"{kind} time", "s", _COMPILED)
+        return self.measured(f"{kind}_time", setting, variant)
+
+    @remembered
+    def operations_sum(self, setting: Setting, variant: Variant) -> Quantity:
+        """The time (s) of all operations of one iteration, added up."""
+        first, *others = (self.operation(k, setting, variant) for k in kinds(setting.network))
+        return sum(others, first)
 
     def bytes_of(self, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
         """A number of bytes: the one that all processes agree on, else their lower median."""
@@ -248,43 +220,27 @@ class Run(any_study.Run):
         processor beside a GPU they are the best rates that NumPy reached in any case of the run.
         """
         if variant.on_gpu == self.on_gpu:
-            return _value(self.ceiling("matrix_product")), _value(self.ceiling("copy"))
+            return point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
         return self._best_rate("matrix_product"), self._best_rate("relu")
 
     def _best_rate(self, kind: Kind) -> float | Missing:
         found = []
         for setting in (*self.widths(), *self.sizes()):
-            time = self.operation(kind, setting, NUMPY)
-            if isinstance(time, Estimate):
+            time = point(self.operation(kind, setting, NUMPY))
+            if not isinstance(time, Missing):
                 step = total(setting, kind)
                 work = step.flops if kind == "matrix_product" else 4 * step.elements
-                found.append(work / time.value)
+                found.append(work / time)
         return max(found, default=Missing(f"no rate of the processor was reached on {self.label}"))
 
 
-def over(base: Estimate | Missing, new: Estimate | Missing) -> Estimate | Missing:
-    """The quotient of two estimates, or the first that is missing."""
-    if isinstance(base, Missing):
-        return base
-    if isinstance(new, Missing):
-        return new
-    if base.low <= 0 or new.low <= 0:
-        return Missing("shorter than the clock can tell")
-    return rate_over(base, new)
-
-
-def compared_runs(
-    quantity: str, setting: Setting, variant: Variant, base: Run, new: Run
-) -> Estimate | Missing:
+def compared_runs(setting: Setting, variant: Variant, base: Run, new: Run) -> Quantity:
     """How many times as fast a library is in another run, such as one with more threads."""
-    return over(
-        base.estimate(quantity, setting, variant, _EACH),
-        new.estimate(quantity, setting, variant, _EACH),
-    )
+    return base.time(setting, variant) / new.time(setting, variant)
 
 
-def _value(found: Estimate | Missing) -> float | Missing:
-    return found if isinstance(found, Missing) else found.value
+def _instant(found: Sampled) -> bool:
+    return min(min(process.samples) for process in found.processes) <= 0
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

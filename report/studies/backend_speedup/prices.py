@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.tables import Column, Table
-from report.paper.values import Finding, Value, exact
-from report.statistics.estimates import Estimate
+from report.paper.values import Value, declare, exact
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity, absent
 from report.studies.backend_speedup.crossovers import round_to_two
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, over
-from report.studies.backend_speedup.memory_values import own
+from report.studies.backend_speedup.measured import (
+    NUMPY,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 
@@ -23,20 +28,23 @@ def price_values(run: Run | None, best: Variant) -> tuple[Value, ...]:
 def _first_calls(run: Run | None, best: Variant) -> tuple[Value, ...]:
     origin = (run.file,) if run else ()
     return (
-        own("first_numpy", "First iteration with NumPy", _first(run, NUMPY), "s", "median", origin),
-        own("first_best", "First iteration with the fastest library", _first(run, best), "s",
-            "median", origin),
+        declare("first_numpy", _first(run, NUMPY)),
+        declare("first_best", _first(run, best)),
         exact("earned_back", "Iterations after which its first call is earned back",
               earned_back(run, best), "1",
               "difference of first calls / difference of iterations, two digits", origin),
     )  # fmt: skip
 
 
-def _first(run: Run | None, variant: Variant) -> Estimate | Missing:
+def _first(run: Run | None, variant: Variant) -> Quantity:
+    return _timed(run, "first_call_time", variant)
+
+
+def _timed(run: Run | None, quantity: str, variant: Variant) -> Quantity:
     setting = run.training() if run else None
     if run is None or setting is None:
-        return NO_RECORD
-    return run.estimate("first_call_time", setting, variant)
+        return absent(quantity, "s", NO_RECORD.reason)
+    return run.measured(quantity, setting, variant)
 
 
 def earned_back(run: Run | None, variant: Variant) -> int | Missing:
@@ -44,15 +52,13 @@ def earned_back(run: Run | None, variant: Variant) -> int | Missing:
 
     From medians, to two digits: (first call − NumPy's) / (NumPy's iteration − its own).
     """
-    setting = run.training() if run else None
-    if run is None or setting is None:
+    if run is None or run.training() is None:
         return NO_RECORD
-    times = [run.estimate("time", setting, v) for v in (NUMPY, variant)]
+    times = [_timed(run, "time", v) for v in (NUMPY, variant)]
     firsts = [_first(run, v) for v in (NUMPY, variant)]
-    medians = [one.value for one in (*firsts, *times) if isinstance(one, Estimate)]
-    if len(medians) < len(firsts) + len(times):
+    if any(each.missing for each in (*firsts, *times)):
         return Missing("a first call was not recorded")
-    first_base, first, base, own_time = medians
+    first_base, first, base, own_time = (known(point(each)) for each in (*firsts, *times))
     if first <= first_base or own_time >= base:
         return Missing("nothing has to be earned back")
     return round_to_two(math.ceil((first - first_base) / (base - own_time)))
@@ -75,10 +81,10 @@ def precision(run: Run) -> Table | None:
     if not pairs:
         return None
     rows = tuple(
-        (short.hidden, v.name, run.estimate("time", short, v), run.estimate("time", long, v), ratio)
+        (short.hidden, v.name, *map(estimate, (run.time(short, v), run.time(long, v), ratio)))
         for short, long in pairs
         for v in run.variants(long)
-        if not isinstance(ratio := precision_ratio(run, short, long, v), Missing)
+        if not (ratio := precision_ratio(run, short, long, v)).missing
     )
     return Table(
         "tbl-precision",
@@ -96,9 +102,9 @@ def precision(run: Run) -> Table | None:
     )
 
 
-def precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Estimate | Missing:
+def precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Quantity:
     """How many times as long an iteration takes in float64 as in float32."""
-    return over(run.estimate("time", long, v), run.estimate("time", short, v))
+    return run.time(long, v) / run.time(short, v)
 
 
 def _doubles(run: Run | None) -> tuple[Value, ...]:
@@ -106,14 +112,13 @@ def _doubles(run: Run | None) -> tuple[Value, ...]:
     pairs = precisions(run) if run else ()
     found: list[Value] = []
     for key, name, index in (("narrow", "smallest", 0), ("wide", "largest", -1)):
-        ratio: Finding = NO_RECORD
+        ratio: Quantity = absent("float64 over float32", "1", NO_RECORD.reason)
         width: int | Missing = NO_RECORD
         if run and pairs:
             short, long = pairs[index]
             ratio, width = precision_ratio(run, short, long, NUMPY), short.hidden
         found += [
-            own(f"double_{key}", f"Time of NumPy in float64 over float32, {name} width", ratio,
-                "1", "median / median", origin),
+            declare(f"double_{key}", ratio),
             exact(f"double_{key}_width", f"The {name} width in both types", width, "1",
                   "cases of the record", origin),
         ]  # fmt: skip

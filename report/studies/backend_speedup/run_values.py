@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
-from report.paper.values import Finding, Value, exact
+from report.paper.values import Finding, Value, declare, exact
+from report.quantity.evaluation import faster, point
+from report.quantity.expression import Quantity, absent
+from report.quantity.expression import exact as quantity_of
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup.claims import growth
 from report.studies.backend_speedup.crossovers import Comparison, agreeing
@@ -35,16 +39,25 @@ from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
 from report.studies.backend_speedup.tables import share_of
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 
-_OVER: Final = "median of NumPy / median of the library"
-
 
 def fastest(run: Run | None, setting: Setting | None) -> Variant:
     """The library with the largest speed-up whose interval excludes 1; NumPy without one."""
     if run is None or setting is None:
         return NUMPY
-    ratios = {v: run.speedup("time", setting, v) for v in run.variants(setting) if v != NUMPY}
-    faster = {v: r.value for v, r in ratios.items() if isinstance(r, Estimate) and r.low > 1}
-    return max(faster, key=lambda v: faster[v], default=NUMPY)
+    clear = {v: ratio for v, ratio in _ratios(run, setting).items() if faster(ratio)}
+    return _largest(clear) or NUMPY
+
+
+def _ratios(run: Run, setting: Setting, quantity: str = "time") -> dict[Variant, Quantity]:
+    """The speed-ups over NumPy of all libraries of which a quantity was measured."""
+    others = (v for v in run.variants(setting, quantity) if v != NUMPY)
+    found = {v: run.speedup("time", setting, v) for v in others}
+    return {v: ratio for v, ratio in found.items() if not ratio.missing}
+
+
+def _largest(ratios: Mapping[Variant, Quantity]) -> Variant | None:
+    values = {v: known(point(ratio)) for v, ratio in ratios.items()}
+    return max(values, key=lambda v: values[v], default=None)
 
 
 def run_values(
@@ -115,67 +128,55 @@ def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
 def _performance(run: Run | None) -> tuple[Value, ...]:
     setting = run.training() if run else None
     second = run.training("convnet") if run else None
-    best, origin = fastest(run, setting), (run.file,) if run else ()
-    found = [
-        own("numpy_time", "Iteration with NumPy", _time(run, setting, NUMPY), "s", "median",
-               origin),
-        own("best_time", "Iteration with the fastest library", _time(run, setting, best), "s",
-               "median", origin),
-        own("best_speedup", "Speed-up of the fastest library",
-               _speedup(run, setting, best), "1", _OVER, origin),
-        own("bound_share", "Least time of an iteration over NumPy's time",
-               _bound_share(run, setting, NUMPY), "1", "sum of bounds / median", origin, True),
-        own("copy_rate", "Measured rate of copies", run.ceiling("copy") if run else NO_RECORD,
-               "B/s", "the better of before and after", origin),
-        own("product_rate", "Measured rate of matrix products",
-               run.ceiling("matrix_product") if run else NO_RECORD, "FLOP/s",
-               "the better of before and after", origin),
-        own("convnet_numpy_time", "Iteration of the convolution network with NumPy",
-               _time(run, second, NUMPY), "s", "median", origin),
-        own("convnet_speedup", "Speed-up of the library that is fastest there",
-               _speedup(run, second, fastest(run, second)), "1", _OVER, origin),
-        own("convnet_time_ratio", "Iteration of the convolution network over the perceptron's",
-               _networks_ratio(run), "1", "median / median, NumPy", origin),
-    ]  # fmt: skip
-    for variant in VARIANTS[1:]:
-        found.append(
-            own(f"speedup_{variant.key}", f"Speed-up of {variant.name}",
-                   _speedup(run, setting, variant), "1", _OVER, origin)
-        )  # fmt: skip
-    return tuple(found)
+    best = fastest(run, setting)
+    quantities = {
+        "numpy_time": _time(run, setting, NUMPY),
+        "best_time": _time(run, setting, best),
+        "best_speedup": _speedup(run, setting, best),
+        "bound_share": _bound_share(run, setting, NUMPY),
+        "copy_rate": run.peak_rate("copy") if run else _nothing("B/s"),
+        "product_rate": run.peak_rate("matrix_product") if run else _nothing("FLOP/s"),
+        "convnet_numpy_time": _time(run, second, NUMPY),
+        "convnet_speedup": _speedup(run, second, fastest(run, second)),
+        "convnet_time_ratio": _time(run, second, NUMPY) / _time(run, setting, NUMPY),
+        **{f"speedup_{v.key}": _speedup(run, setting, v) for v in VARIANTS[1:]},
+    }
+    return _declared(quantities)
 
 
-def _time(run: Run | None, setting: Setting | None, variant: Variant) -> Estimate | Missing:
+def _declared(quantities: Mapping[str, Quantity]) -> tuple[Value, ...]:
+    """Values of quantities; shares are printed in per cent."""
+    return tuple(
+        declare(id_, quantity, "percent" if id_.endswith("share") else "measured")
+        for id_, quantity in quantities.items()
+    )
+
+
+def _nothing(unit: str) -> Quantity:
+    return absent("a run", unit, NO_RECORD.reason)
+
+
+def _time(run: Run | None, setting: Setting | None, variant: Variant) -> Quantity:
     if run is None or setting is None:
-        return NO_RECORD
-    return run.estimate("time", setting, variant)
+        return _nothing("s")
+    return run.time(setting, variant)
 
 
-def _speedup(run: Run | None, setting: Setting | None, variant: Variant) -> Estimate | Missing:
+def _speedup(run: Run | None, setting: Setting | None, variant: Variant) -> Quantity:
     if run is None or setting is None:
-        return NO_RECORD
+        return _nothing("1")
     if variant == NUMPY:
-        return Missing(f"no library is faster than NumPy there on {run.label}")
+        return absent("speed-up", "1", f"no library is faster than NumPy there on {run.label}")
     return run.speedup("time", setting, variant)
 
 
-def _networks_ratio(run: Run | None) -> Finding:
-    first = run.training() if run else None
-    second = run.training("convnet") if run else None
-    if run is None or first is None or second is None:
-        return NO_RECORD
-    above, below = (run.estimate("time", s, NUMPY) for s in (second, first))
-    if isinstance(above, Missing) or isinstance(below, Missing):
-        return above if isinstance(above, Missing) else below
-    return above.value / below.value
-
-
-def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> Finding:
-    time = _time(run, setting, variant)
-    if isinstance(time, Missing) or run is None or setting is None:
-        return time if isinstance(time, Missing) else NO_RECORD
+def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> Quantity:
+    if run is None or setting is None:
+        return _nothing("1")
     bound = iteration_bound(run, setting, variant)
-    return bound if isinstance(bound, Missing) else bound / time.value
+    if isinstance(bound, Missing):
+        return absent("least time", "1", bound.reason)
+    return quantity_of("least time", "s", bound) / run.time(setting, variant)
 
 
 # --------------------------------------------------------------------------------- operations
@@ -184,53 +185,38 @@ def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> 
 def _operations(run: Run | None) -> tuple[Value, ...]:
     setting, origin = run.training() if run else None, (run.file,) if run else ()
     part = _decomposition(run, setting)
-    found = [
-        own(f"{kind}_share", f"Share of {name} in NumPy's operations",
-               _share(run, setting, kind), "1",
-               "time / sum of all operations", origin, True)
-        for kind, name in _told_kinds()
-    ]  # fmt: skip
-    missing = part if isinstance(part, Missing) else None
     second = run.training("convnet") if run else None
     eager = eager_best(run, setting) if run and setting else None
+    shares = {f"{kind}_share": _share(run, setting, kind) for kind in _SHARED}
+    missing = part if isinstance(part, Missing) else None
+    products = shares["matrix_product_share"]
+    none = absent("decomposition", "1", missing.reason) if missing else None
     return (
-        *found,
-        own("convnet_product_share",
-               "Share of products in NumPy's operations, convolution network",
-               _share(run, second, "matrix_product"), "1",
-               "time / sum of all operations", origin, True),
+        *_declared(shares),
+        *_declared({"convnet_product_share": _share(run, second, "matrix_product")}),
         own("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
-        own("own_total", "Total speed-up, measured", missing or _known(part).measured, "1",
-               _OVER, origin),
-        own("own_limit", "Total speed-up if products took no time",
-               missing or 1 / (1 - _known(part).parts["matrix_product"][0]), "1",
-               "1 / (1 − share of products)", origin),
-        own("synchronising", "Sum of all operations over an iteration, NumPy",
-               synchronising(run, setting, NUMPY), "1",
-               "sum of operations timed apart / median of an iteration", origin),
-        own("own_synchronising", "The same with the library that is put together",
-               synchronising(run, setting, eager or NUMPY), "1",
-               "sum of operations timed apart / median of an iteration", origin),
+        *_declared({
+            "own_total": none or _known(part).measured,
+            "own_limit": none or 1 / (1 - products),
+            "synchronising": synchronising(run, setting, NUMPY),
+            "own_synchronising": synchronising(run, setting, eager or NUMPY),
+        }),
     )  # fmt: skip
 
 
-def _share(run: Run | None, setting: Setting | None, kind: Kind) -> Finding:
-    return NO_RECORD if run is None or setting is None else share_of(run, setting, kind, NUMPY)
+#: The operations of which the prose tells the share.
+_SHARED: Final[tuple[Kind, ...]] = ("matrix_product", "gradient", "softmax")
 
 
-def _told_kinds() -> tuple[tuple[Kind, str], ...]:
-    return (("matrix_product", "products"), ("gradient", "gradients"), ("softmax", "softmax"))
+def _share(run: Run | None, setting: Setting | None, kind: Kind) -> Quantity:
+    return _nothing("1") if run is None or setting is None else share_of(run, setting, kind, NUMPY)
 
 
 def eager_best(run: Run, setting: Setting) -> Variant | None:
     """The eager library with the largest speed-up over NumPy, whatever its interval."""
-    ratios = {
-        v: r.value
-        for v in run.variants(setting, "matrix_product_time")
-        if v != NUMPY and v.eager and isinstance(r := run.speedup("time", setting, v), Estimate)
-    }
-    return max(ratios, key=lambda v: ratios[v], default=None)
+    ratios = _ratios(run, setting, "matrix_product_time")
+    return _largest({v: ratio for v, ratio in ratios.items() if v.eager})
 
 
 def _decomposition(run: Run | None, setting: Setting | None) -> Decomposition | Missing:
@@ -247,13 +233,11 @@ def _known(part: Decomposition | Missing) -> Decomposition:
     return part
 
 
-def synchronising(run: Run | None, setting: Setting | None, variant: Variant) -> float | Missing:
+def synchronising(run: Run | None, setting: Setting | None, variant: Variant) -> Quantity:
     """What all operations timed one by one add up to, over the time of an iteration."""
-    time = _time(run, setting, variant)
-    if isinstance(time, Missing) or run is None or setting is None:
-        return time if isinstance(time, Missing) else NO_RECORD
-    whole = run.operations_sum(setting, variant)
-    return whole if isinstance(whole, Missing) else whole.value / time.value
+    if run is None or setting is None:
+        return _nothing("1")
+    return run.operations_sum(setting, variant) / run.time(setting, variant)
 
 
 # ----------------------------------------------------------------------------------- learning
@@ -303,10 +287,8 @@ def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ..
               "cases of the record", origin),
         exact("widest", "Largest width", widths[-1].hidden if widths else NO_RECORD, "1",
               "cases of the record", origin),
-        *_growths(run, widths, "width", "over the widths"),
-        *_growths(run, sizes, "images", "over the numbers of images"),
-        *_reached(run, widths, "width", "at the largest width"),
-        *_reached(run, sizes, "images", "at the largest number of images"),
+        *_growths(run, widths, "width"),
+        *_growths(run, sizes, "images"),
         exact("crossings_met", "Predictions that meet what was found",
               met if judged else none, "1", "count", origin),
         exact("crossings_judged", "Predictions that could be judged", judged or none, "1", "count",
@@ -314,49 +296,33 @@ def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ..
     )  # fmt: skip
 
 
-def _growths(
-    run: Run | None, settings: Sequence[Setting], key: str, what: str
-) -> tuple[Value, ...]:
-    """The speed-ups at both ends of a sweep and their ratio, of the library that is fastest."""
-    origin = (run.file,) if run else ()
-    last = settings[-1] if settings else None
+def _growths(run: Run | None, settings: Sequence[Setting], key: str) -> tuple[Value, ...]:
+    """The speed-ups at both ends of a sweep and their ratio, of the library that is fastest.
+
+    Then how near NumPy and that library come to the least time at the largest size.
+    """
+    first, last = (settings[0], settings[-1]) if settings else (None, None)
     best = _best_there(run, last)
-    ratio: Finding = NO_RECORD
+    ratio = _nothing("1")
     if run is not None and last is not None:
-        ratio = growth(run, best, settings) if best != NUMPY else Missing("NumPy stands alone")
-    return (
-        own(f"first_{key}", f"Speed-up at the smallest size {what}",
-               _speedup(run, settings[0] if settings else None, best), "1", _OVER, origin),
-        own(f"last_{key}", f"Speed-up at the largest size {what}", _speedup(run, last, best),
-               "1", _OVER, origin),
-        own(f"growth_{key}", f"Speed-up at the largest over that at the smallest size {what}",
-               ratio, "1", "speed-up / speed-up", origin),
-    )  # fmt: skip
-
-
-def _reached(
-    run: Run | None, settings: Sequence[Setting], key: str, where: str
-) -> tuple[Value, ...]:
-    """How near NumPy and the library that is fastest come to the least time."""
-    origin, last = (run.file,) if run else (), settings[-1] if settings else None
-    sides = (("", "NumPy's time", NUMPY), ("_best", "the fastest one's", _best_there(run, last)))
-    return tuple(
-        own(f"{key}{end}_bound_share", f"Least time over {name} {where}",
-            _bound_share(run, last, variant), "1", "sum of bounds / median", origin, True)
-        for end, name, variant in sides
-    )  # fmt: skip
+        ratio = growth(run, best, settings)
+        ratio = ratio if best != NUMPY else absent("growth", "1", "NumPy stands alone")
+    return _declared(
+        {
+            f"first_{key}": _speedup(run, first, best),
+            f"last_{key}": _speedup(run, last, best),
+            f"growth_{key}": ratio,
+            f"{key}_bound_share": _bound_share(run, last, NUMPY),
+            f"{key}_best_bound_share": _bound_share(run, last, best),
+        }
+    )
 
 
 def _best_there(run: Run | None, setting: Setting | None) -> Variant:
     """The library with the largest speed-up at a setting, faster than NumPy or not."""
     if run is None or setting is None:
         return NUMPY
-    ratios = {
-        v: r.value
-        for v in run.variants(setting)
-        if v != NUMPY and isinstance(r := run.speedup("time", setting, v), Estimate)
-    }
-    return max(ratios, key=lambda v: ratios[v], default=NUMPY)
+    return _largest(_ratios(run, setting)) or NUMPY
 
 
 def best_name(run: Run | None, settings: Sequence[Setting]) -> str:
@@ -364,25 +330,19 @@ def best_name(run: Run | None, settings: Sequence[Setting]) -> str:
     return _best_there(run, settings[-1] if settings else None).name
 
 
+_ALONE: Final = "one number of threads alone was measured"
+
+
 def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
-    origin = tuple(run.file for run in pair) if pair else ()
-    alone = Missing("one number of threads alone was measured")
-    few, many = pair or (None, None)
-    found: list[Value] = []
-    for key, name in (("small", "smallest"), ("large", "largest")):
-        settings = few.sizes() if few else ()
-        ratio: Finding = alone
-        if few and many and settings:
-            ratio = compared_runs("time", settings[0 if key == "small" else -1], NUMPY, few, many)
-        found.append(
-            own(f"threads_{key}", f"Speed-up of NumPy by threads at the {name} number of images",
-                   ratio, "1", "median with fewer / median with more threads", origin)
-        )  # fmt: skip
-    ratio = alone
-    if few and many and few.widths():
-        ratio = compared_runs("time", few.widths()[-1], NUMPY, few, many)
-    found.append(
-        own("threads_wide", "Speed-up of NumPy by threads at the largest width", ratio, "1",
-               "median with fewer / median with more threads", origin)
-    )  # fmt: skip
-    return tuple(found)
+    """What NumPy gains by threads at the smallest and largest number of images and width."""
+    found: dict[str, Quantity] = {
+        f"threads_{key}": absent("speed-up by threads", "1", _ALONE)
+        for key in ("small", "large", "wide")
+    }
+    if pair:
+        few, many = pair
+        places = (few.sizes()[:1], few.sizes()[-1:], few.widths()[-1:])
+        for id_, settings in zip(tuple(found), places, strict=True):
+            for setting in settings:
+                found[id_] = compared_runs(setting, NUMPY, few, many)
+    return _declared(found)

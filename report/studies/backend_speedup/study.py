@@ -10,7 +10,7 @@ from report.paper.environments import setup
 from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.images import DataSet, data_set, sample
 from report.paper.tables import Table
-from report.statistics.estimates import Estimate
+from report.quantity.evaluation import faster, point
 from report.studies.backend_speedup import (
     claims,
     crossovers,
@@ -37,7 +37,6 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.subject import HIDDEN, Setting, check_subject
-from report.studies.backend_speedup.theory_tables import NO_RECORD
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
@@ -255,7 +254,9 @@ def _overcharged(run: Run | None) -> bool:
     """Whether the library that is put together from its parts pays dearly for finishing each."""
     setting = run.training() if run else None
     variant = run_values.eager_best(run, setting) if run and setting else None
-    found = run_values.synchronising(run, setting, variant) if variant else NO_RECORD
+    if variant is None:
+        return False
+    found = point(run_values.synchronising(run, setting, variant))
     return not isinstance(found, Missing) and found > _DEAR
 
 
@@ -266,7 +267,7 @@ def _gains_as_a_whole(run: Run | None) -> bool:
     if run is None or setting is None or best.eager:
         return False
     ratio = run.speedup("matrix_product_time", setting, Variant(best.backend))
-    return isinstance(ratio, Estimate) and ratio.low <= 1
+    return not ratio.missing and not faster(ratio)
 
 
 def _unsteady(run: Run | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import Estimate
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity
 from report.studies.backend_speedup.decomposed import (
     Decomposition,
     decompose,
@@ -41,8 +41,9 @@ from report.studies.backend_speedup.theory_tables import NO_RECORD
 FASTER, SLOWER, UNTOLD = "faster", "slower", "not told apart"
 
 
-def word(ratio: Estimate | Missing) -> Cell:
+def word(quantity: Quantity) -> Cell:
     """What a speed-up is called: faster or slower only where its interval excludes 1."""
+    ratio = estimate(quantity)
     if isinstance(ratio, Missing):
         return ratio
     if ratio.low > 1:
@@ -64,7 +65,7 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
     return Table(
         id,
         f"Training the {NETWORK_NAMES[network]} on {run.label}: {iterations} iterations on "
-        f"{setting.samples:,} images in {setting.dtype}. Medians with 95 % intervals; speed-ups "
+        f"{setting.samples:,} images in {setting.dtype}. Medians with intervals; speed-ups "
         "are over NumPy.",
         (
             Column("Library"),
@@ -93,10 +94,10 @@ def _performance_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell
     ratio = run.speedup("time", setting, variant)
     return (
         variant.name,
-        run.estimate("first_call_time", setting, variant),
-        run.estimate("time", setting, variant),
-        run.totals(setting, variant),
-        1 if variant == NUMPY and not isinstance(ratio, Missing) else ratio,
+        estimate(run.measured("first_call_time", setting, variant)),
+        estimate(run.time(setting, variant)),
+        estimate(run.totals(setting, variant)),
+        1 if variant == NUMPY and not ratio.missing else estimate(ratio),
         "base" if variant == NUMPY else word(ratio),
     )
 
@@ -135,22 +136,21 @@ def passes(run: Run, network: Network, id: str) -> Table | None:
 
 
 def _pass_cells(run: Run, setting: Setting, quantity: str, variant: Variant) -> tuple[Cell, ...]:
-    time = run.estimate(quantity, setting, variant)
+    time = estimate(run.measured(quantity, setting, variant))
     if variant == NUMPY:
         return time, 1, "base"
     ratio = run.speedup(quantity, setting, variant)
-    return time, ratio, word(ratio)
+    return time, estimate(ratio), word(ratio)
 
 
 def threads(few: Run, many: Run) -> Table:
     """What more threads of the same processor gain, at the smallest and the largest sizes."""
     settings = [*few.sizes()[:1], *few.sizes()[-1:], *few.widths()[-1:]]
     rows = [
-        (s.hidden, s.samples, v.name, few.estimate("time", s, v), many.estimate("time", s, v), r,
-         word(r))
+        (s.hidden, s.samples, v.name, *map(estimate, (few.time(s, v), many.time(s, v), r)), word(r))
         for s in dict.fromkeys(settings)
         for v in few.variants(s)
-        if not isinstance(r := compared_runs("time", s, v, few, many), Missing)
+        if not (r := compared_runs(s, v, few, many)).missing
     ]  # fmt: skip
     return Table(
         "tbl-threads",
@@ -192,12 +192,9 @@ def transfers(run: Run) -> Table | None:
 
 
 def _transfer_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
-    there = run.estimate("to_device_time", setting, variant)
-    back = run.estimate("from_device_time", setting, variant)
+    there, back = (run.measured(f"{way}_device_time", setting, variant) for way in ("to", "from"))
     alone = run.totals(setting, variant)
-    absent = next((t for t in (there, back, alone) if isinstance(t, Missing)), None)
-    together = absent or sum(known(t).value for t in (there, back, alone))
-    return variant.name, there, back, alone, together
+    return variant.name, *map(estimate, (there, back, alone, there + back + alone))
 
 
 # --------------------------------------------------------------------------------- operations
@@ -234,12 +231,9 @@ def operations(run: Run, network: Network, id: str) -> Table | None:
     )
 
 
-def share_of(run: Run, setting: Setting, kind: Kind, variant: Variant) -> float | Missing:
+def share_of(run: Run, setting: Setting, kind: Kind, variant: Variant) -> Quantity:
     """The share of a kind of operation in the sum of all operations of a library."""
-    time, whole = run.operation(kind, setting, variant), run.operations_sum(setting, variant)
-    if isinstance(time, Missing) or isinstance(whole, Missing):
-        return Missing("a part was not measured")
-    return time.value / whole.value
+    return run.operation(kind, setting, variant) / run.operations_sum(setting, variant)
 
 
 def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> tuple[Cell, ...]:
@@ -247,10 +241,10 @@ def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> 
     return (
         KIND_NAMES[kind],
         variant.name,
-        run.operation(kind, setting, variant),
-        share_of(run, setting, kind, variant),
+        estimate(run.operation(kind, setting, variant)),
+        estimate(share_of(run, setting, kind, variant)),
         kind_bound(run, setting, kind, variant),
-        1 if variant == NUMPY else ratio,
+        1 if variant == NUMPY else estimate(ratio),
         "base" if variant == NUMPY else word(ratio),
     )
 
@@ -290,7 +284,7 @@ def amdahl_table(inputs: Inputs, run: Run | None) -> Table:
                 setting.hidden,
                 setting.samples,
                 parts.predicted,
-                parts.measured,
+                estimate(parts.measured),
                 KIND_NAMES[parts.most],
                 1 / (1 - parts.parts["matrix_product"][0]),
             )
@@ -351,9 +345,9 @@ def _scaling_rows(run: Run, settings: Sequence[Setting]) -> Iterator[tuple[Cell,
                 *((setting.hidden,) if setting.network == "perceptron" else ()),
                 setting.samples,
                 variant.name,
-                run.estimate("time", setting, variant),
+                estimate(run.time(setting, variant)),
                 iteration_bound(run, setting, variant),
-                1 if variant == NUMPY else ratio,
+                1 if variant == NUMPY else estimate(ratio),
                 "base" if variant == NUMPY else word(ratio),
             )
 

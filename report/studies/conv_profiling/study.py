@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from report.missing import Missing
-from report.paper.declared import with_level
 from report.paper.environments import setup
 from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.images import DataSet, data_set, sample
@@ -70,7 +69,7 @@ def findings(inputs: Inputs) -> Findings:
     printed = _tables(inputs, all_runs, (primary, learner), (layer, whole), images, judged)
     return Findings(
         values=by_id,
-        tables={table.id: with_level(table) for table in printed},
+        tables={table.id: table for table in printed},
         figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(inputs, all_runs),

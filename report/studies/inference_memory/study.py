@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from report.missing import Missing
-from report.paper.declared import with_level
 from report.paper.environments import setup
 from report.paper.findings import Claim, Download, Figure, Findings, Inputs
 from report.paper.tables import Table
@@ -54,7 +53,7 @@ def findings(inputs: Inputs) -> Findings:
     ]
     return Findings(
         values={value.id: value for value in values.all_values(inputs, primary)},
-        tables={table.id: with_level(table) for table in tables},
+        tables={table.id: table for table in tables},
         figures={f.id: f for f in (_figures(inputs, primary) if primary else ())},
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(all_runs),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import Estimate
+from report.quantity.evaluation import estimate, faster, point
+from report.quantity.expression import Quantity
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
-from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.measured import (
+    Run,
+)
 from report.studies.training_roofline.profiled import SIDES, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step
@@ -16,7 +20,8 @@ from report.text.format import NO_BREAK
 
 def smallest_enough(run: Run, network: str) -> Step | Missing:
     """The smallest measured batch whose rate is enough of the best measured one."""
-    rates = {s: r.value for s in sweep(run, network) if isinstance(r := run.images(s), Estimate)}
+    found = {step: point(run.images(step)) for step in sweep(run, network)}
+    rates = {step: rate for step, rate in found.items() if isinstance(rate, float)}
     if not rates:
         return Missing(f"no batch of {network} was timed on {run.label}")
     best = max(rates.values())
@@ -53,21 +58,17 @@ def advice_table(run: Run) -> Table:
     )
 
 
-def fastest(run: Run, network: str) -> tuple[Step, Estimate] | None:
+def fastest(run: Run, network: str) -> tuple[Step, Quantity] | None:
     """The setting that gains most over the ladder's base, of those that are clearly faster."""
     base = ladder.base(run, network)
     if base is None:
         return None
     tried = [rung.step for rung in ladder.ladder(run, network)]
     tried += [new for plain, new in pairs(run) if plain == base]
-    gains = {s: g for s in tried if s != base and (g := _clear(run, base, s)) is not None}
-    best = max(gains, key=lambda step: gains[step].value, default=None)
+    gains = {step: run.speedup(base, step) for step in tried if step != base}
+    clear = {step: known(point(gain)) for step, gain in gains.items() if faster(gain)}
+    best = max(clear, key=lambda step: clear[step], default=None)
     return None if best is None else (best, gains[best])
-
-
-def _clear(run: Run, base: Step, step: Step) -> Estimate | None:
-    found = run.speedup(base, step)
-    return found if isinstance(found, Estimate) and found.low > 1 else None
 
 
 def mostly(run: Run) -> dict[str, tuple[str, ...]]:
@@ -75,8 +76,7 @@ def mostly(run: Run) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for profile in main_profiles(run):
         for side in SIDES:
-            share = profile.side_share(side)
-            if isinstance(share, Estimate) and share.low > 0.5:
+            if faster(profile.side_share(side) / 0.5):
                 found.setdefault(side, []).append(profile.step.network)
     return {side: tuple(networks) for side, networks in found.items()}
 
@@ -87,7 +87,7 @@ def _row(run: Run, network: str) -> tuple[Cell, ...]:
     best = fastest(run, network)
     setting: tuple[Cell, ...] = (Missing("none that was tried is clearly faster"),) * 3
     if best is not None:
-        setting = (best[0].setting, run.images(best[0]), best[1])
+        setting = (best[0].setting, *map(estimate, (run.images(best[0]), best[1])))
     return (
         network,
         step if isinstance(step, Missing) else step.batch,

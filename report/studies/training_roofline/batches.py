@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from report.errors import StudyError
+from report.evidence.audit import printed_value
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.statistics.anomaly import Spread, spread
+from report.quantity.evaluation import estimate, faster, point
+from report.quantity.expression import Process, Quantity, absent, measured
+from report.quantity.operations import at_least
+from report.quantity.verdicts import Several, Statement, all_of, expect
+from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation, saturation_fit
-from report.studies.training_roofline.measured import EACH, Run, product_mark
+from report.studies.training_roofline.measured import (
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.text.format import NO_BREAK
@@ -45,17 +53,17 @@ def _plain(step: Step) -> bool:
     )
 
 
+def times(run: Run, network: str) -> dict[int, Quantity]:
+    """The time of a step (s) over the batch sizes of a network's sweep."""
+    return {step.batch: run.time(step) for step in run.timed(sweep(run, network))}
+
+
 def fit(run: Run, network: str) -> Saturation | Missing:
-    """The saturation curve through the medians of all processes of a network's sweep."""
-    batches: list[float] = []
-    times: list[float] = []
-    for step in sweep(run, network):
-        found = run.by_process(step)
-        if not isinstance(found, Missing):
-            medians = [statistics.median(samples) for samples in found]
-            batches += [step.batch] * len(medians)
-            times += medians
-    return fitted(batches, times, run.label)
+    """The saturation curve through the times of a network's sweep, a point a batch size."""
+    points = {
+        b: t for b, each in times(run, network).items() if isinstance(t := point(each), float)
+    }
+    return fitted(tuple(points), tuple(points.values()), run.label)
 
 
 def fitted(batches: Sequence[float], times: Sequence[float], where: str) -> Saturation | Missing:
@@ -70,21 +78,25 @@ def fitted(batches: Sequence[float], times: Sequence[float], where: str) -> Satu
 
 def slow_singles(run: Run) -> tuple[str, ...]:
     """The networks whose step at the smallest batch clearly takes longer than at the next one."""
-    found = []
-    for network in NETWORKS:
-        times = [t for s in sweep(run, network) if isinstance(t := run.time(s, EACH), Estimate)]
-        if len(times) > 1 and times[0].low > times[1].high:
-            found.append(network)
-    return tuple(found)
+    found = {network: tuple(times(run, network).values())[:2] for network in NETWORKS}
+    return tuple(n for n, each in found.items() if len(each) > 1 and faster(each[0] / each[1]))
+
+
+def source_times(inputs: Inputs) -> dict[int, Quantity]:
+    """The time (s) that the source's throughputs of ResNet-50 on the T4 mean, by batch size."""
+    return {
+        int(item.number_of("batch").number): item.number_of("batch").number
+        / item.number_of("throughput").quantity("1/s", inputs.reported_file)
+        for item in rows(inputs.reported, "batches")
+    }
 
 
 def source_fit(inputs: Inputs) -> Saturation | Missing:
-    """The saturation curve through the source's throughputs of ResNet-50 on the T4."""
+    """The saturation curve through them."""
     table = rows(inputs.reported, "batches")
     batches = [float(item.number_of("batch").number) for item in table]
     images = [float(item.number_of("throughput").number) for item in table]
-    times = [b / i for b, i in zip(batches, images, strict=True)]
-    return fitted(batches, times, T4)
+    return fitted(batches, [b / i for b, i in zip(batches, images, strict=True)], T4)
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -111,7 +123,7 @@ def batch_table(run: Run) -> Table:
         ),
         made,
         notes=(
-            "Gains are ratios; 1 is no gain. Intervals hold the medians of all processes.",
+            "Gains are ratios; 1 is no gain. Intervals run over the medians of the processes.",
             *product_mark(run),
         ),
         sources=(run.file,),
@@ -124,9 +136,10 @@ def _batch_rows(run: Run, network: str) -> list[tuple[Cell, ...]]:
     before: dict[Step, Step] = dict(zip(steps[1:], steps, strict=False))
     return [
         (
-            *(network, step.batch, run.processes(step), run.time(step), run.images(step)),
-            run.speedup(before[step], step) if step in before else "",
-            *(run.rate(step), run.efficiency(step)),
+            *(network, step.batch, run.processes(step)),
+            *map(estimate, (run.time(step), run.images(step))),
+            estimate(run.speedup(before[step], step)) if step in before else "",
+            *map(estimate, (run.rate(step), run.efficiency(step))),
         )
         for step in steps
     ]
@@ -177,20 +190,24 @@ def _rounded(number: float | Missing) -> Cell:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch size: durations of its steps, and its rate over the best of smaller batches."""
+    """One batch size: durations of its steps, and its rate over the best of smaller batches.
+
+    ``scatter`` is the relative deviation of the steps; ``overrun`` the fastest of them over what
+    the line through smaller batches gives.
+    """
 
     device: str
     network: str
     batch: int
     spread: Spread
-    against_smaller: float | Missing
-    predicted: float | Missing
+    against_smaller: Quantity
+    scatter: Quantity
+    overrun: Quantity
 
     @property
     def falls(self) -> bool:
         """Whether a smaller batch was clearly faster, image by image."""
-        found = self.against_smaller
-        return not isinstance(found, Missing) and found < 1 - FALL
+        return faster((1 - FALL) / self.against_smaller)
 
     @property
     def anomalous(self) -> bool:
@@ -198,11 +215,18 @@ class Batch:
         return self.falls and self.spread.unsteady
 
     @property
-    def fastest_over_predicted(self) -> float | Missing:
-        """The fastest step over what the line through smaller batches gives."""
-        if isinstance(self.predicted, Missing):
-            return self.predicted
-        return self.spread.smallest / self.predicted
+    def level(self) -> float:
+        """The level at which the interval of the fall holds; 1 where there is none."""
+        found = estimate(self.against_smaller)
+        return found.confidence if isinstance(found, Estimate) else 1.0
+
+    @property
+    def collapse(self) -> Several:
+        """That the batch falls behind a smaller one, and that its steps scatter widely."""
+        return all_of(
+            Statement(self.against_smaller, expect(f"< {1 - FALL}")),
+            Statement(self.scatter, expect(f"> {WIDE}")),
+        )
 
     @property
     def verdict(self) -> str:
@@ -216,46 +240,70 @@ class Batch:
 
 def source_collapse(inputs: Inputs) -> Batch | None:
     """ResNet-50 at batch 128 on the RTX 4080, from what the source prints of its iterations."""
-    reported = inputs.reported
-    small, middle, large = (throughput(reported, RTX, HEAVY, b) for b in (32, 64, 128))
-    if small is None or middle is None or large is None:
+    reported, file = inputs.reported, inputs.reported_file
+    printed = [throughput(reported, RTX, HEAVY, batch) for batch in (32, 64, 128)]
+    if None in printed:
         return None
-    ids = ("collapse_deviation", "collapse_fastest", "collapse_slowest")
-    deviation, fastest, slowest = (reported.value(id_).number / 1e3 for id_ in ids)
+    small, middle, large = (one.quantity("1/s", file) for one in printed if one)
+    deviation, fastest, slowest = (
+        printed_value(reported, f"collapse_{what}") for what in ("deviation", "fastest", "slowest")
+    )
     unknown = Missing("the source prints no single iterations")
-    durations = [32 / float(small.number), 64 / float(middle.number)]
-    predicted = durations[1] + (128 - 64) * (durations[1] - durations[0]) / (64 - 32)
+    seconds = [float(each.number) / 1e3 for each in (deviation, fastest, slowest)]
     return Batch(
         f"{RTX}, reported",
         HEAVY,
         128,
-        Spread(128 / float(large.number), deviation, fastest, slowest, unknown),
-        float(large.number) / max(float(small.number), float(middle.number)),
-        predicted,
+        Spread(known(point(128 / large)), seconds[0], seconds[1], seconds[2], unknown),
+        large / at_least(small, middle),
+        deviation.quantity("s", file, 1e-3) * large / 128,
+        fastest.quantity("s", file, 1e-3) / source_line(inputs),
     )
+
+
+def source_line(inputs: Inputs) -> Quantity:
+    """The time (s) at batch 128 of that network by the line through those at 32 and at 64."""
+    printed = [throughput(inputs.reported, RTX, HEAVY, batch) for batch in (32, 64)]
+    small, middle = (
+        one.quantity("1/s", inputs.reported_file)
+        if one
+        else absent("images a second", "1/s", "the source prints no throughputs")
+        for one in printed
+    )
+    return 3 * (64 / middle) - 2 * (32 / small)
 
 
 def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
     """The batches of a sweep, judged by the widest of their processes."""
     made: list[Batch] = []
-    best: list[float] = []
+    smaller: list[Quantity] = []
     for step in run.timed(sweep(run, network)):
         found = run.by_process(step)
         if isinstance(found, Missing) or min(map(len, found)) < 2:
             continue
-        widest = max(map(spread, found), key=lambda s: s.relative)
-        rate = step.batch / _median(run.time(step))
-        against = rate / max(best) if best else Missing("no smaller batch was timed")
-        none = Missing("not asked for")
-        made.append(Batch(run.label, network, step.batch, widest, against, none))
-        best.append(rate)
+        spreads = [spread(samples) for samples in found]
+        images = run.images(step)
+        none = absent("rate over that of smaller batches", "1", "no smaller batch was timed")
+        made.append(
+            Batch(
+                run.label,
+                network,
+                step.batch,
+                max(spreads, key=lambda s: s.relative),
+                images / at_least(*smaller) if smaller else none,
+                _scatter(run, spreads),
+                absent("line through smaller batches", "1", "not asked for"),
+            )
+        )
+        smaller.append(images)
     return tuple(made)
 
 
-def _median(time: Estimate | Missing) -> float:
-    if isinstance(time, Missing):
-        raise StudyError(f"A time that must be there is missing: {time.reason}.")
-    return time.value
+def _scatter(run: Run, spreads: Sequence[Spread]) -> Quantity:
+    """The relative deviation of the steps, a number a process."""
+    found = [Process(run.file, f"{i}", (one.relative,)) for i, one in enumerate(spreads, start=1)]
+    device = run.stored.record.environment.device
+    return measured("relative deviation of the steps", "1", found, run.file, device)
 
 
 def anomaly_table(inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run]) -> Table:
@@ -288,7 +336,7 @@ def anomaly_table(inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run])
         tuple(
             (
                 *(b.device, b.network, b.batch, b.spread.relative, b.spread.bimodality),
-                *(b.against_smaller, b.verdict),
+                *(estimate(b.against_smaller), b.verdict),
             )
             for b in found
         ),

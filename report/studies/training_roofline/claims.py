@@ -2,50 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Column, Table
-from report.quantity.verdicts import Verdict
-from report.statistics.estimates import Estimate
-from report.statistics.saturation import Saturation
+from report.quantity.evaluation import faster, point, slower
+from report.quantity.expression import Quantity, exact
+from report.quantity.fits import half_saturation
+from report.quantity.operations import at_least, at_most, spanning
+from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
+from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline.batches import (
     ENOUGH,
-    fit,
     own_batches,
     source_collapse,
     source_fit,
+    source_times,
     sweep,
+    times,
 )
 from report.studies.training_roofline.corrected import average, corrected
-from report.studies.training_roofline.measured import Run, primary_run
-from report.studies.training_roofline.memory import source_need
-from report.studies.training_roofline.phrases import (
-    against,
-    percent,
-    plain,
-    share,
-    value,
-    with_interval,
+from report.studies.training_roofline.measured import (
+    Run,
+    primary_run,
+    surest,
 )
+from report.studies.training_roofline.memory import source_need
+from report.studies.training_roofline.phrases import counted, percent, plain, share, with_interval
 from report.studies.training_roofline.profiled import Profile, Side, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.source import RTX, T4, environment, rows
-from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, Step
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS
 from report.studies.training_roofline.theory import (
+    GIGA,
     SOURCE_BATCH,
     Complexity,
     below,
     known_roof,
 )
 from report.studies.training_roofline.threads import compared, threads_claim
+from report.text.format import NO_BREAK
 from report.theory.roofline import at_batch
+from report.theory.work import flops
 
-#: From here on one device uses its peak much better than another.
-MUCH: Final = 2.0
+#: Numbers that differ by less than this share are equivalent.
+ALIKE: Final = 0.1
 _CEILINGS: Final[tuple[Side, Side]] = ("arithmetic", "traffic")
 UNMEASURED: Final = "no run of this experiment is in the data directory"
 
@@ -83,15 +88,15 @@ def all_claims(judging: Judging) -> tuple[Claim, ...]:
 
 
 def _hardware(judging: Judging) -> Claim:
-    seen = [
-        float(r.number_of("speedup").number) for r in rows(judging.inputs.reported, "throughput")
-    ]
-    slower = sum(speedup < 1 for speedup in seen)
+    file = judging.inputs.reported_file
+    printed = [r.number_of("speedup") for r in rows(judging.inputs.reported, "throughput")]
+    seen = [float(speedup.number) for speedup in printed]
     return Claim(
         "hardware",
         "H1: the device with the higher peak is the faster one (source).",
-        "refuted" if slower else "supported",
-        f"the {RTX} is slower than the {T4} in {slower} of {len(seen)} printed cases; in the "
+        all_of(*(Statement(each.quantity("1", file), expect("> 1")) for each in printed)).judge(),
+        f"the {RTX} is slower than the {T4} in {sum(speedup < 1 for speedup in seen)} of "
+        f"{len(seen)} printed cases; in the "
         f"others it is {plain(min(s for s in seen if s > 1))} to {plain(max(seen))} times as "
         "fast, where the printed peaks differ by "
         f"{plain(_peak(judging, RTX) / _peak(judging, T4))} times",
@@ -107,24 +112,17 @@ def _devices(judging: Judging) -> list[Claim]:
     gpus = [run for run in judging.runs if run.on_gpu]
     cpus = [run for run in judging.runs if not run.on_gpu]
     found = []
-    for gpu in gpus[:1]:
-        for cpu in cpus[:1]:
-            both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
-            ratios = [value(gpu.images(s)) / value(cpu.images(s)) for s in both]
-            told = (
-                f"{plain(min(ratios))} to {plain(max(ratios))} times as many images a second in "
-                f"{len(ratios)} steps that both trained"
-                if ratios
-                else "no step was trained on both"
+    for gpu, cpu in zip(gpus[:1], cpus[:1], strict=False):
+        both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
+        gains = [gpu.images(step) / cpu.images(step) for step in both]
+        found.append(
+            Claim(
+                "gpu-over-cpu",
+                f"H1: a GPU trains faster than a processor ({gpu.label}, {cpu.label}).",
+                all_of(*(Statement(gain, expect("> 1")) for gain in gains)).judge(),
+                counted(gains) if gains else "no step was trained on both",
             )
-            found.append(
-                Claim(
-                    "gpu-over-cpu",
-                    f"H1: a GPU trains faster than a processor ({gpu.label}, {cpu.label}).",
-                    "supported" if ratios and min(ratios) > 1 else "not measured",
-                    told,
-                )
-            )
+        )
     return found
 
 
@@ -139,17 +137,16 @@ def _counted_once(judging: Judging) -> Claim:
         "accordingly (source)."
     )
     ratios = [
-        2
-        * judging.complexities[item.text("network")].macs
-        / (float(item.number_of("forward").number) * 1e9)
+        exact("forward pass", "FLOP", flops(judging.complexities[item.text("network")].macs))
+        / item.number_of("forward").quantity("FLOP", judging.inputs.reported_file, GIGA)
         for item in printed
     ]
-    near = all(abs(ratio - 2) < 0.05 for ratio in ratios)
     return Claim(
         "counted-once",
         sentence,
-        "refuted" if near else "undecided",
-        f"the shapes give {plain(min(ratios))} to {plain(max(ratios))} times as many operations: "
+        all_of(*(Statement(ratio, equals(1, within=ALIKE)) for ratio in ratios)).judge(),
+        f"the shapes give {plain(known(point(at_most(*ratios))))} to "
+        f"{plain(known(point(at_least(*ratios))))} times as many operations: "
         "what is printed are multiply-adds, of two operations each",
     )
 
@@ -164,29 +161,36 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
         return Claim("compute-bound", sentence, "not measured", roof.reason)
     ridge = roof.ridge.value
     shares = {n: below(at_batch(of[n].layers, SOURCE_BATCH), ridge) for n in (HEAVY, LIGHT)}
-    light = of[LIGHT].layerwise().intensity
+    over = [exact(n, "1", of[n].layerwise().intensity / ridge) for n in of]
     return Claim(
         "compute-bound",
         sentence,
-        "refuted" if light < ridge else "undecided",
-        f"layer by layer {LIGHT} has {plain(light)} FLOP/B, below the {T4}'s ridge point of "
+        all_of(*(Statement(each, expect("> 1")) for each in over)).judge(),
+        f"layer by layer {LIGHT} has {plain(of[LIGHT].layerwise().intensity)} FLOP/B, below the "
+        f"{T4}'s ridge point of "
         f"{plain(ridge)}; {percent(shares[LIGHT])} of its traffic and {percent(shares[HEAVY])} "
         f"of that of {HEAVY} belong to layers below it",
     )
 
 
 def _memory_bound(run: Run) -> Claim:
-    """By measurement: each network's time in layers near one ceiling or the other."""
+    """By measurement: each network's time in layers near one ceiling or the other.
+
+    Which of both copies is the ceiling is not known where they differ, so that both count.
+    """
     id_ = f"memory-bound-{run.key}"
     sentence = f"H2: {HEAVY} is limited by arithmetic, {LIGHT} by memory ({run.label})."
     found = {p.step.network: p for p in main_profiles(run)}
     if not {HEAVY, LIGHT} <= set(found) or isinstance(found[HEAVY].roof, Missing):
         return Claim(id_, sentence, "not measured", "no step of both was watched layer by layer")
-    both = tuple(found[n] for n in (HEAVY, LIGHT))
-    told = "; ".join(_near_told(profile) for profile in both)
-    better = _bound_verdict(*(_sides(p, Profile.side_share) for p in both))
-    slower = _bound_verdict(*(_sides(p, Profile.slower_share) for p in both))
-    return Claim(id_, sentence, better if better == slower else "undecided", told)
+    sides: tuple[tuple[str, Side], ...] = ((HEAVY, "arithmetic"), (LIGHT, "traffic"))
+    shares = [spanning(found[n].side_share(s), found[n].slower_share(s)) for n, s in sides]
+    return Claim(
+        id_,
+        sentence,
+        all_of(*(Statement(each, expect("> 0.5")) for each in shares)).judge(),
+        "; ".join(_near_told(found[n]) for n in (HEAVY, LIGHT)),
+    )
 
 
 def _near_told(profile: Profile) -> str:
@@ -201,91 +205,59 @@ def _near_told(profile: Profile) -> str:
     )
 
 
-def _bound_verdict(heavy: tuple[float, float], light: tuple[float, float]) -> Verdict:
-    """Supported where each network spends most of its time near the ceiling that H2 names."""
-    first, second = heavy[0] > 0.5, light[1] > 0.5
-    if first and second:
-        return "supported"
-    # The order may be right where neither comes near its ceiling for most of its time.
-    ordered = heavy[0] > light[0] and light[1] > heavy[1]
-    return "undecided" if ordered else "refuted"
-
-
-def _sides(
-    profile: Profile, near: Callable[[Profile, Side], Estimate | Missing]
-) -> tuple[float, float]:
-    arithmetic, traffic = (near(profile, side) for side in _CEILINGS)
-    if isinstance(arithmetic, Missing) or isinstance(traffic, Missing):
-        return (0.0, 0.0)
-    return arithmetic.value, traffic.value
-
-
 # ---------------------------------------------------------------------------------- saturation
 
 
 def _diminishing_reported(judging: Judging) -> Claim:
-    found = source_fit(judging.inputs)
+    found, half = source_fit(judging.inputs), half_saturation(source_times(judging.inputs))
     sentence = f"H3: larger batches help, with diminishing returns ({HEAVY} on the {T4}, source)."
-    return _saturating("diminishing-source", sentence, found, 64)
+    told = f"the fitted curve has half of its limit at batch {with_interval(half)}"
+    if not isinstance(found, Missing):
+        told += f", {percent(found.share(64))} of it at batch 64"
+        reach = found.batch_for(ENOUGH)
+        if not isinstance(reach, Missing):
+            told += f", and {percent(ENOUGH)} at batch {max(1, round(reach))}"
+    return Claim("diminishing-source", sentence, Statement(half, expect("> 0")).judge(), told)
 
 
 def _diminishing(run: Run) -> Claim:
-    fits = {n: fit(run, n) for n in NETWORKS if sweep(run, n)}
-    sentence = f"H3: larger batches help, with diminishing returns ({run.label})."
-    there = {n: f for n, f in fits.items() if isinstance(f, Saturation)}
-    if not there:
-        reasons = [f.reason for f in fits.values() if isinstance(f, Missing)]
-        why = reasons[0] if reasons else "no batch sizes were measured"
-        return Claim(f"diminishing-{run.key}", sentence, "not measured", why)
-    rising = [n for n, f in there.items() if _rises(f)]
-    told = "; ".join(f"{n}: half of its limit at batch {_half(f)}" for n, f in there.items())
-    verdict: Verdict = "undecided"
-    if len(rising) == len(there):
-        verdict = "supported"
-    elif any(isinstance(f.half, Estimate) and f.half.high <= 0 for f in there.values()):
-        verdict = "refuted"
-    return Claim(f"diminishing-{run.key}", sentence, verdict, told)
-
-
-def _saturating(id_: str, sentence: str, found: Saturation | Missing, batch: int) -> Claim:
-    if isinstance(found, Missing):
-        return Claim(id_, sentence, "not measured", found.reason)
-    reach = found.batch_for(ENOUGH)
-    told = (
-        f"the fitted curve has half of its limit at batch {_half(found)}, "
-        f"{percent(found.share(batch))} of it at batch {batch}"
+    """A curve whose half is above 0 rises, and ever less."""
+    every = {n: half_saturation(times(run, n)) for n in NETWORKS if sweep(run, n)}
+    halves = {network: half for network, half in every.items() if not half.missing}
+    reasons = [half.missing.reason for half in every.values() if half.missing]
+    return Claim(
+        f"diminishing-{run.key}",
+        f"H3: larger batches help, with diminishing returns ({run.label}).",
+        all_of(*(Statement(half, expect("> 0")) for half in halves.values())).judge(),
+        "; ".join(f"{n}: half of its limit at batch {with_interval(h)}" for n, h in halves.items())
+        or next(iter(reasons), "no batch sizes were measured"),
     )
-    if not isinstance(reach, Missing):
-        told += f", and {percent(ENOUGH)} at batch {max(1, round(reach))}"
-    return Claim(id_, sentence, "supported" if _rises(found) else "undecided", told)
-
-
-def _rises(found: Saturation) -> bool:
-    return isinstance(found.half, Estimate) and found.half.low > 0
-
-
-def _half(found: Saturation) -> str:
-    return "unknown" if isinstance(found.half, Missing) else with_interval(found.half)
 
 
 # --------------------------------------------------------------------------------- efficiency
 
 
 def _paradox(judging: Judging) -> Claim:
-    times = plain(judging.inputs.reported.value("paradox").number)
-    sentence = f"The {T4} uses its peak {times} times as well as the {RTX} (source)."
+    times_ = float(judging.inputs.reported.value("paradox").number)
     cases = corrected(judging.inputs, judging.complexities)
-    t4, rtx = (average(cases, name, working=True) for name in (T4, RTX))
-    if isinstance(t4, Missing) or isinstance(rtx, Missing):
-        return Claim("paradox", sentence, "not measured", "a peak is not known")
-    ratio = t4 / rtx
+    t4, rtx = (average(cases, name) for name in (T4, RTX))
+    ratio, margin = t4 / rtx, ALIKE * times_
+    because = (
+        "a peak is not known"
+        if ratio.missing
+        else f"over the known peaks and without the collapsed case it is {_percent(t4)} against "
+        f"{_percent(rtx)}, {plain(known(point(ratio)))} times as much"
+    )
     return Claim(
         "paradox",
-        sentence,
-        "supported" if ratio > MUCH else "refuted",
-        f"over the known peaks and without the collapsed case it is {percent(t4)} against "
-        f"{percent(rtx)}, {plain(ratio)} times as much",
+        f"The {T4} uses its peak {plain(times_)} times as well as the {RTX} (source).",
+        Statement(ratio, equals(times_, within=margin)).judge(),
+        because,
     )
+
+
+def _percent(quantity: Quantity) -> str:
+    return percent(known(point(quantity)))
 
 
 def _collapse(judging: Judging) -> Claim:
@@ -296,77 +268,70 @@ def _collapse(judging: Judging) -> Claim:
     return Claim(
         "collapse",
         sentence,
-        "supported" if found.anomalous else "refuted",
-        f"images a second fall to {against(found.against_smaller)} of those at a smaller batch, "
+        found.collapse.judge(),
+        f"images a second fall to {_percent(found.against_smaller)} of those at a smaller batch, "
         f"and an iteration scatters by {percent(found.spread.relative)} of the mean",
     )
 
 
 def _throttling(judging: Judging) -> Claim:
-    """Throttling up and down would leave some iterations at full speed."""
+    """Throttling up and down would leave some iterations at full speed; no clock was printed."""
     found = source_collapse(judging.inputs)
     sentence = "The collapse comes from thermal throttling up and down (source)."
-    over = found.fastest_over_predicted if found else Missing("not printed")
-    if isinstance(over, Missing):
-        return Claim("throttling", sentence, "not measured", over.reason)
+    if found is None:
+        return Claim("throttling", sentence, "not measured", "not printed")
     need = source_need(judging.complexities[HEAVY], SOURCE_BATCH) / 1e9
     memory = environment(judging.inputs.reported, RTX).number_of("memory").number
-    told = (
-        f"even the fastest iteration takes {plain(over)} times as long as the line through the "
+    return Claim(
+        "throttling",
+        sentence,
+        "not measured",
+        "no clock was printed; even the fastest iteration takes "
+        f"{plain(known(point(found.overrun)))} times as long as "
+        "the line through the "
         "smaller batches gives, so that none ran at full speed; tensors alone "
         f"need {plain(need)} GB of the {memory} GB, before any workspace, so that a lack of "
-        "memory is the likelier cause"
+        "memory is the likelier cause",
     )
-    return Claim("throttling", sentence, "undecided" if over > 1 else "supported", told)
 
 
 def _no_collapse(run: Run) -> Claim:
     found = [batch for n in NETWORKS for batch in own_batches(run, n)]
-    sentence = f"A large batch collapses as the source's did ({run.label})."
-    if all(isinstance(batch.against_smaller, Missing) for batch in found):
-        why = "no two batch sizes of a network were timed"
-        return Claim(f"collapse-{run.key}", sentence, "not measured", why)
-    bad = [b for b in found if b.anomalous]
+    compared = [batch for batch in found if not batch.against_smaller.missing]
     falls, unsteady = sum(b.falls for b in found), sum(b.spread.unsteady for b in found)
-    told = (
-        "; ".join(f"{b.network} at batch {b.batch}" for b in bad)
-        if bad
-        else f"none of {len(found)} batches both falls and scatters: {falls} are clearly slower, "
-        f"image by image, than a smaller batch, and the steps of {unsteady} are unsteady"
+    level = min((b.level for b in compared), default=CONFIDENCE)
+    return Claim(
+        f"collapse-{run.key}",
+        f"A large batch collapses as the source's did ({run.label}).",
+        any_of(*(batch.collapse for batch in compared)).judge(),
+        f"of {len(found)} batches {falls} are slower, image by image, than a smaller batch, the "
+        f"steps of {unsteady} are unsteady, and {sum(b.anomalous for b in found)} are both (each "
+        f"at {100 * level:.0f}{NO_BREAK}%)"
+        if compared
+        else "no two batch sizes of a network were timed",
     )
-    return Claim(f"collapse-{run.key}", sentence, "supported" if bad else "refuted", told)
 
 
 def _shorter_types(run: Run) -> Claim:
     gains = {
         new: gain
         for base, new in pairs(run)
-        if new.precision != "float32" and isinstance(gain := run.speedup(base, new), Estimate)
+        if new.precision != "float32" and not (gain := run.speedup(base, new)).missing
     }
-    sentence = (
-        f"Mixed precision makes every step faster ({run.label}; the source left it untested)."
-    )
-    if not gains:
-        return Claim(f"shorter-{run.key}", sentence, "not measured", "no shorter type was timed")
-    faster = {step: gain for step, gain in gains.items() if gain.low > 1}
-    slower = {step: gain for step, gain in gains.items() if gain.high < 1}
-    verdict: Verdict = "undecided"
-    if len(faster) == len(gains):
-        verdict = "supported"
-    elif slower:
-        verdict = "refuted"
-    told = f"clearly faster in {len(faster)} of {len(gains)} steps"
-    told += f", most surely {_surest(faster, 1)}" if faster else ""
-    told += f"; clearly slower in {len(slower)}"
-    told += f", most surely {_surest(slower, -1)}" if slower else ""
-    return Claim(f"shorter-{run.key}", sentence, verdict, told)
-
-
-def _surest(gains: dict[Step, Estimate], sign: int) -> str:
-    """The gain whose interval lies furthest above 1, or below 1 for a negative ``sign``."""
-    step = max(gains, key=lambda s: gains[s].low if sign > 0 else -gains[s].high)
-    return (
-        f"{with_interval(gains[step])} times ({step.network}, {step.image} pixels, {step.setting})"
+    told = counted(gains.values())
+    for word, all_gains, least in (("most", faster, False), ("least", slower, True)):
+        best = surest((gain for gain in gains.values() if all_gains(gain)), least=least)
+        if best is not None:
+            step = next(step for step, gain in gains.items() if gain is best)
+            told += (
+                f"; {word} surely {with_interval(best)} times ({step.network}, {step.image} "
+                f"pixels, {step.setting})"
+            )
+    return Claim(
+        f"shorter-{run.key}",
+        f"Mixed precision makes every step faster ({run.label}; the source left it untested).",
+        all_of(*(Statement(gain, expect("> 1")) for gain in gains.values())).judge(),
+        told if gains else "no shorter type was timed",
     )
 
 

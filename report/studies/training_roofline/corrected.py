@@ -9,6 +9,7 @@ from typing import Final
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline.source import (
     RTX,
     T4,
@@ -42,6 +43,7 @@ class Corrected:
     rate: float
     printed_peak: float
     known_peak: float | Missing
+    efficiency: Quantity
 
     @property
     def of_printed(self) -> float:
@@ -76,6 +78,11 @@ def corrected(inputs: Inputs, found: dict[str, Complexity]) -> tuple[Corrected, 
                 images.number * found[network].training,
                 float(environment(inputs.reported, device).number_of("peak").number) * TERA,
                 roof if isinstance(roof, Missing) else roof.peak.value,
+                absent("known peak", "1", roof.reason)
+                if isinstance(roof, Missing)
+                else images.quantity("1/s", inputs.reported_file)
+                * exact("work of an image", "FLOP", found[network].training)
+                / exact("known peak", "FLOP/s", roof.peak.value),
             )
         )
     return tuple(made)
@@ -87,13 +94,14 @@ def printed_work(inputs: Inputs, network: str) -> float | Missing:
     return float(item.number_of("training").number) * GIGA if item else Missing("not printed")
 
 
-def average(cases: Sequence[Corrected], device: str, *, working: bool) -> float | Missing:
-    """The mean efficiency of a device over the known peak; ``working`` leaves collapses out."""
+def average(cases: Sequence[Corrected], device: str) -> Quantity:
+    """The mean efficiency of a device over the known peak, without collapsed cases."""
     own = [case for case in cases if case.device == device]
-    chosen = [case for case in own if not (working and _collapsed(case, own))]
-    known = (case.of_known for case in chosen)
-    shares = [share for share in known if not isinstance(share, Missing)]
-    return sum(shares) / len(shares) if shares else Missing("no corrected efficiency is known")
+    shares = [case.efficiency for case in own if not _collapsed(case, own)]
+    known = [share for share in shares if not share.missing]
+    if not known:
+        return absent("efficiency", "1", "no corrected efficiency is known")
+    return sum(known[1:], known[0]) / len(known)
 
 
 def _collapsed(case: Corrected, others: Sequence[Corrected]) -> bool:

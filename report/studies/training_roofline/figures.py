@@ -12,11 +12,15 @@ from figures.roofline import Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
+from report.quantity.evaluation import estimate, point
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
-from report.studies.training_roofline.measured import Run, copy_mark
+from report.studies.training_roofline.measured import (
+    Run,
+    copy_mark,
+)
 from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
@@ -148,7 +152,7 @@ def _run_panel(inputs: Inputs, run: Run) -> Roofline:
     for number, network in enumerate(NETWORKS):
         points = []
         for step in sweep(run, network):
-            layers, rate = run.layers(step), run.rate(step)
+            layers, rate = run.layers(step), estimate(run.rate(step))
             if not isinstance(layers, Missing) and not isinstance(rate, Missing):
                 points.append((step_load(layers).intensity, rate))
         if points:
@@ -201,7 +205,7 @@ def _layer_panel(profile: Profile) -> Roofline:
         points = [(item.load.intensity, item.rate) for item in items if item.load.flops]
         if points:
             x = tuple(intensity for intensity, _ in points)
-            y = tuple(rate.value / GIGA for _, rate in points)
+            y = tuple(rate / GIGA for _, rate in points)
             marks.append(Marks(_label(kind), x, y, series=CLASS_SERIES.get(kind, 5)))
     lines = (roof_line(roof, "Measured roof", "measured", GIGA),) if isinstance(roof, Roof) else ()
     return Roofline(
@@ -254,7 +258,7 @@ def throughput(runs: Sequence[Run]) -> Figure | None:
     for run in drawn:
         for network in NETWORKS:
             if steps := run.timed(sweep(run, network)):
-                ends = [_value(run.images(step)) for step in (steps[0], steps[-1])]
+                ends = [point(run.images(step)) for step in (steps[0], steps[-1])]
                 spans.append(
                     f"{network} on {run.label}: {ends[0]:.3g} images/s at batch {steps[0].batch}, "
                     f"{ends[1]:.3g} at batch {steps[-1].batch}"
@@ -269,16 +273,12 @@ def throughput(runs: Sequence[Run]) -> Figure | None:
     )
 
 
-def _value(found: Estimate | Missing) -> float:
-    return 0.0 if isinstance(found, Missing) else found.value
-
-
 def _throughput_panel(run: Run) -> Scaling:
     points, curves = [], []
     ticks: set[float] = set()
     for number, network in enumerate(NETWORKS):
         steps = run.timed(sweep(run, network))
-        rates = [r for step in steps if not isinstance(r := run.images(step), Missing)]
+        rates = [r for step in steps if not isinstance(r := estimate(run.images(step)), Missing)]
         if not rates:
             continue
         x = tuple(float(step.batch) for step in steps)
@@ -342,5 +342,5 @@ def ladder_figure(run: Run) -> Figure | None:
 def _gain(run: Run, network: str, rung: Rung, first: Rung) -> float | None:
     if rung == first:
         return 1.0
-    found = gain_over_base(run, network, rung)
-    return None if isinstance(found, Missing) else found.value
+    found = point(gain_over_base(run, network, rung))
+    return None if isinstance(found, Missing) else found

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.missing import Missing
+from report.evidence.runs import known
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.statistics.estimates import Estimate, rate_over
-from report.studies.training_roofline.measured import EACH, Run, possible, product_mark
+from report.quantity.evaluation import estimate, faster, point
+from report.quantity.expression import Quantity, exact
+from report.quantity.operations import share_of_ceiling
+from report.studies.training_roofline.measured import (
+    ABOVE,
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.source import rows
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import TERA, Complexity
@@ -68,14 +74,9 @@ def _climb(run: Run, start: Step) -> tuple[Rung, ...]:
 
 def top(run: Run, network: str) -> Rung | None:
     """The rung with the most images a second of those clearly faster than the base, if any is."""
-    clear = {r: g.value for r in ladder(run, network) if (g := _clear(run, network, r))}
+    gains = {rung: gain_over_base(run, network, rung) for rung in ladder(run, network)[1:]}
+    clear = {rung: known(point(gain)) for rung, gain in gains.items() if faster(gain)}
     return max(clear, key=lambda rung: clear[rung], default=None)
-
-
-def _clear(run: Run, network: str, rung: Rung) -> Estimate | None:
-    """A gain over the base whose interval lies above 1."""
-    found = gain_over_base(run, network, rung)
-    return found if isinstance(found, Estimate) and found.low > 1 else None
 
 
 def helping(run: Run) -> tuple[tuple[str, Rung], ...]:
@@ -84,24 +85,16 @@ def helping(run: Run) -> tuple[tuple[str, Rung], ...]:
         (network, rung)
         for network in NETWORKS
         for rung in ladder(run, network)
-        if isinstance(found := gain(run, rung), Estimate) and found.low > 1
+        if rung.below is not None and faster(run.speedup(rung.below, rung.step))
     )
 
 
-def gain(run: Run, rung: Rung) -> Estimate | Missing | str:
-    """Images a second over the rung below; nothing for the first."""
-    return "" if rung.below is None else run.speedup(rung.below, rung.step)
-
-
-def gain_over_base(run: Run, network: str, rung: Rung) -> Estimate | Missing:
+def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:
     """Images a second over the base of the ladder."""
-    first = ladder(run, network)[0]
-    if rung == first:
-        return Missing("the base")
-    return run.speedup(first.step, rung.step)
+    return run.speedup(ladder(run, network)[0].step, rung.step)
 
 
-def utilisation(inputs: Inputs, run: Run, step: Step) -> Estimate | Missing:
+def utilisation(inputs: Inputs, run: Run, step: Step) -> Quantity:
     """Model FLOPs utilisation: the work of the model a second over the peak of the data sheet.
 
     After Chowdhery et al. (arXiv:2204.02311): only operations of the model count, none that are
@@ -112,10 +105,9 @@ def utilisation(inputs: Inputs, run: Run, step: Step) -> Estimate | Missing:
     peak = sheet.peak(step.precision) if sheet else None
     if peak is None:
         return run.efficiency(step)
-    achieved = run.rate(step, EACH)
-    if isinstance(achieved, Missing):
-        return achieved
-    return possible(rate_over(achieved, Estimate(peak.rate, peak.rate, peak.rate, 1, 1.0)))
+    return share_of_ceiling(
+        run.rate(step) / exact("peak of the data sheet", "FLOP/s", peak.rate), ABOVE
+    )
 
 
 def ladder_table(inputs: Inputs, run: Run) -> Table:
@@ -151,10 +143,13 @@ def _of_what(inputs: Inputs, run: Run) -> str:
 
 
 def _row(inputs: Inputs, run: Run, network: str, rung: Rung) -> tuple[Cell, ...]:
-    whole: Cell = "" if rung.below is None else gain_over_base(run, network, rung)
+    gains: tuple[Cell, Cell] = ("", "")
+    if rung.below is not None:
+        below = run.speedup(rung.below, rung.step)
+        gains = (estimate(below), estimate(gain_over_base(run, network, rung)))
     return (
-        *(network, rung.name, run.time(rung.step), run.images(rung.step), gain(run, rung), whole),
-        utilisation(inputs, run, rung.step),
+        *(network, rung.name, estimate(run.time(rung.step)), estimate(run.images(rung.step))),
+        *(*gains, estimate(utilisation(inputs, run, rung.step))),
     )
 
 

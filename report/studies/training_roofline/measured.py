@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from report.evidence import runs as any_study
-from report.evidence.runs import labels
+from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least, at_most, share_of_ceiling
 from report.records.layers import Layer
 from report.records.record import Case, Sample
 from report.records.store import Stored
-from report.statistics.estimates import (
-    CONFIDENCE,
-    Estimate,
-    bonferroni,
-    median_interval,
-    rate,
-    rate_over,
-)
+from report.statistics.estimates import Estimate
 from report.studies.training_roofline.subject import Precision, Step, step_of
 from report.theory.architectures import ARCHITECTURES
 from report.theory.rescale_shapes import at_image
 from report.theory.roofline import Roof, at_batch
 from report.theory.work import flops, forward_macs, training_macs
 
-#: Two intervals that hold together with the usual confidence.
-EACH: Final = bonferroni(CONFIDENCE, 2)
+#: Why a rate above its ceiling has no efficiency.
+ABOVE: Final = "faster than the measured ceiling: an error in one of the measurements"
 #: A ceiling that changed by more than this between both ends of a run marks what was measured.
 MOVED: Final = 0.1
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
@@ -58,7 +54,7 @@ class Run(any_study.Run):
 
     def timed(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Those of ``steps`` that were timed."""
-        return tuple(step for step in steps if not isinstance(self.time(step), Missing))
+        return tuple(step for step in steps if not self.time(step).missing)
 
     @property
     def profiles(self) -> tuple[Case, ...]:
@@ -112,76 +108,83 @@ class Run(any_study.Run):
 
     # ---------------------------------------------------------------------------------- time
 
-    def time(self, step: Step, confidence: float = CONFIDENCE) -> Estimate | Missing:
-        """Duration of a step in s: see ``over_processes``."""
-        found = self.by_process(step)
-        return found if isinstance(found, Missing) else over_processes(found, confidence)
+    @remembered
+    def time(self, step: Step) -> Quantity:
+        """Duration of a step (s)."""
+        factors = step.factors(1)
+        del factors["process"]
+        return self.series("time", factors)
 
-    def images(self, step: Step, confidence: float = CONFIDENCE) -> Estimate | Missing:
+    def images(self, step: Step) -> Quantity:
         """Images a second: total work over total time, never a mean of rates."""
-        time = self.time(step, confidence)
-        return time if isinstance(time, Missing) else per_time(step.batch, time)
+        return exact(f"batch {step.batch}", "image", step.batch) / self.time(step)
 
     def work(self, step: Step) -> int | Missing:
         """FLOP of a step by the shapes that ran."""
         layers = self.layers(step)
         return layers if isinstance(layers, Missing) else flops(training_macs(layers))
 
-    def rate(self, step: Step, confidence: float = CONFIDENCE) -> Estimate | Missing:
+    def rate(self, step: Step) -> Quantity:
         """Achieved FLOP/s: theoretical work over measured time."""
-        work, time = self.work(step), self.time(step, confidence)
+        work = self.work(step)
         if isinstance(work, Missing):
-            return work
-        return time if isinstance(time, Missing) else per_time(work, time)
+            return absent("work of a step", "FLOP/s", work.reason)
+        return exact("work of a step", "FLOP", work) / self.time(step)
 
-    def speedup(self, base: Step, new: Step) -> Estimate | Missing:
+    @remembered
+    def speedup(self, base: Step, new: Step) -> Quantity:
         """How many times as many images a second ``new`` makes as ``base``."""
-        slow, fast = self.images(base, EACH), self.images(new, EACH)
-        if isinstance(slow, Missing):
-            return slow
-        return fast if isinstance(fast, Missing) else rate_over(fast, slow)
+        return self.images(new) / self.images(base)
 
     # ------------------------------------------------------------------------------ ceilings
 
-    def product(
-        self, precision: Precision, moment: str, confidence: float = CONFIDENCE
-    ) -> Estimate | Missing:
+    @remembered
+    def product(self, precision: Precision, moment: str) -> Quantity:
         """FLOP/s of a large matrix product in a precision, before or after the series."""
         if precision == "float32":
-            return self.ceiling_at("matrix_product", moment, confidence)
+            return self.peak_rate("matrix_product", moment)
         for case in self.stored.record.cases:
             factors = case.factors
             wanted = ("matrix_product", precision, moment)
             found = tuple(factors.get(n) for n in ("subject", "precision", "moment"))
             if found == wanted and case.status == "ok" and case.samples("time"):
-                work = flops(forward_macs(case.layers))
-                return rate(work, case.samples("time"), confidence)
-        return Missing(f"no matrix product in {precision} was measured on {self.label}")
+                work = exact("work of the matrix product", "FLOP", flops(forward_macs(case.layers)))
+                return work / self.series("time", factors)
+        reason = f"no matrix product in {precision} was measured on {self.label}"
+        return absent(f"matrix product in {precision}", "FLOP/s", reason)
 
-    def peak(self, precision: Precision, confidence: float = CONFIDENCE) -> Estimate | Missing:
-        """The better of both moments' matrix products."""
-        found = [self.product(precision, moment, confidence) for moment in ("before", "after")]
-        there = [estimate for estimate in found if isinstance(estimate, Estimate)]
-        if there:
-            return max(there, key=lambda estimate: estimate.value)
-        return next(item for item in found if isinstance(item, Missing))
+    def peak(self, precision: Precision) -> Quantity:
+        """The better of both moments' matrix products (FLOP/s)."""
+        found = [self.product(precision, moment) for moment in MOMENTS]
+        return at_least(*([each for each in found if not each.missing] or found))
 
+    def copy(self) -> Quantity:
+        """The better of both copies (B/s)."""
+        return self.peak_rate("copy")
+
+    @remembered
+    def slower_copy(self) -> Quantity:
+        """The worse of both copies (B/s)."""
+        found = [self.peak_rate("copy", moment) for moment in MOMENTS]
+        return at_most(*([copy for copy in found if not copy.missing] or found))
+
+    @remembered
     def roof(self, precision: Precision = "float32") -> Roof | Missing:
-        """The measured roof for a precision: matrix product and copy."""
-        peak, bandwidth = self.peak(precision, EACH), self.ceiling("copy", EACH)
+        """The measured roof for a precision, to draw: matrix product and copy."""
+        peak, bandwidth = estimate(self.peak(precision)), estimate(self.copy())
         if isinstance(peak, Missing):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
 
     def drift(self, precision: Precision = "float32") -> float | Missing:
         """The change of the matrix product from before to after the series, relative."""
-        before, after = (self.product(precision, moment) for moment in ("before", "after"))
-        return _change(before, after)
+        before, after = (self.product(precision, moment) for moment in MOMENTS)
+        return point(after / before - 1)
 
     def copy_drift(self) -> float | Missing:
         """The same of the copy."""
-        before, after = (self.ceiling_at("copy", moment) for moment in ("before", "after"))
-        return _change(before, after)
+        before, after = (self.peak_rate("copy", moment) for moment in MOMENTS)
+        return point(after / before - 1)
 
     @property
     def precisions(self) -> tuple[Precision, ...]:
@@ -196,32 +199,18 @@ class Run(any_study.Run):
         """Whether the copy, by which slope and ridge of the roof are drawn, moved too far."""
         return _too_far(self.copy_drift())
 
-    def slower_copy(self) -> Estimate | Missing:
-        """The worse of both copies, at the level of two intervals that hold together."""
-        found = [self.ceiling_at("copy", moment, EACH) for moment in ("before", "after")]
-        there = [copy for copy in found if isinstance(copy, Estimate)]
-        if there:
-            return min(there, key=lambda copy: copy.value)
-        return next(copy for copy in found if isinstance(copy, Missing))
-
-    def efficiency(self, step: Step) -> Estimate | Missing:
-        """Achieved rate over the measured matrix product in the step's precision.
-
-        Above 1 the ceiling or the time is wrong, and the efficiency is missing.
-        """
-        achieved, peak = self.rate(step, EACH), self.peak(step.precision, EACH)
-        if isinstance(achieved, Missing):
-            return achieved
-        if isinstance(peak, Missing):
-            return peak
-        return possible(rate_over(achieved, peak))
+    @remembered
+    def efficiency(self, step: Step) -> Quantity:
+        """Achieved rate over the measured matrix product in the step's precision."""
+        return share_of_ceiling(self.rate(step) / self.peak(step.precision), ABOVE)
 
 
-def possible(share: Estimate) -> Estimate | Missing:
-    """A share of a ceiling, or why it cannot be one; the end of its interval is cut at 1."""
-    if share.value > 1:
-        return Missing("faster than the measured ceiling: an error in one of the measurements")
-    return replace(share, high=min(share.high, 1.0))
+def surest(gains: Iterable[Quantity], *, least: bool = False) -> Quantity | None:
+    """The gain whose interval lies furthest above all others, or, for ``least``, below them."""
+    found = {gain: each for gain in gains if isinstance(each := estimate(gain), Estimate)}
+    if least:
+        return min(found, key=lambda gain: found[gain].high, default=None)
+    return max(found, key=lambda gain: found[gain].low, default=None)
 
 
 def product_mark(run: Run) -> tuple[str, ...]:
@@ -241,38 +230,9 @@ def copy_mark(run: Run) -> tuple[str, ...]:
     )
 
 
-def over_processes(found: Sequence[Sequence[Sample]], confidence: float = CONFIDENCE) -> Estimate:
-    """The median of the processes' medians, with an interval that holds all of these.
-
-    Steps within a process are not independent of each other, processes are; but three of them make
-    no interval of their own.  The interval therefore runs from the lowest to the highest end of the
-    processes' intervals, each at the level at which all hold together (Bonferroni).
-    """
-    each = bonferroni(confidence, len(found))
-    medians = [median_interval(samples, each) for samples in found]
-    return Estimate(
-        median_interval([m.value for m in medians]).value,
-        min(m.low for m in medians),
-        max(m.high for m in medians),
-        sum(m.n for m in medians),
-        max(0.0, round(1 - sum(1 - m.confidence for m in medians), 12)),
-    )
-
-
-def per_time(work: float, time: Estimate) -> Estimate:
-    """Work over an estimated duration: the ends change places."""
-    return Estimate(work / time.value, work / time.high, work / time.low, time.n, time.confidence)
-
-
 def _too_far(change: float | Missing) -> bool:
     """Whether a ceiling changed by more than ``MOVED``, or cannot be compared."""
     return isinstance(change, Missing) or abs(change) > MOVED
-
-
-def _change(before: Estimate | Missing, after: Estimate | Missing) -> float | Missing:
-    if isinstance(before, Missing):
-        return before
-    return after if isinstance(after, Missing) else after.value / before.value - 1
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from report.missing import Missing
-from report.statistics.estimates import Estimate
-from report.text.format import NO_BREAK, interval_text, quantity_text, scale_for
+from report.quantity.evaluation import estimate, faster, slower
+from report.quantity.expression import Quantity
+from report.statistics.estimates import CONFIDENCE, Estimate
+from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
 
 
 def plain(number: float) -> str:
@@ -17,22 +21,27 @@ def percent(share: float) -> str:
     return quantity_text(float(f"{share:.3g}"), "1", "percent")
 
 
-def share(found: Estimate | Missing) -> str:
+def share(quantity: Quantity) -> str:
     """A share with the digits that its interval leaves, in per cent."""
+    found = estimate(quantity)
     return "unknown" if isinstance(found, Missing) else quantity_text(found, "1", "percent")
 
 
-def against(found: float | Missing) -> str:
-    """A share that may be missing."""
-    return "unknown" if isinstance(found, Missing) else percent(found)
+def with_interval(quantity: Quantity) -> str:
+    """A number with its interval, on one line, and the level of it where that is low."""
+    found = estimate(quantity)
+    if isinstance(found, Missing):
+        return "unknown"
+    interval = interval_text(found, scale_for(found, "1"))
+    return f"{quantity_text(found, '1')}{NO_BREAK}{interval}{level_text(found)}"
 
 
-def value(found: Estimate | Missing) -> float:
-    """The number of an estimate; not a number where it is missing."""
-    return float("nan") if isinstance(found, Missing) else found.value
-
-
-def with_interval(estimate: Estimate) -> str:
-    """A number with its interval, on one line."""
-    text = f"{quantity_text(estimate, '1')} {interval_text(estimate, scale_for(estimate, '1'))}"
-    return text.replace(" [", f"{NO_BREAK}[")
+def counted(gains: Collection[Quantity]) -> str:
+    """In how many comparisons something is faster, and slower, at the level that is reached."""
+    levels = [found.confidence for gain in gains if isinstance(found := estimate(gain), Estimate)]
+    least = f"{100 * min(levels, default=0):.0f}{NO_BREAK}%"
+    at = f" (each at {least})" if levels and min(levels) < CONFIDENCE else ""
+    return (
+        f"faster in {sum(map(faster, gains))} of {len(gains)} steps and slower in "
+        f"{sum(map(slower, gains))}{at}"
+    )

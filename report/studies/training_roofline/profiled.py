@@ -10,10 +10,12 @@ from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Process, Quantity, absent, exact, measured
+from report.quantity.operations import share_of_ceiling
 from report.records.layers import Layer
 from report.records.record import Case
-from report.statistics.estimates import Estimate, median_interval, rate_over
-from report.studies.training_roofline.measured import EACH, Run, copy_mark, per_time, possible
+from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.text.format import NO_BREAK
 from report.theory.roofline import (
@@ -31,6 +33,11 @@ from report.theory.roofline import (
 NEAR: Final = 0.5
 Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
 SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
+_NEAR_NAMES: Final[dict[Side, str]] = {
+    "arithmetic": "share of time near the ceiling of arithmetic",
+    "traffic": "share of time near the ceiling of copying",
+    "neither": "share of time near neither ceiling",
+}
 #: What matches no class of the figures is drawn as one.
 DRAWN: Final = (
     ("3 × 3 and 7 × 7 convolution", ("3 × 3 convolution", "7 × 7 convolution")),
@@ -54,9 +61,9 @@ class LayerTime:
     load: Load
 
     @cached_property
-    def time(self) -> Estimate:
-        """The median over the steps."""
-        return median_interval(self.steps)
+    def time(self) -> float:
+        """The median over the steps (s)."""
+        return statistics.median(self.steps)
 
     @property
     def kind(self) -> str:
@@ -64,18 +71,15 @@ class LayerTime:
         return operator_class(self.layer)
 
     @property
-    def rate(self) -> Estimate:
+    def rate(self) -> float:
         """FLOP/s over forward and backward."""
-        flops, time = self.load.flops, self.time
-        ends = (flops / time.high, flops / time.low)
-        return Estimate(flops / time.value, *ends, time.n, time.confidence)
+        return self.load.flops / self.time
 
     def shares(self, roof: Roof) -> tuple[float, float]:
         """Achieved rate over the peak, and least traffic a second over the bandwidth."""
-        seconds = self.time.value
         return (
-            self.load.flops / seconds / roof.peak.value,
-            self.load.bytes / seconds / roof.bandwidth.value,
+            self.rate / roof.peak.value,
+            self.load.bytes / self.time / roof.bandwidth.value,
         )
 
     def side(self, roof: Roof) -> Side:
@@ -103,55 +107,63 @@ class Profile:
     @property
     def slower_roof(self) -> Roof | Missing:
         """The same with the worse of both copies."""
-        roof, copy = self.roof, self.run.slower_copy()
+        roof, copy = self.roof, estimate(self.run.slower_copy())
         if isinstance(roof, Missing):
             return roof
         return copy if isinstance(copy, Missing) else replace(roof, bandwidth=copy)
 
-    def share(self, of: Callable[[LayerTime], bool]) -> Estimate:
-        """The share of the layers' time in some of them: the median over the watched steps."""
+    def watched(self, name: str, unit: str, samples: Iterable[float]) -> Quantity:
+        """A number of each watched step as a series of the one process that was watched."""
+        run = self.run
+        process = Process(run.file, f"watched {self.step.network}", tuple(samples))
+        return measured(name, unit, [process], run.file, run.stored.record.environment.device)
+
+    def share(self, of: Callable[[LayerTime], bool], name: str) -> Quantity:
+        """The share of the layers' time in some of them: a number of each watched step."""
         chosen = [item for item in self.layers if of(item)]
         parts = zip(_step_sums(chosen, len(self.whole)), self._inside, strict=True)
-        return median_interval(part / whole for part, whole in parts)
+        return self.watched(name, "1", (part / whole for part, whole in parts))
 
     @property
-    def inside(self) -> Estimate:
+    def inside(self) -> Quantity:
         """The share of the watched step that its layers account for."""
         parts = zip(self._inside, self.whole, strict=True)
-        return median_interval(part / whole for part, whole in parts)
+        return self.watched("share of the step in layers", "1", (p / whole for p, whole in parts))
 
     @cached_property
     def _inside(self) -> tuple[float, ...]:
         return _step_sums(self.layers, len(self.whole))
 
-    def side_share(self, side: Side) -> Estimate | Missing:
+    def side_share(self, side: Side) -> Quantity:
         """The share of the layers' time in layers near one ceiling, or near none."""
-        return self._side_share(side, self.roof)
+        return self._side_share(side, self.roof, _NEAR_NAMES[side])
 
-    def slower_share(self, side: Side) -> Estimate | Missing:
+    def slower_share(self, side: Side) -> Quantity:
         """The same under the roof with the worse of both copies."""
-        return self._side_share(side, self.slower_roof)
+        return self._side_share(side, self.slower_roof, f"{_NEAR_NAMES[side]}, slower copy")
 
-    def _side_share(self, side: Side, roof: Roof | Missing) -> Estimate | Missing:
+    def _side_share(self, side: Side, roof: Roof | Missing, name: str) -> Quantity:
         if isinstance(roof, Missing):
-            return roof
-        return self.share(lambda item: item.side(roof) == side)
+            return absent(name, "1", roof.reason)
+        return self.share(lambda item: item.side(roof) == side, name)
 
-    def below_ridge(self) -> Estimate | Missing:
+    def below_ridge(self) -> Quantity:
         """The share of the layers' time in layers that theory puts below the ridge point."""
-        roof = self.roof
+        roof, name = self.roof, "share of time below the ridge"
         if isinstance(roof, Missing):
-            return roof
+            return absent(name, "1", roof.reason)
         ridge = roof.ridge.value
-        return self.share(lambda item: item.load.intensity < ridge)
+        return self.share(lambda item: item.load.intensity < ridge, name)
 
-    def slowdown(self) -> Estimate | Missing:
+    @property
+    def seconds(self) -> Quantity:
+        """The time (s) of a watched step."""
+        return self.watched("time of a watched step", "s", self.whole)
+
+    def slowdown(self) -> Quantity:
         """The watched step over the same step unwatched."""
         # A profile's step has the default execution and optimiser.
-        plain = self.run.time(self.step, EACH)
-        if isinstance(plain, Missing):
-            return plain
-        return rate_over(median_interval(self.whole, EACH), plain)
+        return self.seconds / self.run.time(self.step)
 
     def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
         """The layers by operator class, in the order of the classes."""
@@ -162,14 +174,15 @@ class Profile:
         """The share of the layers' time by the classes of the figures."""
         known = {kind: name for name, kinds in DRAWN for kind in kinds}
         found = dict.fromkeys((*(name for name, _ in DRAWN), ALL_OTHERS), 0.0)
-        whole = sum(item.time.value for item in self.layers)
+        whole = sum(item.time for item in self.layers)
         for item in self.layers:
-            found[known.get(item.kind, ALL_OTHERS)] += item.time.value / whole
+            found[known.get(item.kind, ALL_OTHERS)] += item.time / whole
         return found
 
-    def convolutions(self) -> Estimate:
+    def convolutions(self) -> Quantity:
         """The share of the layers' time in convolutions of every kind."""
-        return self.share(lambda item: item.kind.endswith("convolution"))
+        name = "share of time in convolutions"
+        return self.share(lambda item: item.kind.endswith("convolution"), name)
 
 
 def _step_sums(layers: Iterable[LayerTime], steps: int) -> tuple[float, ...]:
@@ -235,7 +248,7 @@ def class_times(found: Sequence[Profile]) -> Table:
         tuple(made),
         notes=(
             "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps, "
-            "with their intervals; the ceilings' own are left out.",
+            "with intervals of them and of the ceilings.",
             *copy_mark(run),
         ),
         sources=(run.file,),
@@ -244,37 +257,23 @@ def class_times(found: Sequence[Profile]) -> Table:
 
 
 def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
-    seconds = median_interval(_step_sums(items, len(profile.whole)))
-    load = total(item.load for item in items)
+    seconds = profile.watched("time", "s", _step_sums(items, len(profile.whole)))
+    load, run = total(item.load for item in items), profile.run
+    share = profile.share(lambda item: item.kind == kind, "share of time")
+    rate = exact("work", "FLOP", load.flops) / seconds
+    arithmetic = share_of_ceiling(rate / run.peak(profile.step.precision), f"{_FASTER}: {_ERROR}")
+    traffic = exact("least traffic", "B", load.bytes) / seconds / run.copy()
     return (
-        *(profile.step.network, kind, len(items), profile.share(lambda item: item.kind == kind)),
-        *(load.intensity if load.flops else "none", _rate(load.flops, seconds, 1.0)),
-        *_nearness(load, seconds, profile.roof),
+        *(profile.step.network, kind, len(items), estimate(share)),
+        *((load.intensity, estimate(rate)) if load.flops else ("none", "none")),
+        estimate(arithmetic) if load.flops else "none",
+        estimate(share_of_ceiling(traffic, f"{_FASTER}: {_CACHED}")) if load.bytes else "none",
     )
 
 
-def _nearness(load: Load, seconds: Estimate, roof: Roof | Missing) -> tuple[Cell, Cell]:
-    """The shares of both ceilings, with intervals of the time alone."""
-    if isinstance(roof, Missing):
-        return roof, roof
-    return (
-        _below(_rate(load.flops, seconds, roof.peak.value), "an error in one of the measurements"),
-        _below(
-            _rate(load.bytes, seconds, roof.bandwidth.value), "its tensors were still in a cache"
-        ),
-    )
-
-
-def _rate(amount: float, seconds: Estimate, unit: float) -> Estimate | str:
-    return per_time(amount / unit, seconds) if amount else "none"
-
-
-def _below(share: Estimate | str, why: str) -> Cell:
-    """A share of a ceiling, or why it is none; the end of its interval is cut at 1."""
-    if isinstance(share, str):
-        return share
-    found = possible(share)
-    return Missing(f"faster than the ceiling: {why}") if isinstance(found, Missing) else found
+_FASTER: Final = "faster than the ceiling"
+_ERROR: Final = "an error in one of the measurements"
+_CACHED: Final = "its tensors were still in a cache"
 
 
 def side_table(found: Sequence[Profile]) -> Table:
@@ -298,9 +297,9 @@ def side_table(found: Sequence[Profile]) -> Table:
         ),
         tuple(
             (
-                *(p.step.network, p.step.setting, median_interval(p.whole), p.inside),
-                *(p.side_share(side) for side in SIDES),
-                p.below_ridge(),
+                *(p.step.network, p.step.setting, *map(estimate, (p.seconds, p.inside))),
+                *(estimate(p.side_share(side)) for side in SIDES),
+                estimate(p.below_ridge()),
             )
             for p in found
         ),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Final
 
 from report.missing import Missing
+from report.paper.declared import values_of
 from report.paper.findings import Inputs
-from report.paper.values import Value
+from report.paper.values import Value, declare
+from report.quantity.evaluation import estimate, faster, point, slower
+from report.quantity.expression import Quantity, absent
+from report.quantity.fits import half_saturation
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation
 from report.studies.training_roofline import ladder
-from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
-from report.studies.training_roofline.measured import NO_RECORD, Run
+from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep, times
+from report.studies.training_roofline.measured import (
+    NO_RECORD,
+    Run,
+    surest,
+)
 from report.studies.training_roofline.memory import kept_residuals, sweep_memory
-from report.studies.training_roofline.profiled import Profile, Side, main_profiles
+from report.studies.training_roofline.profiled import Profile, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Precision, Step
 from report.studies.training_roofline.threads import Threads
@@ -47,25 +56,17 @@ def _none(run: Run | None, what: str) -> Missing:
 def _machine(run: Run | None) -> list[Value]:
     of = maker((run.file,) if run else ())
     steps = run.timed(run.steps) if run else ()
-    counts = [run.time(step) for step in steps] if run else []
+    counts = [estimate(run.time(step)) for step in steps] if run else []
     samples = [c.n for c in counts if isinstance(c, Estimate)]
     processes = [run.processes(step) for step in steps] if run else []
     none = _none(run, "nothing was timed")
-    ceiling = "work / median time"
     made = [
         of("steps_timed", "Cases timed", len(steps) or none, "1", "count"),
         of("samples_timed", "Steps timed", sum(samples) or none, "1", "count"),
         of("fewest_processes", "Fewest processes", min(processes, default=none), "1", "count"),
         *_confidences(run, steps, of),
         *_disturbances(run, steps, of),
-        of("copy", "Measured copy", run.ceiling("copy") if run else NO_RECORD, "B/s", ceiling),
-        of(
-            "slower_copy",
-            "The slower of both copies",
-            run.slower_copy() if run else NO_RECORD,
-            "B/s",
-            ceiling,
-        ),
+        *of_run(run, {"copy": Run.copy, "slower_copy": Run.slower_copy}),
         of(
             "copy_drift",
             "Change of the copy over the run",
@@ -74,14 +75,13 @@ def _machine(run: Run | None) -> list[Value]:
             "after / before − 1",
             "percent",
         ),
-        of("ridge", "Measured ridge point, float32", _ridge(run), "FLOP/B", "product / copy"),
+        *of_run(run, {"ridge": lambda run: run.peak("float32") / run.copy()}),
     ]
     for precision in _PRECISIONS:
         short = precision.replace("float", "f")
-        peak = run.peak(precision) if run else NO_RECORD
         drift = _two(run.drift(precision) if run else NO_RECORD)
         made += [
-            of(f"{short}_peak", f"Matrix product in {precision}", peak, "FLOP/s", ceiling),
+            *of_run(run, {f"{short}_peak": partial(Run.peak, precision=precision)}),
             of(
                 f"{short}_drift",
                 f"Change of the product in {precision}",
@@ -99,8 +99,8 @@ def _confidences(run: Run | None, steps: Sequence[Step], of: Callable[..., Value
     none = _none(run, "nothing was timed")
     found = [run.by_process(step) for step in steps] if run else []
     sizes = [len(part) for parts in found if not isinstance(parts, Missing) for part in parts]
-    times = [run.time(step) for step in steps] if run else []
-    ratios = [run.speedup(base, new) for base, new in pairs(run)] if run else []
+    times = [estimate(run.time(step)) for step in steps] if run else []
+    ratios = [estimate(run.speedup(base, new)) for base, new in pairs(run)] if run else []
     least, ratio = (
         min((e.confidence for e in some if isinstance(e, Estimate)), default=none)
         for some in (times, ratios)
@@ -155,25 +155,22 @@ def _three(number: float | Missing) -> float | Missing:
     return number if isinstance(number, Missing) else float(f"{number:.3g}")
 
 
-def _ridge(run: Run | None) -> Finding:
-    roof = run.roof() if run else NO_RECORD
-    return roof if isinstance(roof, Missing) else roof.ridge
+def of_run(
+    run: Run | None, getters: Mapping[str, Callable[[Run], Quantity]], percent: Container[str] = ()
+) -> tuple[Value, ...]:
+    """Values that are declared by quantities of a run; missing without one."""
+    return values_of(run, getters, NO_RECORD, percent)
 
 
 def _speed(run: Run | None) -> list[Value]:
     of = maker((run.file,) if run else ())
-    made = []
+    made: list[Value] = []
     for network in NETWORKS:
         word = _WORDS[network]
         step = _best(run, network) if run else None
         made += [
-            of(
-                f"{word}_best",
-                f"Best efficiency of {network} in float32",
-                run.efficiency(step) if run and step else _none(run, "not timed"),
-                "1",
-                "rate / matrix product",
-                "percent",
+            *of_run(
+                run, {f"{word}_best": partial(best_efficiency, network=network)}, (f"{word}_best",)
             ),
             of(
                 f"{word}_best_batch",
@@ -187,72 +184,54 @@ def _speed(run: Run | None) -> list[Value]:
 
 
 def _best(run: Run, network: str) -> Step | None:
-    found = {s: e for s in sweep(run, network) if isinstance(e := run.efficiency(s), Estimate)}
-    return max(found, key=lambda step: found[step].value, default=None)
+    found = {step: point(run.efficiency(step)) for step in sweep(run, network)}
+    there = {step: share for step, share in found.items() if isinstance(share, float)}
+    return max(there, key=lambda step: there[step], default=None)
 
 
-def best_efficiency(run: Run, network: str) -> Estimate | None:
-    """The efficiency of a network in float32 at its best batch, if it was timed."""
+def best_efficiency(run: Run, network: str) -> Quantity:
+    """The efficiency of a network in float32 at its best batch."""
     step = _best(run, network)
-    found = run.efficiency(step) if step else None
-    return found if isinstance(found, Estimate) else None
+    none = absent("efficiency", "1", f"not timed on {run.label}")
+    return none if step is None else run.efficiency(step)
 
 
 def _layers(run: Run | None) -> list[Value]:
     of = maker((run.file,) if run else ())
-    found: dict[str, Profile] = {}
-    if run is not None:
-        found = {p.step.network: p for p in main_profiles(run)}
-    made = []
+    found = {p.step.network: p for p in main_profiles(run)} if run else {}
     none = _none(run, "no step was watched layer by layer")
+    made: list[Value] = []
     for network in NETWORKS:
-        word, profile = _WORDS[network], found.get(network)
-        values: tuple[tuple[str, str, Finding], ...] = (
-            ("arithmetic", "near the ceiling of arithmetic", _side(profile, "arithmetic", none)),
-            ("traffic_time", "near the ceiling of copying", _side(profile, "traffic", none)),
-            ("neither", "near neither", _side(profile, "neither", none)),
-            (
-                "traffic_slower",
-                "near the slower of both copies",
-                profile.slower_share("traffic") if profile else none,
-            ),
-            ("expected", "below the ridge", profile.below_ridge() if profile else none),
-            ("convolutions", "in convolutions", profile.convolutions() if profile else none),
-            ("inside", "in layers, of the watched step", profile.inside if profile else none),
-        )
-        made += [
-            of(
-                f"{word}_{key}",
-                f"Time of {network} {what}",
-                number,
-                "1",
-                "median over the watched steps",
-                "percent",
-            )
-            for key, what, number in values
-        ]
-    slower = [o for p in found.values() if not isinstance(o := p.slowdown(), Missing)]
+        getters = {f"{_WORDS[network]}_{key}": get for key, get in _PROFILED.items()}
+        made += values_of(found.get(network), getters, none, getters)
+    ratios = {n: at for n, p in found.items() if isinstance(at := point(p.slowdown()), float)}
+    most = max(ratios, key=lambda network: ratios[network], default="")
     first = next(iter(found.values()), None)
     return [
         *made,
-        of(
-            "watching",
-            "Most that a watched step takes of an unwatched one",
-            max(slower, key=lambda found: found.value, default=none),
-            "1",
-            "watched / unwatched",
-        ),
+        *values_of(found.get(most), {"watching": Profile.slowdown}, none),
         of("watched_batch", "Batch of the watched steps", _of(first, "batch", none), "1", "case"),
         of("watched_image", "Image of the watched steps", _of(first, "image", none), "1", "case"),
     ]
+
+
+_PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {
+    "arithmetic": lambda profile: profile.side_share("arithmetic"),
+    "traffic_time": lambda profile: profile.side_share("traffic"),
+    "neither": lambda profile: profile.side_share("neither"),
+    "traffic_slower": lambda profile: profile.slower_share("traffic"),
+    "expected": Profile.below_ridge,
+    "convolutions": Profile.convolutions,
+    "inside": lambda profile: profile.inside,
+}
 
 
 def _of(profile: Profile | None, name: str, none: Missing) -> Finding:
     return int(getattr(profile.step, name)) if profile else none
 
 
-def _side(profile: Profile | None, side: Side, none: Missing) -> Finding:
-    return profile.side_share(side) if profile else none
+def _half(run: Run, network: str) -> Quantity:
+    return half_saturation(times(run, network))
 
 
 def _curves(run: Run | None) -> list[Value]:
@@ -266,13 +245,7 @@ def _curves(run: Run | None) -> list[Value]:
         none = found if isinstance(found, Missing) else NO_RECORD
         reach = curve.batch_for(ENOUGH) if curve else none
         made += [
-            of(
-                f"{word}_half",
-                f"Batch for half of the limit, {network}",
-                curve.half if curve else none,
-                "1",
-                formula,
-            ),
+            *of_run(run, {f"{word}_half": partial(_half, network=network)}),
             of(
                 f"{word}_limit", f"Limit of {network}", curve.limit if curve else none, "1", formula
             ),
@@ -305,39 +278,36 @@ def thread_values(found: Threads | None) -> tuple[Value, ...]:
     of = maker((found.few.file, found.many.file) if found else ())
     none = Missing("no two runs on one processor differ in their threads")
     gains = list(found.gains.values()) if found else []
-    clear = sum(gain.low > 1 for gain in gains)
-    best = max(gains, key=lambda gain: gain.low, default=none)
-    product = found.product() if found else none
+    clear = sum(map(faster, gains))
     return (
-        of("thread_product", "Matrix product over that of fewer threads", product, "1", "ratio"),
+        *values_of(found, {"thread_product": Threads.product}, none),
         of("thread_steps", "Steps timed with fewer threads too", len(gains) or none, "1", "count"),
         of("thread_clear", "Clearly faster of them", clear if gains else none, "1", "count"),
-        of("thread_best", "Gain by threads with the highest lower end", best, "1", "ratio"),
+        *values_of(surest(gains), {"thread_best": _same}, none),
     )
+
+
+def _same(quantity: Quantity) -> Quantity:
+    return quantity
 
 
 def _ladders(inputs: Inputs, run: Run | None) -> list[Value]:
     of = maker((run.file,) if run else ())
-    made = []
+    made: list[Value] = []
     none = _none(run, "no ladder was climbed")
     for network in NETWORKS:
         word = _WORDS[network]
         top = ladder.top(run, network) if run else None
         start = ladder.base(run, network) if run else None
-        gain: Finding = none
-        used: Finding = none
-        first: Finding = none
-        if run and start:
-            first = ladder.utilisation(inputs, run, start)
+        found: dict[str, Quantity] = {}
         if run and top:
-            gain = ladder.gain_over_base(run, network, top)
-            used = ladder.utilisation(inputs, run, top.step)
-        utilisation = "rate / peak"
-        made += [
-            of(f"{word}_top", f"Best clear rung of {network} over its base", gain, "1", "ratio"),
-            of(f"{word}_used", f"Utilisation there, {network}", used, "1", utilisation, "percent"),
-            of(f"{word}_start", f"Its base, {network}", first, "1", utilisation, "percent"),
-        ]
+            found[f"{word}_top"] = ladder.gain_over_base(run, network, top)
+            found[f"{word}_used"] = ladder.utilisation(inputs, run, top.step)
+        if run and start:
+            found[f"{word}_start"] = ladder.utilisation(inputs, run, start)
+        for id_, percent in ((f"{word}_top", ""), (f"{word}_used", "1"), (f"{word}_start", "1")):
+            quantity = found.get(id_, absent("ladder", "1", none.reason))
+            made.append(declare(id_, quantity, "percent" if percent else None))
     rungs = [r for n in NETWORKS for r in ladder.ladder(run, n) if r.below] if run else []
     helped = len(ladder.helping(run)) if run else 0
     made += [
@@ -351,16 +321,14 @@ def _shorter(run: Run | None, of: Callable[..., Value]) -> list[Value]:
     """How often bfloat16 is clearly faster, over all steps that were timed in both."""
     none = _none(run, "no step was timed in bfloat16")
     short = [(b, n) for b, n in pairs(run) if n.precision == "bfloat16"] if run else []
-    found = [run.speedup(base, new) for base, new in short] if run else []
-    gains = [gain for gain in found if isinstance(gain, Estimate)]
-    faster = [gain for gain in gains if gain.low > 1]
-    slower = sum(gain.high < 1 for gain in gains)
-    best = max(faster, key=lambda gain: gain.low, default=none)
+    gains = [gain for b, n in short if run and not (gain := run.speedup(b, n)).missing]
+    clear, slow = sum(map(faster, gains)), sum(map(slower, gains))
+    best = surest([gain for gain in gains if faster(gain)])
     return [
         of("shorter_steps", "Steps timed in bfloat16 too", len(gains) or none, "1", "count"),
-        of("shorter_faster", "Clearly faster", len(faster) if gains else none, "1", "count"),
-        of("shorter_slower", "Clearly slower", slower if gains else none, "1", "count"),
-        of("shorter_best", "Speed-up by bfloat16 with the highest lower end", best, "1", "ratio"),
+        of("shorter_faster", "Clearly faster", clear if gains else none, "1", "count"),
+        of("shorter_slower", "Clearly slower", slow if gains else none, "1", "count"),
+        *values_of(best, {"shorter_best": _same}, none),
     ]
 
 

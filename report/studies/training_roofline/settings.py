@@ -8,7 +8,11 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.studies.training_roofline.measured import Run, product_mark
+from report.quantity.evaluation import estimate, point
+from report.studies.training_roofline.measured import (
+    Run,
+    product_mark,
+)
 from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
 
 _REDUCED: Final = ("tfloat32", "bfloat16")
@@ -29,7 +33,8 @@ def speedup_table(run: Run) -> Table:
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
             *(new.network, new.image, new.batch, new.precision, LAYOUT_NAMES[new.layout]),
-            *(run.time(base), run.time(new), run.speedup(base, new), run.efficiency(new)),
+            *map(estimate, (run.time(base), run.time(new), run.speedup(base, new))),
+            estimate(run.efficiency(new)),
         )
         for base, new in pairs(run)
     )
@@ -62,8 +67,9 @@ def image_table(run: Run) -> Table:
     """Time and rate over the image size at one batch."""
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            *(network, step.image, step.batch, run.work(step), run.time(step), run.images(step)),
-            *(run.rate(step), run.efficiency(step)),
+            *(network, step.image, step.batch, run.work(step)),
+            *map(estimate, (run.time(step), run.images(step))),
+            *map(estimate, (run.rate(step), run.efficiency(step))),
         )
         for network in NETWORKS
         for step in image_steps(run, network)
@@ -88,9 +94,9 @@ def reduced_gains(run: Run) -> dict[str, float]:
     """The best speed-up by a shorter type that was measured for each network, clear or not."""
     found: dict[str, float] = {}
     for base, new in pairs(run):
-        gain = run.speedup(base, new)
+        gain = point(run.speedup(base, new))
         if new.precision in _REDUCED and not isinstance(gain, Missing):
-            found[new.network] = max(found.get(new.network, 0.0), gain.value)
+            found[new.network] = max(found.get(new.network, 0.0), gain)
     return found
 
 
@@ -99,7 +105,7 @@ def phases_table(run: Run, steps: tuple[Step, ...]) -> Table:
     names = ("forward_time", "backward_time", "update_time")
     made: list[tuple[Cell, ...]] = []
     for step in steps:
-        whole = run.time(step)
+        whole = estimate(run.time(step))
         parts = [_part(run, step, name) for name in names]
         shares = [
             p if isinstance(p, Missing) or isinstance(whole, Missing) else p / whole.value
@@ -140,7 +146,7 @@ def wait_table(run: Run) -> Table | None:
         return None
     made: list[tuple[Cell, ...]] = []
     for step in steps:
-        time, wait = run.time(step), _part(run, step, "loader_wait_time")
+        time, wait = estimate(run.time(step)), _part(run, step, "loader_wait_time")
         share: Cell = wait if isinstance(wait, Missing) else ""
         if not isinstance(time, Missing) and not isinstance(wait, Missing):
             share = wait / (time.value + wait)

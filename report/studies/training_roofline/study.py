@@ -11,6 +11,8 @@ from report.paper.audit_table import audit_table
 from report.paper.environments import setup
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
+from report.quantity.evaluation import slower
+from report.quantity.operations import at_most
 from report.studies.training_roofline import (
     advice,
     batches,
@@ -176,8 +178,8 @@ def _light_least(run: Run) -> bool:
     """Whether the light network is clearly the least efficient one, each at its best batch."""
     best = {n: run_values.best_efficiency(run, n) for n in NETWORKS}
     light = best.pop(LIGHT)
-    others = [found for found in best.values() if found is not None]
-    return light is not None and bool(others) and light.high < min(o.low for o in others)
+    others = [found for found in best.values() if not found.missing]
+    return bool(others) and slower(light / at_most(*others))
 
 
 def _ladder_facts(run: Run | None) -> dict[str, Any]:

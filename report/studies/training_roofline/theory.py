@@ -9,6 +9,7 @@ from typing import Final
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
+from report.quantity.evaluation import estimate
 from report.records.layers import Layer
 from report.studies.training_roofline.measured import MOVED, Run, network_layers
 from report.studies.training_roofline.source import (
@@ -22,7 +23,7 @@ from report.studies.training_roofline.source import (
     row,
     rows,
 )
-from report.studies.training_roofline.subject import IMAGE, NETWORKS
+from report.studies.training_roofline.subject import IMAGE, NETWORKS, Precision
 from report.theory.roofline import (
     Load,
     Roof,
@@ -248,7 +249,7 @@ def ridge_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
             made.append((run.label, "data sheet", *_roof_cells(sheet)))
         precisions = dict.fromkeys(step.precision for step in run.steps)
         made += [
-            (run.label, f"measured, {precision}", *_roof_cells(run.roof(precision)))
+            (run.label, f"measured, {precision}", *_measured_cells(run, precision))
             for precision in precisions
         ]
     return Table(
@@ -277,10 +278,12 @@ def ridge_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
 def _roof_cells(roof: Roof | Missing) -> tuple[Cell, Cell, Cell]:
     if isinstance(roof, Missing):
         return (roof, roof, roof)
-    exactly = roof.peak.low == roof.peak.high
-    if exactly:
-        return (roof.peak.value, roof.bandwidth.value, roof.ridge.value)
-    return (roof.peak, roof.bandwidth, roof.ridge)
+    return (roof.peak.value, roof.bandwidth.value, roof.ridge.value)
+
+
+def _measured_cells(run: Run, precision: Precision) -> tuple[Cell, ...]:
+    peak, copy = run.peak(precision), run.copy()
+    return tuple(map(estimate, (peak, copy, peak / copy)))
 
 
 def traffic_of_source(inputs: Inputs) -> float | Missing:

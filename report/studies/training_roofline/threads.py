@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from report.missing import Missing
 from report.paper.findings import Claim
 from report.paper.tables import Cell, Column, Table
-from report.quantity.verdicts import Verdict
-from report.statistics.estimates import Estimate, rate_over
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity
+from report.quantity.verdicts import Statement, all_of, expect
 from report.studies.training_roofline.batches import sweep
-from report.studies.training_roofline.measured import EACH, Run
-from report.studies.training_roofline.phrases import with_interval
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.phrases import counted, with_interval
 from report.studies.training_roofline.settings import image_steps
 from report.studies.training_roofline.subject import NETWORKS, Step
 
@@ -25,25 +25,18 @@ class Threads:
     many: Run
     steps: tuple[Step, ...]
 
-    def gain(self, step: Step) -> Estimate | Missing:
+    def gain(self, step: Step) -> Quantity:
         """Images a second with more threads over those with fewer."""
-        slow, fast = self.few.images(step, EACH), self.many.images(step, EACH)
-        if isinstance(slow, Missing):
-            return slow
-        return fast if isinstance(fast, Missing) else rate_over(fast, slow)
+        return self.many.images(step) / self.few.images(step)
 
     @property
-    def gains(self) -> dict[Step, Estimate]:
+    def gains(self) -> dict[Step, Quantity]:
         """The gains of all steps that both timed."""
-        found = {step: self.gain(step) for step in self.steps}
-        return {step: gain for step, gain in found.items() if isinstance(gain, Estimate)}
+        return {step: self.gain(step) for step in self.steps}
 
-    def product(self) -> Estimate | Missing:
+    def product(self) -> Quantity:
         """The matrix product in float32 with more threads over that with fewer."""
-        slow, fast = (run.peak("float32", EACH) for run in (self.few, self.many))
-        if isinstance(slow, Missing):
-            return slow
-        return fast if isinstance(fast, Missing) else rate_over(fast, slow)
+        return self.many.peak("float32") / self.few.peak("float32")
 
 
 def compared(all_runs: Sequence[Run], many: Run | None) -> Threads | None:
@@ -74,7 +67,7 @@ def threads_table(found: Threads) -> Table:
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
             *(step.network, step.image, step.batch),
-            *(found.few.time(step), found.many.time(step), found.gain(step)),
+            *map(estimate, (found.few.time(step), found.many.time(step), found.gain(step))),
         )
         for step in found.steps
     )
@@ -99,18 +92,15 @@ def _threads(run: Run) -> str:
 
 def threads_claim(found: Threads | None) -> tuple[Claim, ...]:
     """Whether the processor with more threads, a device with a higher peak, trains faster."""
-    product = found.product() if found else Missing("no run has fewer threads")
-    if found is None or isinstance(product, Missing) or not found.gains:
+    if found is None or found.product().missing:
         return ()
-    clear = sum(gain.low > 1 for gain in found.gains.values())
-    slower = sum(gain.high < 1 for gain in found.gains.values())
-    verdict: Verdict = "supported" if clear == len(found.gains) else "undecided"
+    gains = found.gains.values()
     return (
         Claim(
             "threads",
             f"H1: {found.many.label}, trains faster than {found.few.label}.",
-            "refuted" if slower else verdict,
-            f"its matrix product is {with_interval(product)} times as fast; clearly faster in "
-            f"{clear} of {len(found.gains)} steps, clearly slower in {slower}",
+            all_of(*(Statement(gain, expect("> 1")) for gain in gains)).judge(),
+            f"its matrix product is {with_interval(found.product())} times as fast; "
+            f"{counted(gains)}",
         ),
     )

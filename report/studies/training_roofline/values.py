@@ -9,10 +9,19 @@ from report.evidence.audit import count_by_verdict
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
-from report.studies.training_roofline.batches import ENOUGH, source_collapse, source_fit
+from report.studies.training_roofline.batches import (
+    ENOUGH,
+    source_collapse,
+    source_fit,
+    source_line,
+)
 from report.studies.training_roofline.corrected import average, corrected, rate_ratios
-from report.studies.training_roofline.measured import MOVED
+from report.studies.training_roofline.measured import (
+    MOVED,
+)
 from report.studies.training_roofline.memory import source_need
 from report.studies.training_roofline.profiled import NEAR
 from report.studies.training_roofline.source import (
@@ -42,8 +51,9 @@ from report.theory.work import flops
 Finding: TypeAlias = Number | Estimate | Missing
 
 
-def as_printed(number: float | Missing) -> float | Missing:
+def as_printed(number: float | Quantity | Missing) -> float | Missing:
     """To three digits, which is what the source prints its throughputs with at best."""
+    number = point(number) if isinstance(number, Quantity) else number
     return number if isinstance(number, Missing) else float(f"{number:.3g}")
 
 
@@ -264,15 +274,13 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     cases = corrected(inputs, found)
     formula = "mean over cases of rate / known peak, without collapsed ones"
     made = []
-    averages: dict[str, float | Missing] = {}
     for name, word in ((RTX, "rtx"), (T4, "t4")):
-        averages[word] = average(cases, name, working=True)
         printed = inputs.reported.value(f"{word}_efficiency").number / 100
         made += [
             of(
                 f"{word}_average",
                 f"Efficiency of the {name}",
-                as_printed(averages[word]),
+                as_printed(average(cases, name)),
                 "1",
                 formula,
                 "percent",
@@ -299,17 +307,13 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
                 "percent",
             )
         )
-    rtx, t4 = averages["rtx"], averages["t4"]
-    ratio: Finding = _NO_PEAK
-    if not isinstance(rtx, Missing) and not isinstance(t4, Missing):
-        ratio = as_printed(t4 / rtx)
     printed = inputs.reported.value("paradox").number
     return [
         *made,
         of(
             "paradox",
             "Efficiency of the T4 over that of the RTX 4080",
-            ratio,
+            as_printed(average(cases, T4) / average(cases, RTX)),
             "1",
             "ratio",
         ),
@@ -321,7 +325,7 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
     of = maker((inputs.reported_file,))
     seen = source_collapse(inputs)
     none = Missing("the source prints no throughputs")
-    fastest = as_printed(seen.fastest_over_predicted) if seen else none
+    fastest = as_printed(seen.overrun) if seen else none
     need = source_need(found[HEAVY], SOURCE_BATCH)
     memory = float(environment(inputs.reported, RTX).number_of("memory").number) * GIGA
     return [
@@ -351,7 +355,7 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> list[Value]:
         of(
             "collapse_predicted",
             "Iteration by the line through smaller batches",
-            seen.predicted if seen else none,
+            point(source_line(inputs)),
             "s",
             "linear in the batch size",
         ),
