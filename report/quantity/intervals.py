@@ -25,20 +25,22 @@ _MOST_ALIKE: Final = 0.98
 def calls_interval(samples: Sequence[float], confidence: float) -> Estimate:
     """The median of the calls of one process, with an interval for that process.
 
-    Of n autocorrelated samples only ``n / inflation`` count: the ranks of so many independent ones
-    are stretched to the n that there are.  Raises ``StudyError`` as ``median_interval`` does.
+    Of n autocorrelated samples only ``m = n / inflation`` count: the ranks of so many independent
+    ones are stretched to the n that there are.  Where so few cannot reach the level, the interval
+    runs between the extremes and states the ``1 - 2^(1 - m)`` that these reach.  Raises
+    ``StudyError`` as ``median_interval`` does.
     """
     plain = median_interval(samples, confidence)
-    n = len(samples)
-    effective = max(1, math.floor(n / inflation(samples)))
+    n, effective = len(samples), len(samples) / inflation(samples)
     if effective == n:
         return plain
-    rank, reached = binomial_rank(effective, confidence)
-    stretched = max(1, math.floor((rank - 0.5) * n / effective + 0.5))
+    rank, reached = binomial_rank(max(1, math.floor(effective)), confidence)
     ordered = sorted(samples)
-    return Estimate(
-        plain.value, ordered[stretched - 1], ordered[n - stretched], n, min(reached, confidence)
-    )
+    if reached < confidence:
+        level = max(0.0, 1 - 2 ** (1 - effective))
+        return Estimate(plain.value, ordered[0], ordered[-1], n, min(level, confidence))
+    stretched = max(1, math.floor((rank - 0.5) * n / math.floor(effective) + 0.5))
+    return Estimate(plain.value, ordered[stretched - 1], ordered[n - stretched], n, reached)
 
 
 def inflation(samples: Sequence[float]) -> float:
