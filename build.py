@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
+_ON_INTERRUPT = signal.getsignal(signal.SIGINT)
+if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
+    # While modules are imported there is nothing to tidy up, so that Ctrl-C just ends the command.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import errno
 import os
@@ -334,5 +341,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, _ON_INTERRUPT)
     open_streams()
     sys.exit(main(sys.argv[1:]))

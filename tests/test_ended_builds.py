@@ -51,6 +51,21 @@ def test_a_signal_ends_a_build_that_works(project: Path, number: int) -> None:
     until(lambda: not alive(process.pid, str(project)))
 
 
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(project: Path) -> None:
+    module = project / "report" / "errors.py"
+    reached = project / "reached"
+    waiting = f"import pathlib, time\npathlib.Path({str(reached)!r}).touch()\ntime.sleep(30)\n"
+    text = module.read_text("utf-8")
+    future = "from __future__ import annotations\n"
+    module.write_text(text.replace(future, future + waiting, 1), "utf-8")
+    process = start(project)
+    until(reached.exists)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert "Traceback" not in errors
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(tmp_path_factory.mktemp("kills"))

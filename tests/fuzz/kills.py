@@ -77,6 +77,8 @@ def kill_once(
 def _is_polite(project: Path, code: int, number: int, errors: str) -> str | None:
     if number not in POLITE:
         return None
+    if _starting(errors):
+        return None
     if "Traceback" in errors:
         return f"a traceback was printed: {errors[-400:]!r}"
     # Before and after it works, nothing has to be removed and the system ends it.
@@ -84,6 +86,12 @@ def _is_polite(project: Path, code: int, number: int, errors: str) -> str | None
         return f"it ended with {code} after the signal {number}"
     left = left_behind(project)
     return f"it left {', '.join(left)}" if left else None
+
+
+def _starting(errors: str) -> bool:
+    """Whether Ctrl-C met Python itself, before the first line of the build could see to it."""
+    ours = "build.py" in errors and "import signal" not in errors
+    return errors.rstrip().endswith("KeyboardInterrupt") and not ours
 
 
 def _are_whole(
