@@ -14,7 +14,7 @@ import pypandoc
 import pytest
 
 from figures.drawing.render import render
-from report.errors import StudyError, TemplateError
+from report.errors import StudyError
 from report.paper.findings import Findings
 from report.records.faults import faults
 from report.statistics.estimates import Estimate
@@ -57,16 +57,6 @@ DECIDED_BY_NOISE = {
     },
 }
 
-#: Records of which no paper can be made today, which is wrong; a row goes when it is mended.
-NOT_PRINTED = {
-    ("backend_speedup", "no time"): "the template takes tbl-widths for granted",
-    ("backend_speedup", "no samples"): "the template takes tbl-widths for granted",
-    ("backend_speedup", "empty series"): "the template takes tbl-widths for granted",
-    ("backend_speedup", "clock stood still"): "the template takes tbl-widths for granted",
-    ("backend_speedup", "all out of memory"): "the template takes tbl-widths for granted",
-    ("backend_speedup", "some failed"): "the template takes tbl-operations-convnet for granted",
-}
-
 
 @cache
 def findings(study: str, kind: str | None = None) -> Findings:
@@ -105,12 +95,7 @@ def test_it_is_found_by_its_name(study: str) -> None:
 
 @every_study
 @pytest.mark.parametrize("kind", [None, *DEGRADED])
-def test_it_makes_a_whole_paper(
-    study: str, kind: str | None, request: pytest.FixtureRequest
-) -> None:
-    if reason := NOT_PRINTED.get((study, str(kind))):
-        errors = (TemplateError, StudyError)
-        request.applymarker(pytest.mark.xfail(raises=errors, strict=True, reason=reason))
+def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
     assert_whole(study, findings(study, kind), latex=kind is None)
 
