@@ -35,7 +35,7 @@ LINE = Value("slope", "Slope", Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "line
     [
         (TIME, "12.5 ms", "12.5 [12.0, 13.0] ms"),
         (EXACT, "21,233,664 FLOP", "21,233,664 FLOP"),
-        (SHARE, "50 %", "50 [45, 55] %"),
+        (SHARE, "50 %", "50 [45, 55] % (at 90 %)"),
         (GONE, NOT_MEASURED, NOT_MEASURED),
         (LINE, "150,000 B", "150,000 [100,000, 200,000] B"),
     ],
