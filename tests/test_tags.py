@@ -48,10 +48,6 @@ def test_captions_hold_values_and_lines_stay_lines(tmp_path: Path) -> None:
     assert paper.findings.figures["fig-a"].alt == "At 8 it bends."
 
 
-def test_a_table_that_the_data_do_not_have_leaves_nothing(tmp_path: Path) -> None:
-    assert written(tmp_path, 'A.\n{% table "tbl-b" %}B.{% endtable %}\nC.\n').text == "A.\n\nC.\n"
-
-
 @pytest.mark.parametrize(
     ("tag", "printed"),
     [
@@ -96,6 +92,8 @@ def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ('a\n{% holds "nothing" %}x{% endholds %}', "study.qmd.j2:2: nothing is no claim"),
+        ('a\n{% table "tbl-b" %}B.{% endtable %}', "study.qmd.j2:2: tbl-b is no table"),
+        ('{% figure "fig-b" %}B.{% alt %}C.{% endfigure %}', "fig-b is no figure"),
         ('{% claims "tbl-c" %}no colon{% endclaims %}', "a claim is «id: sentence»"),
         ('{% figure "fig-a" %}x{% endfigure %}', "has no alternative text"),
         ('{% holds "linear" %}x', "study.qmd.j2:1:"),

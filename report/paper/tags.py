@@ -53,16 +53,16 @@ class Page:
     sentences: dict[str, str] = field(default_factory=dict)
 
     def table(self, id: str, caption: str) -> str:
-        """The table in Quarto markdown; nothing for one that these data do not have."""
+        """The table in Quarto markdown; refuses one that the study does not have."""
         if id not in self.tables:
-            return ""
+            raise TemplateRuntimeError(f"{id} is no table of the study with these data")
         self.tables[id] = replace(self.tables[id], caption=_plain(caption))
         return to_markdown(self.tables[id], caption)
 
     def figure(self, id: str, caption: str, alt: str) -> str:
-        """The figure in Quarto markdown; nothing for one that these data do not have."""
+        """The figure in Quarto markdown; refuses one that the study does not have."""
         if id not in self.figures:
-            return ""
+            raise TemplateRuntimeError(f"{id} is no figure of the study with these data")
         self.figures[id] = replace(self.figures[id], caption=_plain(caption), alt=_plain(alt))
         return self.figures[id].as_markdown(caption)
 
@@ -165,5 +165,5 @@ def refusal(file: str, unsupported: Unsupported) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words without the links of their values, on one line."""
-    return " ".join(_LINK.sub(r"\1", text).replace("\\", "").split())
+    """Words without the links of their values and without escapes, on one line."""
+    return " ".join(re.sub(r"\\(.)", r"\1", _LINK.sub(r"\1", text)).split())
