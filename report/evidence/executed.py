@@ -7,13 +7,16 @@ from typing import Final, TypeVar
 
 from report.evidence.runs import Factors, Run
 from report.records.layers import Layer
-from report.theory.executed import executed_terms
+from report.theory.executed import counted_terms
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import theory_macs
 
 #: What lackey counts of a call beyond the process that makes none, and of its first call.
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"
+
+#: The term of the kernel that a first call makes.
+MAKING: Final = "Kernel made in the first call"
 
 Level = TypeVar("Level", int, str)
 
@@ -44,20 +47,22 @@ def _kernel_making(run: Run, cases: Mapping[Level, Factors]) -> int:
     return 0
 
 
-def executed(id: str, subject: str, theory: Term, count: int, making: int) -> Reconciliation:
-    """What was counted of a call, from the theory of the whole call."""
+def executed(
+    id: str, subject: str, theory: Term, count: int, making: int, *terms: Term
+) -> Reconciliation:
+    """What was counted of a call, from the theory of the whole call and ``terms`` beside it."""
     made = Term(
-        "Kernel made in the first call",
+        MAKING,
         making,
         "first − second call of another batch size; 0 where the second call is counted",
         "counts of the same record",
     )
     counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
-    return Reconciliation(id, subject, "MAC", theory, (made,), counted)
+    return Reconciliation(id, subject, "MAC", theory, (*terms, made), counted)
 
 
 def explained(id: str, subject: str, layer: Layer, build: str, count: int) -> Reconciliation:
     """What was counted of a forward call of ``layer``, by the kernels of PyTorch's ``build``."""
     counted = Term("Executed", count, "counted lanes, case less base", COUNTED)
-    terms = executed_terms(layer, build)
+    terms = counted_terms(layer, build)
     return Reconciliation(id, subject, "MAC", theory_macs(layer), terms, counted)

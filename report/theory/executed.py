@@ -10,8 +10,12 @@ from report.theory.reconciliation import Term
 from report.theory.terms import COUNTED_WIDTH, padded_channels, skipped_padding
 
 
-def executed_terms(layer: Layer, build: str) -> tuple[Term, ...]:
-    """The terms (MAC) from theory to what lackey counts; ``build`` is how PyTorch was built."""
+def counted_terms(layer: Layer, build: str) -> tuple[Term, ...]:
+    """The terms (MAC) from theory to what lackey counts; ``build`` is how PyTorch was built.
+
+    Of convolutions that oneDNN computes, and of matrix products;
+    ``report.theory.convolutions.executed_terms`` also knows those that PyTorch unfolds.
+    """
     kernel = product_kernel(layer, build)
     return (
         skipped_padding(layer, _padding(layer)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from report.evidence.executed import MAKING
 from report.evidence.residuals import residual
 from report.missing import Missing
 from report.paper.claims import found_text
@@ -17,7 +18,6 @@ from report.quantity.verdicts import Several, Statement, any_of, exactly, expect
 from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.reconciled import (
-    MAKING,
     changed,
     changed_peaks,
     executed,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from report.evidence import runs as any_study
+from report.evidence.executed import COUNTED, FIRST
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent
@@ -16,9 +17,6 @@ from report.records.passes import Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
 from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
-
-COUNTED: Final = "lackey_multiply_adds"
-FIRST: Final = "lackey_multiply_adds_first"
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+from report.evidence import executed as evidence
 from report.evidence.events import Explanation, blocked_channels, explain_events
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.records.passes import Pass
-from report.studies.conv_profiling.measured import COUNTED, FIRST, Run
+from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
     MB,
@@ -32,7 +33,6 @@ COUNTED_THREADS: Final = 1
 ONCE: Final = "Parameters counted once"
 RESIDENT: Final = "Parameters not allocated by the call"
 WORKSPACE_TERM: Final = "Workspace"
-MAKING: Final = "Kernel made in the first call"
 
 
 # -------------------------------------------------------------------------------- the source
@@ -99,18 +99,18 @@ def reported_self_size(inputs: Inputs) -> Reconciliation:
 
 def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
     """The example's layer by the batch sizes whose multiply-adds were counted."""
-    found = {batch: _executed(run, BASE, batch, pass_) for batch in run.batches()}
-    return {batch: told for batch, told in found.items() if told is not None}
+    return _executed(run, BASE, pass_)
 
 
 def changed(run: Run) -> dict[str, Reconciliation]:
     """All dimensions of the layer whose forward calls were counted, at the batches they share."""
-    found = {
-        f"{dimensions.name}, {batch}": _executed(run, dimensions, batch, "forward")
+    found = {dimensions: _executed(run, dimensions, "forward") for dimensions in run.dimensions}
+    return {
+        f"{dimensions.name}, {batch}": found[dimensions][batch]
         for dimensions in run.dimensions
         for batch in shared_batches(run, dimensions)
+        if batch in found[dimensions]
     }
-    return {name: told for name, told in found.items() if told is not None}
 
 
 def shared_batches(run: Run, dimensions: Dimensions) -> tuple[int, ...]:
@@ -119,50 +119,22 @@ def shared_batches(run: Run, dimensions: Dimensions) -> tuple[int, ...]:
     return tuple(batch for batch in run.batches(dimensions) if batch in others)
 
 
-def _executed(run: Run, dimensions: Dimensions, batch: int, pass_: Pass) -> Reconciliation | None:
-    counted = _count(run, dimensions, batch, pass_)
-    if counted is None:
-        return None
-    count, making = counted
-    layer, build = dimensions.layer(batch), run.stored.record.environment.torch.build
-    theory = theory_macs(layer)
-    return Reconciliation(
-        f"executed-{run.key}-{dimensions.key}-{pass_}-{batch}",
-        f"Executed multiply-adds of {dimensions.name} on {run.label} at batch {batch}",
-        "MAC",
-        replace(theory, amount=dimensions.multiply_adds(batch, pass_)),
-        (
-            *executed_terms(layer, COUNTED_THREADS, build, COUNTED_WIDTH),
-            Term(
-                MAKING,
-                making,
-                "first − second call of another batch size; 0 where the second call is counted",
-                "counts of the same record",
+def _executed(run: Run, dimensions: Dimensions, pass_: Pass) -> dict[int, Reconciliation]:
+    """What was counted of a layer, by batch size."""
+    build = run.stored.record.environment.torch.build
+    cases = {batch: dimensions.factors(batch, pass_) for batch in run.batches(dimensions)}
+    return {
+        batch: evidence.executed(
+            f"executed-{run.key}-{dimensions.key}-{pass_}-{batch}",
+            f"Executed multiply-adds of {dimensions.name} on {run.label} at batch {batch}",
+            replace(
+                theory_macs(dimensions.layer(batch)), amount=dimensions.multiply_adds(batch, pass_)
             ),
-        ),
-        Term("Executed", count, "counted lanes, call less base", COUNTED),
-    )
-
-
-def _count(run: Run, dimensions: Dimensions, batch: int, pass_: Pass) -> tuple[int, int] | None:
-    """The count of a case, and what the making of the kernel adds to it where that is in it."""
-    second = run.count(COUNTED, batch, pass_, dimensions)
-    if isinstance(second, int):
-        return second, 0
-    first = run.count(FIRST, batch, pass_, dimensions)
-    if isinstance(first, Missing):
-        return None
-    return first, _kernel_making(run, dimensions, pass_)
-
-
-def _kernel_making(run: Run, dimensions: Dimensions, pass_: Pass) -> int:
-    """First less second call at the largest batch size where both were counted, else 0."""
-    for batch in reversed(run.batches(dimensions)):
-        first = run.count(FIRST, batch, pass_, dimensions)
-        second = run.count(COUNTED, batch, pass_, dimensions)
-        if isinstance(first, int) and isinstance(second, int):
-            return first - second
-    return 0
+            *count,
+            *executed_terms(dimensions.layer(batch), COUNTED_THREADS, build, COUNTED_WIDTH),
+        )
+        for batch, count in evidence.counts(run, cases).items()
+    }
 
 
 # -------------------------------------------------------------------------------- memory

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from report.evidence.executed import MAKING
 from report.missing import Missing
 from report.paper.audit_table import audit_table
 from report.paper.findings import Claim, Inputs
@@ -14,7 +15,6 @@ from report.paper.tables import Cell, Column, Table
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
-    MAKING,
     changed,
     changed_peaks,
     executed,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
@@ -45,48 +46,45 @@ def all_claims(
         yield judge(f"{name}-explained", Statement(told[name].residual, exactly(0)))
     ordered = sorted(runs, key=lambda run: run is not primary)
     for run in ordered:
-        for name, statement in _of_run(run, inputs).items():
-            yield judge(f"{name}-{run.key}", statement, name=name, label=run.label)
+        for name, claimed in _OF_RUN.items():
+            yield judge(f"{name}-{run.key}", claimed(run, inputs), name=name, label=run.label)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
-        for name in _NAMES:
+        for name in _OF_RUN:
             yield judge(name, nothing)
 
 
-_NAMES = (
-    "linear-memory",
-    "upper-bound",
-    "peak-bounded",
-    "better-use",
-    "linear-time",
-    "above-ridge",
-    "falls-beyond-best",
-    "page-faults",
-)
+def _better_use(run: Run, inputs: Inputs) -> Statement:
+    """Between the ends of the batch sizes that the source measured."""
+    batches = reported_batches(inputs)
+    return Statement(batch_gain(run, batches[0], batches[-1]), expect("> 1"))
 
 
+def _above_ridge(run: Run, _: Inputs) -> Several:
+    shares = (theory.intensity(batch) / ridge(run) for batch in (1, MANY))
+    return all_of(*(Statement(share, expect("> 1")) for share in shares))
+
+
+def _page_faults(run: Run, _: Inputs) -> Statement:
+    none = absent("page faults", "1", NO_RECORD.reason)
+    return Statement(faults_per_image(run) if run.batches else none, expect("> 1"))
+
+
+#: What is claimed of every run.
+_OF_RUN: Final[Mapping[str, Callable[[Run, Inputs], Statement | Several]]] = {
+    "linear-memory": lambda run, _: Statement(
+        _spread(_increments(run.over(run.retained))), exactly(1)
+    ),
+    "upper-bound": lambda run, _: Statement(_largest_share(run.over(run.retained)), expect("<= 1")),
+    "peak-bounded": lambda run, _: Statement(_largest_share(run.over(run.peak)), expect("<= 1")),
+    "better-use": _better_use,
+    "linear-time": lambda run, _: Statement(growth(run.over(run.time)), equals(1, within=0.05)),
+    "above-ridge": _above_ridge,
+    "falls-beyond-best": lambda run, _: Statement(_fall(run), expect(f"< {SATURATED}")),
+    "page-faults": _page_faults,
+}
 #: With fewer levels nothing can differ.
-_FEW = 2
-
-
-def _of_run(run: Run, inputs: Inputs) -> Mapping[str, Statement | Several]:
-    small, big = reported_batches(inputs)[0], reported_batches(inputs)[-1]
-    retained, peak = run.over(run.retained), run.over(run.peak)
-    times = run.over(run.time)
-    statements = (
-        Statement(_spread(_increments(retained)), exactly(1)),
-        Statement(_largest_share(retained), expect("<= 1")),
-        Statement(_largest_share(peak), expect("<= 1")),
-        Statement(batch_gain(run, small, big), expect("> 1")),
-        Statement(growth(times), equals(1, within=0.05)),
-        all_of(*(Statement(theory.intensity(b) / ridge(run), expect("> 1")) for b in (1, MANY))),
-        Statement(_fall(run), expect(f"< {SATURATED}")),
-        Statement(
-            faults_per_image(run) if run.batches else absent("page faults", "1", NO_RECORD.reason),
-            expect("> 1"),
-        ),
-    )
-    return dict(zip(_NAMES, statements, strict=True))
+_FEW: Final = 2
 
 
 def _fall(run: Run) -> Quantity:

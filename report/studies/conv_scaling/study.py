@@ -24,19 +24,26 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
-    told = groups(inputs, primary, gpu)
+    told, same_memory = groups(inputs, primary, gpu), alike(measured)
     return Findings(
         values={value.id: value for value in all_values(inputs, told, primary, gpu)},
-        tables={table.id: table for table in all_tables(inputs, told, measured, primary, gpu)},
+        tables={
+            table.id: table
+            for table in all_tables(inputs, told, measured, same_memory, primary, gpu)
+        },
         figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
         claims={claim.id: claim for claim in all_claims(inputs, told, measured, primary)},
         reconciliations=listed(told),
-        facts=_facts(inputs, measured, primary, gpu),
+        facts=_facts(inputs, measured, same_memory, primary, gpu),
     )
 
 
 def _facts(
-    inputs: Inputs, measured: Sequence[Run], primary: Run | None, gpu: Run | None
+    inputs: Inputs,
+    measured: Sequence[Run],
+    same_memory: Sequence[Sequence[Run]],
+    primary: Run | None,
+    gpu: Run | None,
 ) -> dict[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     return {
@@ -48,7 +55,7 @@ def _facts(
         "devices": [markdown(run.label) for run in measured],
         "memory_tables": [
             (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))
-            for group in alike(measured)
+            for group in same_memory
         ],
         "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
         "reported_device": markdown(inputs.reported.device),

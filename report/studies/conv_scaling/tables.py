@@ -43,15 +43,19 @@ def all_tables(
     inputs: Inputs,
     told: Mapping[str, Group],
     runs: Sequence[Run],
+    same_memory: Sequence[Sequence[Run]],
     run: Run | None,
     gpu: Run | None,
 ) -> tuple[Table, ...]:
-    """Every table that the data have; ``run`` is the one that the prose speaks of."""
+    """Every table that the data have; ``run`` is the one that the prose speaks of.
+
+    ``same_memory`` are the runs in the groups of ``alike``.
+    """
     return (
         network_table(inputs),
         setup(inputs, runs),
         *_of_theory(inputs, run),
-        *(_memory(group[0], [r.file for r in group]) for group in alike(runs)),
+        *(_memory(group[0], [r.file for r in group]) for group in same_memory),
         *map(_time, runs),
         *_reconciled(inputs, told),
         *(_of_run(run) if run is not None else ()),
