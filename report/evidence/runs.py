@@ -28,14 +28,9 @@ from report.records.quantities import QUANTITIES
 from report.records.record import Case, Ceiling, Factor, Sample
 from report.records.store import Stored
 from report.statistics.estimates import (
-    CONFIDENCE,
     Estimate,
-    LinearFit,
     identical,
-    linear_fit,
     median_interval,
-    rate,
-    ratio_of_medians,
 )
 
 #: The factors of a case with their levels, as a record names them.
@@ -201,15 +196,6 @@ class Run:
         found = self.samples(quantity, dict(factors))
         return found if isinstance(found, Missing) else median_interval(found)
 
-    def ratio(self, quantity: str, above: Factors, below: Factors) -> Estimate | Missing:
-        """The ratio of the medians of two cases, with its interval."""
-        numerator, denominator = self.samples(quantity, above), self.samples(quantity, below)
-        if isinstance(numerator, Missing):
-            return numerator
-        if isinstance(denominator, Missing):
-            return denominator
-        return ratio_of_medians(numerator, denominator)
-
     def fixed(self, quantity: str, factors: Factors) -> int | Missing:
         """A quantity that must be the same in every repetition, such as allocated bytes."""
         found = self.samples(quantity, factors)
@@ -225,25 +211,6 @@ class Run:
     def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:
         """A fixed quantity beyond another one, such as the peak beyond what was there before."""
         return difference(self.fixed(quantity, factors), self.fixed(since, factors))
-
-    def ceiling(self, operation: str, confidence: float = CONFIDENCE) -> Estimate | Missing:
-        """The measured peak rate of an operation: the better of before and after the series."""
-        moments = [self.ceiling_at(operation, at, confidence) for at in ("before", "after")]
-        known = [moment for moment in moments if isinstance(moment, Estimate)]
-        if not known:
-            return Missing(f"no ceiling was measured on {self.label}")
-        return max(known, key=lambda estimate: estimate.value)
-
-    @remembered
-    def ceiling_at(
-        self, operation: str, moment: str, confidence: float = CONFIDENCE
-    ) -> Estimate | Missing:
-        """The rate of ``operation`` at one moment, in FLOP/s or B/s."""
-        measured = self._ceilings(operation, moment)
-        if not measured:
-            return Missing(f"no ceiling was measured {moment} the series on {self.label}")
-        rates = [rate(ceiling.work, ceiling.samples, confidence) for ceiling in measured]
-        return max(rates, key=lambda estimate: estimate.value)
 
     def _ceilings(self, operation: str, moment: str) -> Sequence[Ceiling]:
         return [
@@ -277,16 +244,6 @@ def labels(records: Sequence[Stored]) -> tuple[str, ...]:
         label if found.count(label) == 1 else f"{label} ({item.record.environment.key})"
         for item, label in zip(records, found, strict=True)
     )
-
-
-def fitted(
-    x: Sequence[float], y: Sequence[float], *, relative: bool, label: str, over: str = "batch sizes"
-) -> LinearFit | Missing:
-    """A linear fit, or why it is missing: it takes three points ``over`` which it goes."""
-    try:
-        return linear_fit(x, y, relative=relative)
-    except StudyError:
-        return Missing(f"fewer than three {over} were measured on {label}")
 
 
 def known(found: Found | Missing) -> Found:

@@ -8,7 +8,6 @@ from one fit a process instead (``report.quantity.evaluation``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 from report.errors import StudyError
 from report.missing import Missing
@@ -16,9 +15,6 @@ from report.quantity.expression import Operation, Quantity, absent, combine
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate, LinearFit, growth_exponent, linear_fit
 from report.statistics.saturation import saturation_fit
-
-#: From values at the levels and a confidence to the coefficient.
-Coefficient: TypeAlias = Callable[[Sequence[float], float], Estimate]
 
 #: A line has two coefficients, and its scatter needs one point more.
 _FEWEST = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from report.errors import StudyError
 from report.evidence.case_checks import Levels, check_factors
@@ -41,7 +41,7 @@ RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-11
 NETWORKS: Final = ("LeNet-5", "CIFAR", *RESNETS, "AlexNet", "ZFNet", "VGG-16")
 #: The network that is trained, and the one that is tiled.
 TRAINED: Final = "ResNet-110"
-TILED_NETWORK: Final = "ResNet-20"
+
 
 _NEEDED: Final = ("network", "image", "batch", "layout", "precision", "execution")
 _OPTIONAL: Final = ("tile", "memory_limit")
@@ -140,8 +140,3 @@ def _check(case: Case, place: str) -> None:
 def _check_count(found: Factor, place: str) -> None:
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise StudyError(f"{place}: expected a whole number from 1 on, found {found!r}; {_REMEDY}.")
-
-
-def reduced(precision: str) -> Precision:
-    """A precision that was checked, as its type."""
-    return cast(Precision, precision)

@@ -11,8 +11,6 @@ from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.training_roofline.source import (
-    RTX,
-    T4,
     environment,
     row,
     rows,
@@ -164,6 +162,3 @@ def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
 def _as_printed(number: float) -> Cell:
     """Without digits that the source does not print."""
     return int(number) if number == int(number) else number
-
-
-DEVICES: Final = (RTX, T4)

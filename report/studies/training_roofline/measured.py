@@ -93,11 +93,6 @@ class Run(any_study.Run):
             return Missing(f"{name} differed between repetitions on {self.label}")
         return int(next(iter(value)))
 
-    def in_order(self, quantity: str, step: Step) -> tuple[Sample, ...] | Missing:
-        """A quantity in order, of the first process that recorded it."""
-        found = self.by_process(step, quantity)
-        return found if isinstance(found, Missing) else found[0]
-
     def layers(self, step: Step) -> tuple[Layer, ...] | Missing:  # type: ignore[override]
         """The layers of a step in float32, as the record holds them."""
         for number in self._processes.get(step, ()):

@@ -8,7 +8,7 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import estimate
 from report.studies.training_roofline.measured import (
     Run,
     product_mark,
@@ -88,16 +88,6 @@ def image_table(run: Run) -> Table:
         sources=(run.file,),
         wide=True,
     )
-
-
-def reduced_gains(run: Run) -> dict[str, float]:
-    """The best speed-up by a shorter type that was measured for each network, clear or not."""
-    found: dict[str, float] = {}
-    for base, new in pairs(run):
-        gain = point(run.speedup(base, new))
-        if new.precision in _REDUCED and not isinstance(gain, Missing):
-            found[new.network] = max(found.get(new.network, 0.0), gain)
-    return found
 
 
 def phases_table(run: Run, steps: tuple[Step, ...]) -> Table:

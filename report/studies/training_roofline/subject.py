@@ -113,11 +113,6 @@ def step_of(case: Case) -> Step:
     return Step(**known)  # type: ignore[arg-type]
 
 
-def network_order(network: str) -> int:
-    """Sorts networks as the tables do."""
-    return NETWORKS.index(network)
-
-
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
     check_factors(stored, _LOOKED_UP)
