@@ -28,7 +28,7 @@ from report.studies.conv_scaling.values import MANY, NO_RECORD, excess, memory_g
 
 
 def all_claims(
-    inputs: Inputs, told: Mapping[str, Group], runs: Sequence[Run], primary: Run | None
+    inputs: Inputs, groups: Mapping[str, Group], runs: Sequence[Run], primary: Run | None
 ) -> Iterator[Claim]:
     """Every claim that numbers can decide; those of runs for each run, the primary one first."""
     counted = column(inputs, "III", "total_flops", "FLOP")
@@ -43,7 +43,7 @@ def all_claims(
     yield judge("compressed-memory", Statement(gap, expect("> 0")))
     # What the prose calls explained has a residual of 0.
     for name in ("work", "memory", "variants"):
-        yield judge(f"{name}-explained", Statement(told[name].residual, exactly(0)))
+        yield judge(f"{name}-explained", Statement(groups[name].residual, exactly(0)))
     ordered = sorted(runs, key=lambda run: run is not primary)
     for run in ordered:
         for name, claimed in _OF_RUN.items():

@@ -39,7 +39,7 @@ class Group(NamedTuple):
         return residual(self.found.values(), self.unit, self.file)
 
 
-def groups(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Group]:
+def all_groups(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Group]:
     """All groups; those of a run are empty without one, those of a GPU are not there."""
     source, file = inputs.reported_file, run.file if run else ""
     batches = reported_batches(inputs)
@@ -68,11 +68,11 @@ def _device(run: Run) -> dict[str, Group]:
     }
 
 
-def listed(all_groups: Mapping[str, Group]) -> dict[str, Reconciliation]:
+def listed(groups: Mapping[str, Group]) -> dict[str, Reconciliation]:
     """Every reconciliation under a name; of a GPU's many replays those that do not agree."""
     return {
         f"{_PEAKS[name]}-{level}" if name in _PEAKS else found.id: found
-        for name, group in all_groups.items()
+        for name, group in groups.items()
         for level, found in group.found.items()
         if name != "replay" or not found.explained
     }

@@ -8,7 +8,7 @@ from typing import Any
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.studies.conv_scaling.claims import all_claims
-from report.studies.conv_scaling.explained import groups, listed
+from report.studies.conv_scaling.explained import all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.subject import check_subject
@@ -24,16 +24,16 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
-    told, same_memory = groups(inputs, primary, gpu), alike(measured)
+    groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
     return Findings(
-        values={value.id: value for value in all_values(inputs, told, primary, gpu)},
+        values={value.id: value for value in all_values(inputs, groups, primary, gpu)},
         tables={
             table.id: table
-            for table in all_tables(inputs, told, measured, same_memory, primary, gpu)
+            for table in all_tables(inputs, groups, measured, same_memory, primary, gpu)
         },
         figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
-        claims={claim.id: claim for claim in all_claims(inputs, told, measured, primary)},
-        reconciliations=listed(told),
+        claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary)},
+        reconciliations=listed(groups),
         facts=_facts(inputs, measured, same_memory, primary, gpu),
     )
 

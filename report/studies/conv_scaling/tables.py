@@ -41,7 +41,7 @@ _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
 def all_tables(
     inputs: Inputs,
-    told: Mapping[str, Group],
+    groups: Mapping[str, Group],
     runs: Sequence[Run],
     same_memory: Sequence[Sequence[Run]],
     run: Run | None,
@@ -54,10 +54,11 @@ def all_tables(
     return (
         network_table(inputs),
         setup(inputs, runs),
-        *_of_theory(inputs, run),
+        *_of_theory(inputs),
+        *_compared(inputs, run),
         *(_memory(group[0], [r.file for r in group]) for group in same_memory),
         *map(_time, runs),
-        *_reconciled(inputs, told),
+        *_reconciled(inputs, groups),
         *(_of_run(run) if run is not None else ()),
         *(_kernels(inputs, gpu) if gpu is not None else ()),
         _byte_fits(inputs, runs),
@@ -65,12 +66,9 @@ def all_tables(
     )
 
 
-def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
-    """Theory beside what the source prints, and beside what the run measured."""
+def _of_theory(inputs: Inputs) -> Iterator[Table]:
+    """Theory beside what the source prints, and what the source alone reports."""
     batches = reported_batches(inputs)
-
-    def reported(number: str, key: str, unit: str, name: str = "Reported") -> Field[int]:
-        return Field(name, unit, column(inputs, number, key, unit).__getitem__)
 
     yield table(
         "tbl-work-theory",
@@ -79,7 +77,7 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             _BATCH,
             Field("Multiply-adds", "MAC", theory.multiply_adds),
             Field("Work", "FLOP", theory.work),
-            reported("I", "theoretical_flops", "FLOP"),
+            _reported(inputs, "I", "theoretical_flops", "FLOP"),
         ],
     )
     yield table(
@@ -90,7 +88,7 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             Field("Parameters", "B", lambda _: theory.PARAMETER_BYTES),
             Field("Output", "B", theory.output_bytes),
             Field("Sum", "B", theory.memory),
-            reported("II", "theoretical_memory", "B"),
+            _reported(inputs, "II", "theoretical_memory", "B"),
         ],
     )
     yield table(
@@ -98,10 +96,15 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
         batches,
         [
             _BATCH,
-            reported("IV", "allocated_memory", "B", "Allocated"),
-            reported("IV", "reserved_memory", "B", "Reserved"),
+            _reported(inputs, "IV", "allocated_memory", "B", "Allocated"),
+            _reported(inputs, "IV", "reserved_memory", "B", "Reserved"),
         ],
     )
+
+
+def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
+    """Theory, own measurement and reported counts side by side, with the difference."""
+    batches = reported_batches(inputs)
     yield table(
         "tbl-work",
         batches,
@@ -109,7 +112,7 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             _BATCH,
             Field("Theory", "FLOP", theory.work),
             Field("Own", "FLOP", _if_measured(run, _executed_flops)),
-            reported("III", "total_flops", "FLOP"),
+            _reported(inputs, "III", "total_flops", "FLOP"),
             Difference("Reported", "Theory"),
         ],
     )
@@ -120,10 +123,17 @@ def _of_theory(inputs: Inputs, run: Run | None) -> Iterator[Table]:
             _BATCH,
             Field("Theory", "B", theory.memory),
             Field("Own", "B", _if_measured(run, Run.retained)),
-            reported("IV", "allocated_memory", "B"),
+            _reported(inputs, "IV", "allocated_memory", "B"),
             Difference("Reported", "Theory"),
         ],
     )
+
+
+def _reported(
+    inputs: Inputs, number: str, key: str, unit: str, name: str = "Reported"
+) -> Field[int]:
+    """A column of one of the source's tables."""
+    return Field(name, unit, column(inputs, number, key, unit).__getitem__)
 
 
 def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callable[[int], Content]:
@@ -253,11 +263,11 @@ _GROUPS: Final = (
 )
 
 
-def _reconciled(inputs: Inputs, told: Mapping[str, Group]) -> Iterator[Table]:
+def _reconciled(inputs: Inputs, groups: Mapping[str, Group]) -> Iterator[Table]:
     """The groups that have reconciliations, without terms that are 0 in all of them."""
     for id_, name, wide in _GROUPS:
-        if name in told and told[name].found:
-            group = told[name]
+        if name in groups and groups[name].found:
+            group = groups[name]
             network = find_network(inputs) if name == "reserved" else None
             files = (group.file, network.file) if network else (group.file,)
             # Both terms of the source's work and memory are told, whatever they are.

@@ -29,7 +29,7 @@ _PERCENT: Final = frozenset({"work_share", "parameter_share", "excess_share", "b
 
 
 def all_values(
-    inputs: Inputs, told: Mapping[str, Group], run: Run | None, gpu: Run | None
+    inputs: Inputs, groups: Mapping[str, Group], run: Run | None, gpu: Run | None
 ) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
@@ -39,8 +39,8 @@ def all_values(
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
-    yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in told.items())
-    yield from (declare(id_, each) for id_, each in _counted(told, run, gpu).items())
+    yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
+    yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
 
 def _theory() -> dict[str, Quantity]:
@@ -105,9 +105,9 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
     }
 
 
-def _counted(told: Mapping[str, Group], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
+def _counted(groups: Mapping[str, Group], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
     """How many layers and sums were counted, and how many of them without a residual."""
-    found = told["variants"].found.values()
+    found = groups["variants"].found.values()
     numbers = {
         "variants_counted": len(found),
         "variants_explained": sum(r.explained for r in found),
@@ -119,6 +119,6 @@ def _counted(told: Mapping[str, Group], run: Run | None, gpu: Run | None) -> dic
         for id_, n in numbers.items()
     }
     if gpu is not None:
-        sums = len(told["replay"].found)
+        sums = len(groups["replay"].found)
         counted["replays"] = count("replayed sums of the record", "1", sums, gpu.file)
     return counted
