@@ -321,6 +321,17 @@ def test_rows_with_their_kernels_ranges_and_numbers() -> None:
     assert second.values == {"dram__bytes.sum": 0, "sm__cycles_active.avg": None}
 
 
+def test_words_about_the_device_and_the_launch_are_no_counters() -> None:
+    told = {
+        "device__attribute_confidential_computing_mode": "No-CC",  # as an H100 tells it
+        "device__attribute_l2s_count": "96",
+        "launch__cluster_scheduling_policy": "PolicySpread",
+        "dram__bytes.sum": "1",
+    }
+    (row,) = rows_of(table([(ADD, CASE, told)]))
+    assert row.values == {"dram__bytes.sum": 1}
+
+
 def test_only_the_table_is_kept() -> None:
     text = table([(ADD, CASE, {"dram__bytes.sum": "1"})])
     noisy = f"==PROF== Connected to process 9 (/home/me/python)\n{text}==PROF== Disconnected\n"

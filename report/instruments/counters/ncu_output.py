@@ -138,7 +138,9 @@ class KernelRow:
 
 #: Ranges of ours in the NVTX column, whose cells read ``7  "<default domain>:NAME:none:…"``.
 _RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
-_METRIC: Final = re.compile(r"[a-z][a-z0-9]*__[a-z0-9_]+(?:\.\w+)*")
+#: A counter is asked for with its rollup (``.sum``).  What ncu adds of the device and of the launch
+#: has none, and is in part words (``device__attribute_confidential_computing_mode``: No-CC).
+_METRIC: Final = re.compile(r"[a-z][a-z0-9]*__[a-z0-9_]+(?:\.\w+)+")
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
 _SCALED: Final = re.compile(r"[KMGT](?:byte|inst|op)s?\b")
 _GROUPING: Final = re.compile(r"['’\s\u00a0\u202f]")
