@@ -16,8 +16,11 @@ from typing import Final
 from report.instruments.counters.ncu_metrics import MetricPlan, Operation, Term, Unit
 from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow
 
-#: A ratio of counted to true work may be off by this much; the epilogue of a product with depth
-#: 4096 adds at most 3 / (2 · 4096) of it.
+#: The depth of the products of known work.
+_DEPTH: Final = 8192
+#: A ratio of counted to true work may be off by this much.  What a kernel does to each output after
+#: its sum adds little: on an H100 a product split into 4 parts along its depth scales each part
+#: (4 FLOP) and adds three of them to the first (6 FLOP), which is 10 / (2 · 8192) of the work.
 TOLERANCE: Final = 1e-3
 
 #: Key of the counts: ``(unit, precision)``, as in ``("tensor_core", "bf16")``.
@@ -61,14 +64,15 @@ class Product:
 
 
 def products(compute_capability: str) -> tuple[Product, ...]:
-    """The products to calibrate with: the precisions that the GPU has, two sizes each.
+    """The products to calibrate with: the precisions that the GPU has, three sizes each.
 
     A kernel works on whole tiles and the counters count the rest of a tile too.  The sizes have
-    different divisors (3840 = 2^8 · 15, 4032 = 2^6 · 63), so that the tiles of one of them fit.
+    different divisors (2^8 · 15, 2^6 · 63, 2^12), so that the tiles of one of them fit: of an H100's
+    kernels those of 320 × 128 fit the first, those of 128 × 256 the last.
     """
     modern = int(compute_capability.partition(".")[0]) >= 8
     precisions = ("fp32", "tf32", "bf16") if modern else ("fp32", "fp16")
-    return tuple(Product(p, side, side, 4096) for p in precisions for side in (3840, 4032))
+    return tuple(Product(p, side, side, _DEPTH) for p in precisions for side in (3840, 4032, 4096))
 
 
 # ------------------------------------------------------------------------------------- work
