@@ -1,4 +1,4 @@
-"""The command of the measuring side: ``python -m experiments list`` and ``run STUDY``."""
+"""The command of the measuring side: ``python -m experiments list``, ``run`` and ``close``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from experiments import registry
 from experiments.harness.listing import listing
-from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
+from experiments.harness.run import Request, StoppedError, Terminated, close, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
+from report.records.record import Record
 from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
-    commands = made.add_subparsers(dest="command", required=True, metavar="{list,run}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="{list,run,close}")
     commands.add_parser("list", help="the studies, their factors and plans")
     go = commands.add_parser("run", help="measure a study on this machine and write a record")
     go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
@@ -73,6 +74,13 @@ def parser() -> argparse.ArgumentParser:
     )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
+    close = commands.add_parser(
+        "close",
+        help="make a record of an unfinished run as far as it went, when its machine is gone",
+    )
+    close.add_argument("study", help="the study whose newest unfinished run is meant")
+    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    close.add_argument("--debug", action="store_true", help="show tracebacks")
     return made
 
 
@@ -120,6 +128,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         print(listing(registry.load(name) for name in registry.STUDIES))
         check_output()
         return 0
+    if options.command == "close":
+        return _told(*close(options.study, options.records))
     return _run(options)
 
 
@@ -127,7 +137,6 @@ def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from experiments.harness.progress import watch
-    from experiments.harness.summary import table
 
     request = Request(
         study=options.study,
@@ -141,7 +150,15 @@ def _run(options: argparse.Namespace) -> int:
         resume=options.resume,
         counters=options.counters,
     )
-    record, path = run(request, watch(Console(stderr=True), options.debug))
+    return _told(*run(request, watch(Console(stderr=True), options.debug)))
+
+
+def _told(record: Record, path: Path) -> int:
+    """Print what was measured and where it lies; the exit code."""
+    from rich.console import Console
+
+    from experiments.harness.summary import table
+
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(record.cases))
     print(f"Record: {_shown(path)}")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Final
 from typing import Protocol as Interface
 
 import msgspec
@@ -25,6 +26,8 @@ from report.errors import MeasurementError, RecordError
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.records.record import Attachment, Case, Series
 from report.records.store import digest
+
+_NOT_ASKED: Final = "the run was not asked to count executed work (--counters none)"
 
 
 class Watcher(Interface):
@@ -78,12 +81,28 @@ def count(
     return outcome
 
 
+def kept(study: Study, run_log: RunLog, reason: str) -> Outcome:
+    """What the journal of a run holds that cannot go on; the rest is missing with ``reason``."""
+    outcome = Outcome()
+    if study.counting is None:
+        return outcome
+    for tool in TOOLS:
+        if tool.device != run_log.header.environment.device:
+            continue
+        if run_log.header.counters == "none":
+            outcome.missing |= dict.fromkeys(tool.quantities, _NOT_ASKED)
+        elif _jobs(tool, study.counting, run_log):
+            outcome.missing |= dict.fromkeys(tool.quantities, reason)
+        _gather(tool, run_log, outcome)
+    return outcome
+
+
 def _count_with(
     tool: Tool, counting: Counting, run_log: RunLog, journal: Journal, watcher: Watcher
 ) -> str | None:
     """Count with one tool; returns why nothing, or nothing more, can be counted, if so."""
     if run_log.header.counters == "none":
-        return "the run was not asked to count executed work (--counters none)"
+        return _NOT_ASKED
     jobs = _jobs(tool, counting, run_log)
     if not jobs:
         return None
@@ -122,10 +141,14 @@ def _jobs(tool: Tool, counting: Counting, run_log: RunLog) -> tuple[Job, ...]:
             multiply_adds=counting.multiply_adds(factors),
         )
         for index, factors in enumerate(run_log.header.cases)
-        if run_log.finished[index].status == "ok" and (tool.name, index) not in run_log.counts
+        if _is_measured(run_log, index) and (tool.name, index) not in run_log.counts
     ]
     wanted = [job for job in jobs if job.calls]
     return tuple(sorted(wanted, key=lambda job: (-tool.seconds(job), job.case)))
+
+
+def _is_measured(run_log: RunLog, index: int) -> bool:
+    return index in run_log.finished and run_log.finished[index].status == "ok"
 
 
 def _follow(tool: Tool, plan: Plan, run_log: RunLog, journal: Journal, watcher: Watcher) -> None:

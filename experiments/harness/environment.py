@@ -48,10 +48,15 @@ def gather(torch: types.ModuleType, device: Device, threads: int) -> Environment
     )
 
 
-def closed(environment: Environment, missing: dict[str, str]) -> Environment:
-    """The environment with the load at the end of the run and further reasons."""
-    load = machine.load()
-    reasons = {"load_after": _NO_LOAD} if load is None else {}
+def closed(
+    environment: Environment, missing: dict[str, str], ended_early: str | None = None
+) -> Environment:
+    """The environment with the load at the end of the run and further reasons.
+
+    ``ended_early`` is the reason why nobody could read that load.
+    """
+    load = None if ended_early else machine.load()
+    reasons = {"load_after": ended_early or _NO_LOAD} if load is None else {}
     return msgspec.structs.replace(
         environment, load_after=load, missing={**environment.missing, **missing, **reasons}
     )

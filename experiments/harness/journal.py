@@ -127,8 +127,8 @@ def journal_path(folder: Path, started: str, key: str) -> Path:
     return folder / f".{moment}-{key}{_SUFFIX}"
 
 
-def journals(folder: Path, key: str) -> tuple[Path, ...]:
-    """The journals of unfinished runs on the device ``key``, oldest first."""
+def journals(folder: Path, key: str = "*") -> tuple[Path, ...]:
+    """The journals of unfinished runs on the device ``key``, or on any, oldest first."""
     return tuple(sorted(folder.glob(f".*Z-{key}{_SUFFIX}")))
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -33,7 +33,16 @@ from experiments.harness.study import (
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records.record import SCHEMA_VERSION, Attachment, Ceiling, Record, encode, parse
+from report.records.record import (
+    SCHEMA_VERSION,
+    Attachment,
+    Case,
+    Ceiling,
+    Environment,
+    Record,
+    encode,
+    parse,
+)
 from report.records.store import digest, write_record
 
 
@@ -133,6 +142,65 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     return record, path
 
 
+#: Why a run that was ended early lacks something.
+_ENDED: Final = "the run was ended before this was measured"
+
+
+def close(name: str, records: Path) -> tuple[Record, Path]:
+    """Write the record of the newest unfinished run of a study as far as it went.
+
+    For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
+    unavailable with that reason, and so is what a run measures at its end.  The record's time of
+    finishing is that of the last outcome.  Raises ``MeasurementError`` if there is no such run, or
+    if a process is still at it.
+    """
+    study = registry.load(name)
+    found = journals(records / name)
+    if not found:
+        raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
+    path = found[-1]
+    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    run_log = read_run_log(path)
+    if not run_log.finished:
+        raise MeasurementError(
+            f"{path.name} holds no measured case, so that there is nothing to write; delete it."
+        )
+    with Journal(path, run_log.valid_bytes) as journal:
+        study = study.on(run_log.header.environment.device)
+        counted = counting.kept(study, run_log, _ENDED)
+        before = run_log.ceilings or CeilingsBefore(ceilings=(), reason=_ENDED)
+        record = _record(
+            run_log,
+            cases=counted.added(_so_far(study, run_log)),
+            ceilings=before.ceilings,
+            environment=environment.closed(
+                run_log.header.environment,
+                {**_reasons(before.reason, _ENDED), **counted.missing},
+                _ENDED,
+            ),
+            attachments=counted.attachments,
+            finished=_text(finished),
+        )
+        written = write_record(record, records, _files(run_log, counted))
+        journal.remove()
+    return record, written
+
+
+def _so_far(study: Study, run_log: RunLog) -> tuple[Case, ...]:
+    """Every case of the plan: its outcome, or that it has none."""
+    return tuple(
+        run_log.finished.get(index)
+        or Case(
+            factors=factors,
+            status="unavailable",
+            reason=f"{_ENDED[:1].upper()}{_ENDED[1:]}.",
+            layers=study.layers(factors),
+            series=(),
+        )
+        for index, factors in enumerate(run_log.header.cases)
+    )
+
+
 def _header(request: Request, selection: Selection, threads: int) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
@@ -153,7 +221,11 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text(datetime.now(UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
@@ -236,25 +308,55 @@ def _measured(
         journal.append(run_log.ceilings)
     cases = sweep(study, session, run_log, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
-    reasons = {"ceilings.before": run_log.ceilings.reason, "ceilings.after": after["reason"]}
     counted = counting.count(study, run_log, journal, observer)
-    missing = {name: reason for name, reason in reasons.items() if reason is not None}
+    reasons = _reasons(run_log.ceilings.reason, after["reason"])
+    record = _record(
+        run_log,
+        cases=counted.added(cases),
+        ceilings=(*run_log.ceilings.ceilings, *after["ceilings"]),
+        environment=environment.closed(header.environment, {**reasons, **counted.missing}),
+        attachments=counted.attachments,
+        finished=_now(),
+    )
+    return record, _files(run_log, counted)
+
+
+def _reasons(before: str | None, after: str | None) -> dict[str, str]:
+    """Why there are no ceilings of a moment."""
+    reasons = {"ceilings.before": before, "ceilings.after": after}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _record(
+    run_log: RunLog,
+    *,
+    cases: tuple[Case, ...],
+    ceilings: tuple[Ceiling, ...],
+    environment: Environment,
+    attachments: tuple[Attachment, ...],
+    finished: str,
+) -> Record:
+    """The record of a run, as it will be read: never write what cannot be."""
+    header = run_log.header
     record = Record(
         schema=SCHEMA_VERSION,
         study=header.study,
         started=header.started,
-        finished=_now(),
+        finished=finished,
         command=header.command,
         code=header.code,
         protocol=header.protocol,
-        environment=environment.closed(header.environment, {**missing, **counted.missing}),
-        ceilings=(*run_log.ceilings.ceilings, *after["ceilings"]),
-        cases=counted.added(cases),
-        attachments=(*_attached(run_log), *counted.attachments),
+        environment=environment,
+        ceilings=ceilings,
+        cases=cases,
+        attachments=(*_attached(run_log), *attachments),
     )
-    kept = {name: file.content for name, file in run_log.files.items()}
-    # Never write what cannot be read.
-    return parse(encode(record), "the new record"), {**kept, **counted.files}
+    return parse(encode(record), "the new record")
+
+
+def _files(run_log: RunLog, counted: counting.Outcome) -> dict[str, bytes]:
+    """What lies beside the record, by name."""
+    return {name: file.content for name, file in run_log.files.items()} | counted.files
 
 
 def _attached(run_log: RunLog) -> tuple[Attachment, ...]:
@@ -301,4 +403,8 @@ def _interrupted(
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
     again = shlex.join((*run_log.header.command, *_places(request), "--resume"))
     share = f"{kept} of {len(run_log.header.cases)} cases"
-    return StoppedError(f"Interrupted: {share} are kept; continue with: {again}", code)
+    return StoppedError(
+        f"Interrupted: {share} are kept (close {request.study} makes them a record as they are); "
+        f"continue with: {again}",
+        code,
+    )

@@ -154,7 +154,7 @@ class Driver:
         self.log = folder / "measured.txt"
         self.log.touch()
 
-    def start(self, *words: str, hold: str = "") -> subprocess.Popen[str]:
+    def start(self, *words: str, hold: str = "", command: str = "run") -> subprocess.Popen[str]:
         """Begin a run; ``hold`` names the case in which the study waits for ever."""
         environment = {
             **os.environ,
@@ -163,7 +163,7 @@ class Driver:
             "TINY_HOLD": hold,
         }
         return subprocess.Popen(
-            [sys.executable, FOLDER / "driver.py", "run", "tiny", *words, "--records", self.data],
+            [sys.executable, FOLDER / "driver.py", command, "tiny", *words, "--records", self.data],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from datetime import UTC, datetime
 
 import pytest
 from conftest import Driver
@@ -38,7 +39,10 @@ def test_stopped_and_resumed(driver: Driver, number: int, code: int) -> None:
     returned, messages = stopped_at(driver, "3", number)
     assert returned == code
     assert "Traceback" not in messages
-    assert "2 of 6 cases are kept; continue with: python -m experiments run tiny" in messages
+    assert (
+        "2 of 6 cases are kept (close tiny makes them a record as they are); continue" in messages
+    )
+    assert "with: python -m experiments run tiny" in messages
     assert messages.rstrip().endswith("--resume")
     assert read_study("tiny", driver.data) == ()
     assert len(driver.journals()) == 1
@@ -83,3 +87,36 @@ def test_a_new_run_mentions_the_old_one_and_another_plan_cannot_resume_it(driver
     assert returned == 0
     assert "An earlier run was not finished" in messages
     assert len(driver.journals()) == 1
+
+
+def test_a_run_whose_machine_is_gone_becomes_a_record_of_what_it_measured(driver: Driver) -> None:
+    stopped_at(driver, "3", signal.SIGTERM)
+    (journal,) = driver.journals()
+    last_outcome = datetime.fromtimestamp(journal.stat().st_mtime, UTC)
+    returned, messages = finished(driver.start(command="close"))
+    assert returned == 0, messages
+    (stored,) = read_study("tiny", driver.data)
+    record = stored.record
+    assert stored.untouched and driver.journals() == []
+    assert [case.status for case in record.cases] == ["ok"] * 2 + ["unavailable"] * 4
+    assert record.cases[0].samples("time")
+    assert record.cases[5].reason == "The run was ended before this was measured."
+    assert record.finished == last_outcome.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert record.environment.load_after is None
+    ended = "the run was ended before this was measured"
+    assert record.environment.missing["load_after"] == ended
+    assert record.environment.missing["ceilings.after"] == ended
+
+
+def test_only_an_unfinished_run_can_be_closed_and_only_when_nobody_is_at_it(driver: Driver) -> None:
+    returned, messages = finished(driver.start(command="close"))
+    assert returned == 1 and "tiny has no unfinished run in" in messages
+    process = driver.start(hold="3")
+    deadline = time.monotonic() + LIMIT_S
+    while "3" not in driver.measured():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    returned, messages = finished(driver.start(command="close"))
+    process.kill()
+    process.wait(LIMIT_S)
+    assert returned == 1 and "another run is writing this journal now" in messages
