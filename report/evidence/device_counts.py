@@ -17,7 +17,8 @@ from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
-    bias_additions,
+    bias_kernel,
+    output_additions,
     output_scaling,
     theory_macs,
     theory_output,
@@ -28,24 +29,44 @@ def device_work(
     run: Run, factors: Factors, layer: Layer, macs: int, id: str, subject: str
 ) -> Reconciliation | None:
     """What the CUDA cores' counters saw of a call of ``macs`` multiply-adds; None uncounted."""
-    counted = run.fixed("ncu_cuda_core_flops", factors)
+    counted = float32_flops(run, factors)
     if isinstance(counted, Missing):
         return None
-    adds, multiplies = (
-        run.fixed(f"ncu_fp32_{kind}", factors) for kind in ("additions", "multiplications")
+    adds, multiplies, fused = (
+        run.fixed(f"ncu_fp32_{kind}", factors)
+        for kind in ("additions", "multiplications", "multiply_adds")
     )
+    beyond = fused if isinstance(fused, Missing) else 2 * (fused - macs)
     return Reconciliation(
         id,
         subject,
         "FLOP",
         as_flops(replace(theory_macs(layer), amount=macs)),
         (
-            _if_seen(bias_additions(layer, ""), adds, "additions"),
+            _if_seen(output_additions(layer, ""), adds, "additions"),
             _if_seen(output_scaling(layer, ""), multiplies, "multiplications"),
+            _if_seen(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
             _tensor_work(run.fixed("ncu_tensor_core_flops", factors)),
         ),
-        Term("Counted", counted, "add + multiply + 2 · multiply-add", "ncu_cuda_core_flops"),
+        Term("Counted", counted, "add + multiply + 2 · multiply-add", "ncu_fp32 counters"),
     )
+
+
+def float32_flops(run: Run, factors: Factors) -> int | Missing:
+    """What the CUDA cores did in float32 in one call (FLOP).
+
+    Half-precision instructions are left out, which the record's ``ncu_cuda_core_flops`` holds:
+    compilers use them to write constants into registers (HFMA2 of two zeros and the constant).  On
+    an H100 PyTorch's addition of a bias in float32 executes one for each of its threads.
+    """
+    kinds = (("additions", 1), ("multiplications", 1), ("multiply_adds", 2))
+    total = 0
+    for kind, factor in kinds:
+        count = run.fixed(f"ncu_fp32_{kind}", factors)
+        if isinstance(count, Missing):
+            return count
+        total += factor * count
+    return total
 
 
 def _if_seen(term: Term, counted: int | Missing, what: str) -> Term:

@@ -69,6 +69,23 @@ def output_scaling(layer: Layer, evidence: str) -> Term:
     )
 
 
+def output_additions(layer: Layer, evidence: str) -> Term:
+    """One addition an output element: kernels that add β · y or the bias to the result (FLOP)."""
+    return Term(
+        "Output additions", elements(layer.output_shape), "N · C_out · H_out · W_out", evidence
+    )
+
+
+def bias_kernel(layer: Layer, evidence: str) -> Term:
+    """One multiply-add an output element: a kernel of its own that adds α · bias (FLOP).
+
+    PyTorch's addition is defined as x + α · y (``torch.add``), with α = 1 too.
+    """
+    count = 2 * elements(layer.output_shape) if bias_count(layer) else 0
+    formula = "2 · N · C_out · H_out · W_out" if count else "0: no bias"
+    return Term("Bias in its own kernel", count, formula, evidence)
+
+
 def skipped_padding(layer: Layer, evidence: str) -> Term:
     """Multiply-adds with the zeros of the padding that are not executed (MAC, at most 0)."""
     return Term(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from report.evidence.device_counts import float32_flops
 from report.evidence.executed import MAKING
 from report.missing import Missing
 from report.paper.audit_table import audit_table
@@ -96,16 +97,16 @@ def _printed(number: float | None) -> Cell:
 INSTRUMENTS: Final = (
     ("lackey", "lackey_multiply_adds", 2),
     ("perf", "perf_flops", 1),
-    ("CUDA cores", "ncu_cuda_core_flops", 1),
     ("Tensor cores", "ncu_tensor_core_flops", 1),
 )
 
 
 def counted_work(run: Run, batch: int) -> dict[str, int | Missing]:
     """What each instrument counted of one forward call of the example's layer (FLOP)."""
-    found = {}
+    factors = BASE.factors(batch, "forward")
+    found = {"CUDA cores": float32_flops(run, factors)}
     for name, quantity, factor in INSTRUMENTS:
-        count = run.count(quantity, batch, "forward", BASE)
+        count = run.fixed(quantity, factors)
         found[name] = count if isinstance(count, Missing) else factor * count
     return found
 

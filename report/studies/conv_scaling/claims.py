@@ -44,6 +44,9 @@ def all_claims(
     # What the prose calls explained has a residual of 0.
     for name in ("work", "memory", "variants"):
         yield judge(f"{name}-explained", Statement(groups[name].residual, exactly(0)))
+    if "device_work" in groups:
+        work = groups["device_work"].residual
+        yield judge("device-work-explained", Statement(work, exactly(0)))
     ordered = sorted(runs, key=lambda run: run is not primary)
     for run in ordered:
         for name, claimed in _OF_RUN.items():

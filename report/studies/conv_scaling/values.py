@@ -12,15 +12,17 @@ from report.paper.values import Value, declare, exact
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
 from report.quantity.fits import intercept, slope
-from report.quantity.operations import constant
+from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
 from report.studies.conv_scaling.run_values import RUN_VALUES
 from report.studies.conv_scaling.source import column
 
+_NOT_COUNTED: Final = "Nsight Compute counted no call with its backward pass"
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024
@@ -121,4 +123,6 @@ def _counted(groups: Mapping[str, Group], run: Run | None, gpu: Run | None) -> d
     if gpu is not None:
         sums = len(groups["replay"].found)
         counted["replays"] = count("replayed sums of the record", "1", sums, gpu.file)
+        shares = executed_with_backward(gpu).values() or [absent("share", "1", _NOT_COUNTED)]
+        counted |= {"backward_least": at_most(*shares), "backward_most": at_least(*shares)}
     return counted
