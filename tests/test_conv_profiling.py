@@ -263,7 +263,9 @@ def test_first_calls_alone_are_led_back_by_what_makes_the_kernel() -> None:
 
 def gpu_record() -> Record:
     counted = {
-        "ncu_cuda_core_flops": [36_864 * 8],
+        "ncu_fp32_additions": [36_864 * 8],
+        "ncu_fp32_multiplications": [0],
+        "ncu_fp32_multiply_adds": [0],
         "ncu_tensor_core_flops": [8 * FLOPS_AN_IMAGE * 2],
         "lackey_multiply_adds": (),
     }

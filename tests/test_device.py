@@ -115,6 +115,45 @@ def test_a_term_of_single_operations_needs_its_own_counter() -> None:
     assert (bias.amount, bias.evidence) == (0, "0: not equal to the counted additions")
 
 
+def test_a_bias_in_a_kernel_of_its_own_is_one_multiply_add_an_output() -> None:
+    """As an H100 does it: 10,653,696 multiply-adds an image, 36,864 more than theory."""
+    result = of(gpu_case(64, **counted(64, padding=OUTPUTS * 64)))
+    assert number(result, "residual_device_work") == 0
+    table = result.tables["tbl-device-work"]
+    column = [each.name for each in table.columns].index("Bias in its own kernel")
+    assert table.rows[0][column] == 2 * OUTPUTS * 64
+    assert result.claims["device-work-explained"].verdict == "supported"
+
+
+def without_bias(batch: int, additions: int) -> Case:
+    """The layer without its bias; ``additions`` beyond one an output."""
+    counters = counted(batch, additions=additions)
+    factors = {"subject": "variant", "variant": "no bias", "layout": "contiguous"}
+    case = gpu_case(batch, **counters)
+    return msgspec.structs.replace(case, factors={**case.factors, **factors})
+
+
+@pytest.mark.parametrize(("additions", "verdict"), [(0, "supported"), (1, "refuted")])
+def test_the_epilogue_is_what_is_left_without_a_bias(additions: int, verdict: str) -> None:
+    result = of(gpu_case(1), without_bias(1, 0), without_bias(8, additions))
+    assert result.claims["epilogue"].verdict == verdict
+
+
+def test_a_backward_pass_that_executes_less_than_theory_is_told() -> None:
+    case = gpu_case(8, **counted(8, passes=3, padding=-OUTPUTS))
+    both = msgspec.structs.replace(case, factors={**case.factors, "pass": "forward_backward"})
+    result = of(gpu_case(8), both)
+    theory = 3 * 8 * FLOPS_AN_IMAGE // 2
+    assert number(result, "backward_least") == pytest.approx((theory - OUTPUTS) / theory)
+    assert result.claims["backward-saves"].verdict == "supported"
+    assert of(gpu_case(8)).claims["backward-saves"].verdict == "not measured"
+
+
+def test_half_precision_moves_are_no_work() -> None:
+    result = of(gpu_case(64, ncu_cuda_core_flops=[10**12] * 2))
+    assert number(result, "residual_device_work") == 0
+
+
 def test_work_of_tensor_cores_is_missing_from_the_counters() -> None:
     whole = FLOPS_AN_IMAGE * 64
     result = of(gpu_case(64, **counted(64, tensor=whole)))

@@ -19,11 +19,12 @@ from report.theory.terms import (
     added_sums,
     allocator_rounding,
     as_flops,
-    bias_additions,
+    bias_kernel,
     bias_workspace,
     blocked_output,
     descriptor_workspace,
     input_reorder,
+    output_additions,
     output_scaling,
     padded_channels,
     padded_inputs,
@@ -69,7 +70,7 @@ def test_the_work_of_the_first_source_study_is_explained(batch: int) -> None:
         "FLOPs",
         "FLOP",
         as_flops(theory_macs(layer)),
-        (bias_additions(layer, "Add column"), output_scaling(layer, "Multiply column")),
+        (output_additions(layer, "Add column"), output_scaling(layer, "Multiply column")),
         Term("Reported", COUNTED[batch], "", "Table III"),
     )
     assert work.residual == 0
@@ -91,12 +92,13 @@ def test_the_memory_of_the_first_source_study_is_explained(batch: int) -> None:
 
 def test_without_bias_there_is_nothing_to_add() -> None:
     layer = convolution((2, 32, 26, 26), 64, (3, 3), bias=False)
-    assert bias_additions(layer, "").amount == 0
+    assert bias_kernel(layer, "").amount == 0
     assert output_scaling(layer, "").amount == 2 * 64 * 24 * 24
 
 
 def test_the_term_keeps_its_evidence() -> None:
-    assert bias_additions(mnist_conv2(1), "kernel addBias").evidence == "kernel addBias"
+    assert bias_kernel(mnist_conv2(1), "kernel addBias").evidence == "kernel addBias"
+    assert bias_kernel(mnist_conv2(1), "").amount == 2 * 36_864
     assert as_flops(skipped_padding(mnist_conv2(1), "shape")).evidence == "shape"
 
 

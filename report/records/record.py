@@ -13,6 +13,7 @@ Schema history
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -125,9 +126,9 @@ class Environment(_Part, frozen=True):
 
     @property
     def label(self) -> str:
-        """The device in words, as a reader would name it."""
+        """The device in words, as a reader would name it; a GPU without its memory."""
         if self.gpu is not None:
-            return self.gpu.model
+            return re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
         return f"{self.cpu.model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 

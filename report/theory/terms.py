@@ -51,13 +51,6 @@ def as_flops(term: Term) -> Term:
     return replace(term, amount=2 * term.amount, formula=f"2 · ({term.formula})")
 
 
-def bias_additions(layer: Layer, evidence: str) -> Term:
-    """One addition an output element where the layer has a bias (FLOP)."""
-    count = elements(layer.output_shape) if bias_count(layer) else 0
-    formula = "N · C_out · H_out · W_out" if count else "0: no bias"
-    return Term("Bias additions", count, formula, evidence)
-
-
 def output_scaling(layer: Layer, evidence: str) -> Term:
     """One multiplication an output element: kernels that write α · result, with α = 1 too (FLOP).
 

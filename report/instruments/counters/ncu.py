@@ -67,8 +67,8 @@ def products(compute_capability: str) -> tuple[Product, ...]:
     """The products to calibrate with: the precisions that the GPU has, three sizes each.
 
     A kernel works on whole tiles and the counters count the rest of a tile too.  The sizes have
-    different divisors (2^8 · 15, 2^6 · 63, 2^12), so that the tiles of one of them fit: of an H100's
-    kernels those of 320 × 128 fit the first, those of 128 × 256 the last.
+    different divisors (2^8 · 15, 2^6 · 63, 2^12), so that the tiles of one of them fit: on an H100
+    those of 320 × 128 fit the first, those of 128 × 256 the last.
     """
     modern = int(compute_capability.partition(".")[0]) >= 8
     precisions = ("fp32", "tf32", "bf16") if modern else ("fp32", "fp16")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from report.evidence.device_counts import executed_share
 from report.evidence.executed import MAKING
 from report.evidence.residuals import residual
 from report.missing import Missing
@@ -15,6 +16,7 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Inferred, Leaf, Quantity, absent
 from report.quantity.units import ONE
 from report.quantity.verdicts import Several, Statement, any_of, exactly, expect
+from report.records.passes import PASSES
 from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.reconciled import (
@@ -164,22 +166,35 @@ def _saved(told: Reconciliation) -> Quantity:
 
 
 def _saved_work(run: Run) -> Claim:
-    """Less is executed than theory says; on a CPU in both passes, with all that is led back."""
+    """Less is executed than theory says, in a forward call or with its backward pass."""
     if run.on_gpu:
-        parts = [Statement(ratio, expect("< 1")) for ratio in _ratios(run).values()]
-        what = "batch sizes both kinds of cores together execute at least the operations of theory"
+        found = _executed_shares(run)
+        parts = [Statement(share, expect("< 1")) for share in found]
+        what = "at least the multiply-adds of theory are executed"
     else:
         counted = [*executed(run).values(), *executed(run, "forward_backward").values()]
         parts = [Statement(_saved(told), expect("> 0")) for told in counted]
-        what = "batch sizes and passes every multiply-add of theory is executed"
+        what = "every multiply-add of theory is executed"
     none_saved = sum(part.judge() == "refuted" for part in parts)
     return _claim(
         f"saved-work-{run.key}",
         f"Estimates exceed counts because work is cached or optimised away ({run.label}).",
         any_of(*parts),
-        f"at {none_saved} of {len(parts)} {what}" if parts else _uncounted(run).name,
+        f"at {none_saved} of {len(parts)} batch sizes and passes {what}"
+        if parts
+        else _uncounted(run).name,
         *(() if run.on_gpu else ("residual_executed",)),
     )
+
+
+def _executed_shares(run: Run) -> tuple[Quantity, ...]:
+    """Multiply-adds that a GPU executed for each of theory's, by batch size and pass."""
+    shares = (
+        executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
+        for pass_ in PASSES
+        for batch in run.batches()
+    )
+    return tuple(each for each in shares if not each.missing)
 
 
 def _small_batches(run: Run) -> Claim:
@@ -194,8 +209,7 @@ def _small_batches(run: Run) -> Claim:
         f"a batch of {smallest} executes {_times(ratio)} the operations of theory{_slower(run)}"
         if found
         else _uncounted(run).name,
-        "residual_executed",
-        "image_gain",
+        *(() if run.on_gpu else ("residual_executed", "image_gain")),
     )
 
 
@@ -232,8 +246,7 @@ def _architecture(run: Run) -> Claim:
         "follow to the unit from shapes, the width of a vector and the code that was chosen"
         if told
         else why,
-        "residual_changed",
-        "residual_changed_peak",
+        *(() if run.on_gpu else ("residual_changed", "residual_changed_peak")),
     )
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from report.evidence.device_counts import executed_share
 from report.missing import Missing
 from report.paper.values import Value
+from report.quantity.expression import Quantity, absent
+from report.quantity.operations import at_least, at_most
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import counted_work, measured_work
@@ -22,9 +27,13 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
     executed = {
         at: known(both, counted.get(batch, why), "FLOP", file) for at, batch in names.items()
     }
+    with_backward = _with_backward(run) if run else ()
+    shares = with_backward or (absent("multiply-adds executed", "1", why.reason),)
     return tuple(
         declared(
             {
+                "gpu_backward_least": at_most(*shares),
+                "gpu_backward_most": at_least(*shares),
                 **{
                     f"gpu_{at}": known(CASES, batch or why, "1", file)
                     for at, batch in names.items()
@@ -39,3 +48,13 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
             }
         )
     )
+
+
+def _with_backward(run: Run) -> tuple[Quantity, ...]:
+    """Multiply-adds executed for each of theory's, in calls with their backward pass."""
+    pass_: Final = "forward_backward"
+    shares = (
+        executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
+        for batch in run.batches()
+    )
+    return tuple(each for each in shares if not each.missing)

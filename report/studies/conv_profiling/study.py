@@ -78,6 +78,7 @@ def findings(inputs: Inputs) -> Findings:
             "download_names": list(offered),
             "partitions": not isinstance(by_id["partitions"].number, Missing),
             "gpu": markdown(gpu.label) if gpu else "",
+            "gpu_key": gpu.key if gpu else "",
             "gpu_counted": not isinstance(by_id["gpu_first"].number, Missing),
             "other_trained": not isinstance(by_id["other_accuracy"].number, Missing),
         },

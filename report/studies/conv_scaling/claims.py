@@ -13,6 +13,7 @@ from report.quantity.fits import growth, slope
 from report.quantity.operations import at_least, at_most, largest
 from report.quantity.verdicts import Several, Statement, all_of, equals, exactly, expect
 from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.device import epilogue, executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import (
@@ -28,7 +29,11 @@ from report.studies.conv_scaling.values import MANY, NO_RECORD, excess, memory_g
 
 
 def all_claims(
-    inputs: Inputs, groups: Mapping[str, Group], runs: Sequence[Run], primary: Run | None
+    inputs: Inputs,
+    groups: Mapping[str, Group],
+    runs: Sequence[Run],
+    primary: Run | None,
+    gpu: Run | None,
 ) -> Iterator[Claim]:
     """Every claim that numbers can decide; those of runs for each run, the primary one first."""
     counted = column(inputs, "III", "total_flops", "FLOP")
@@ -44,9 +49,12 @@ def all_claims(
     # What the prose calls explained has a residual of 0.
     for name in ("work", "memory", "variants"):
         yield judge(f"{name}-explained", Statement(groups[name].residual, exactly(0)))
-    if "device_work" in groups:
+    if gpu is not None:
         work = groups["device_work"].residual
         yield judge("device-work-explained", Statement(work, exactly(0)))
+        yield judge("epilogue", all_of(*(Statement(each, exactly(1)) for each in epilogue(gpu))))
+        fewest = at_most(*executed_with_backward(gpu))
+        yield judge("backward-saves", Statement(fewest, expect("< 1")))
     ordered = sorted(runs, key=lambda run: run is not primary)
     for run in ordered:
         for name, claimed in _OF_RUN.items():

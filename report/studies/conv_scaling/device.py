@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from report.evidence import device_counts
-from report.quantity.expression import Quantity, named
-from report.quantity.operations import counted_in, flops
+from report.quantity.expression import Quantity, absent
 from report.records.passes import PASSES, Pass
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
 from report.theory.reconciliation import Reconciliation
-
-_FUSED: Final = "ncu_fp32_multiply_adds"
 
 
 def device_work(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
@@ -38,17 +35,29 @@ def all_device_work(run: Run) -> dict[str, Reconciliation]:
     return {found.id: found for group in groups for found in group.values()}
 
 
-def executed_with_backward(run: Run) -> dict[int, Quantity]:
-    """Multiply-adds counted of a call with its backward pass over those of theory, by batch."""
-    found = {
-        batch: counted_in("MAC", run.repeated(_FUSED, run.factors(batch, "forward_backward")))
-        for batch in run.batches
-    }
-    return {
-        batch: named("share executed", flops(each) / theory.work(batch, "forward_backward"))
-        for batch, each in found.items()
-        if not each.missing
-    }
+def executed_with_backward(run: Run) -> tuple[Quantity, ...]:
+    """Multiply-adds counted of a call with its backward pass for each of theory's, by batch."""
+    pass_: Final = "forward_backward"
+    shares = (
+        device_counts.executed_share(run, run.factors(b, pass_), multiply_adds(b, pass_))
+        for b in run.batches
+    )
+    known = tuple(each for each in shares if not each.missing)
+    why = "Nsight Compute counted no call with its backward pass"
+    return known or (absent("multiply-adds executed", "1", why),)
+
+
+def epilogue(run: Run) -> tuple[Quantity, ...]:
+    """Additions, and multiplications, for each output element of the layer without its bias."""
+    variant = {"subject": "variant", "variant": "no bias", "pass": "forward", "layout": run.layout}
+    batches = run.levels("batch", **variant)
+    counts = (
+        run.repeated(f"ncu_fp32_{kind}", {**variant, "batch": batch})
+        / (theory.OUTPUTS * int(batch))
+        for batch in batches
+        for kind in ("additions", "multiplications")
+    )
+    return tuple(counts) or (absent("epilogue", "1", f"not part of the run on {run.label}"),)
 
 
 def device_memory(run: Run) -> dict[str, dict[int, Reconciliation]]:

@@ -127,14 +127,16 @@ def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         if known:
             bands += band(f"Ceiling, {run.label}", ceiling, "GFLOP/s", _series(index))
         drawn += known
+    # Beside a GPU a processor would lie on the axis.
+    together = len({run.on_gpu for run in runs}) > 1
     return Scaling(
         _X,
         "Achieved rate (GFLOP/s)",
         drawn,
         bands=bands,
         x_ticks=_ticks(sorted({x for each in drawn for x in each.x})),
-        y_scale="linear",
-        y_from_zero=True,
+        y_scale="log" if together else "linear",
+        y_from_zero=not together,
         title=PASS_NAMES[pass_].capitalize(),
     )
 

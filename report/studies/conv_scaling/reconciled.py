@@ -21,7 +21,7 @@ from report.theory.rescale_shapes import with_batch
 from report.theory.terms import (
     allocator_rounding,
     as_flops,
-    bias_additions,
+    output_additions,
     output_scaling,
     parameters_resident,
     segment_granularity,
@@ -42,14 +42,14 @@ def reported_work(inputs: Inputs) -> dict[int, Reconciliation]:
 
 def _reported_work(batch: int, add: int, multiply: int, total: int) -> Reconciliation:
     layer = subject(batch)
-    adds, scaling = bias_additions(layer, ""), output_scaling(layer, "")
+    adds, scaling = output_additions(layer, ""), output_scaling(layer, "")
     return Reconciliation(
         f"reported-work-{batch}",
         f"Counted operations of the source at batch {batch}",
         "FLOP",
         as_flops(theory_macs(layer)),
         (
-            bias_additions(layer, _seen(adds.amount, add, "additions")),
+            output_additions(layer, _seen(adds.amount, add, "additions")),
             output_scaling(layer, _seen(scaling.amount, multiply, "multiplications")),
         ),
         Term("Counted", total, "add + 2 · multiply-add + multiply", "the source's Table III"),

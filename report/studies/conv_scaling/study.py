@@ -32,7 +32,7 @@ def findings(inputs: Inputs) -> Findings:
             for table in all_tables(inputs, groups, measured, same_memory, primary, gpu)
         },
         figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
-        claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary)},
+        claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary, gpu)},
         reconciliations=listed(groups),
         facts=_facts(inputs, measured, same_memory, primary, gpu),
     )
@@ -52,6 +52,7 @@ def _facts(
         "faults": primary is not None and _sees_faults(primary),
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
+        "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
         "memory_tables": [
             (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))

@@ -22,12 +22,26 @@ from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find
 from report.studies.conv_scaling.run_values import RUN_VALUES
 from report.studies.conv_scaling.source import column
 
-_NOT_COUNTED: Final = "Nsight Compute counted no call with its backward pass"
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024
 #: Values that are printed as shares.
 _PERCENT: Final = frozenset({"work_share", "parameter_share", "excess_share", "best_share"})
+#: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
+_OF_GPU: Final = (
+    "smallest",
+    "largest",
+    "time_smallest",
+    "time_largest",
+    "time_bound",
+    "batch_gain",
+    "best_batch",
+    "best_rate",
+    "best_share",
+    "saturated",
+    "peak_over_output",
+    "peak_over_output_last",
+)
 
 
 def all_values(
@@ -41,6 +55,9 @@ def all_values(
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
+    if gpu is not None and gpu.timed:
+        own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
+        yield from values_of(gpu, own, NO_RECORD, frozenset({"gpu_best_share"}))
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
@@ -123,6 +140,6 @@ def _counted(groups: Mapping[str, Group], run: Run | None, gpu: Run | None) -> d
     if gpu is not None:
         sums = len(groups["replay"].found)
         counted["replays"] = count("replayed sums of the record", "1", sums, gpu.file)
-        shares = executed_with_backward(gpu).values() or [absent("share", "1", _NOT_COUNTED)]
+        shares = executed_with_backward(gpu)
         counted |= {"backward_least": at_most(*shares), "backward_most": at_least(*shares)}
     return counted
