@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -15,6 +15,7 @@ from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
 from report.records.record import Case, Environment, Record, Series
+from report.records.store import Stored
 
 _changed = msgspec.structs.replace
 Change: TypeAlias = Callable[[Inputs], Inputs]
@@ -29,14 +30,21 @@ def committed(study: str) -> Inputs:
     return gather(study, ROOT / "data")
 
 
-def one_machine(inputs: Inputs) -> Inputs:
-    """The newest record alone, with about fifty of its cases and at least one a subject."""
-    stored = inputs.records[0]
+def one_of_each_kind(inputs: Inputs) -> Inputs:
+    """The newest record of a processor, and that of a GPU, each with about fifty of its cases."""
+    newest: dict[str, Stored] = {}
+    for stored in inputs.records:
+        newest.setdefault(stored.record.environment.device, stored)
+    return replace(inputs, records=tuple(map(_thinned, newest.values())))
+
+
+def _thinned(stored: Stored) -> Stored:
+    """At least one case of each subject stays."""
     cases = stored.record.cases
     first = {case.factors["subject"]: i for i, case in reversed(list(enumerate(cases)))}
     step = max(1, len(cases) // 50)
     few = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
-    return replace(inputs, records=(replace(stored, record=_changed(stored.record, cases=few)),))
+    return replace(stored, record=_changed(stored.record, cases=few))
 
 
 def of_records(change: Callable[[Record], Record]) -> Change:
@@ -61,11 +69,13 @@ def of_series(change: Callable[[Series], Series]) -> Change:
     return of_cases(lambda _, case: _changed(case, series=tuple(map(change, case.series))))
 
 
-def without(*units: str) -> Change:
-    """The inputs without every series in one of these units."""
-    return of_cases(
-        lambda _, case: _changed(case, series=tuple(s for s in case.series if s.unit not in units))
-    )
+def without(*units: str, names: Collection[str] = ()) -> Change:
+    """The inputs without every series in one of these units, or of one of these names."""
+
+    def stays(one: Series) -> bool:
+        return one.unit not in units and one.quantity not in names
+
+    return of_cases(lambda _, case: _changed(case, series=tuple(filter(stays, case.series))))
 
 
 def ended(status: Any, every: int = 1) -> Change:
@@ -120,6 +130,7 @@ def _environment(found: Environment) -> Environment:
     return _changed(
         found,
         cpu=_changed(found.cpu, model=HOSTILE, vector_extensions=(HOSTILE,), governor=HOSTILE),
+        gpu=found.gpu and _changed(found.gpu, model=HOSTILE, driver=HOSTILE, cuda=HOSTILE),
         torch=_changed(found.torch, version=HOSTILE, build=HOSTILE),
         operating_system=HOSTILE,
         python=HOSTILE,
@@ -154,7 +165,7 @@ DEGRADED: Mapping[str, Change] = {
     "interrupted": of_records(lambda r: _changed(r, cases=r.cases[: len(r.cases) // 3])),
     "every third case left out": of_cases(lambda place, case: case if place % 3 else None),
     "no time": without("s"),
-    "no memory": without("B"),
+    "no memory": without("B", names=("memory_owners",)),
     "no counts": without("1", "MAC"),
     "no samples": of_cases(lambda _, case: _changed(case, series=())),
     "all out of memory": ended("out_of_memory"),

@@ -115,13 +115,16 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest that counted executed work, else the newest."""
-    counted = (
-        run
-        for run in all_runs
-        if any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
-    )
-    return next(counted, all_runs[0] if all_runs else None)
+    """The run that the prose speaks of: the newest that counted executed work, else the newest.
+
+    Of those without counts a run on a CPU comes first.
+    """
+    ordered = sorted(all_runs, key=lambda run: (not _counted(run), run.on_gpu))
+    return next(iter(ordered), None)
+
+
+def _counted(run: Run) -> bool:
+    return any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
 
 
 def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:

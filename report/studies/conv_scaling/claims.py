@@ -47,7 +47,8 @@ def all_claims(
     gap = slope(memory_gap(inputs), "B", relative=False)
     yield judge("compressed-memory", Statement(gap, expect("> 0")))
     # What the prose calls explained has a residual of 0.
-    for name in ("work", "memory", "variants"):
+    explained = [name for name in ("work", "memory", "variants") if groups[name].found]
+    for name in explained:
         yield judge(f"{name}-explained", Statement(groups[name].residual, exactly(0)))
     if gpu is not None:
         work = groups["device_work"].residual

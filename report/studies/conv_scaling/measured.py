@@ -99,11 +99,10 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of: the newest on a CPU whose forward calls were timed.
 
-    Without one it is the newest timed run on a GPU, or else the newest of all.
+    Without one it is the newest timed run on a GPU, or else the newest of all, a CPU's first.
     """
-    timed = [run for run in all_runs if run.timed]
-    on_cpu = [run for run in timed if not run.on_gpu]
-    return next(iter((*on_cpu, *timed, *all_runs)), None)
+    ordered = sorted(all_runs, key=lambda run: (not run.timed, run.on_gpu))
+    return next(iter(ordered), None)
 
 
 def gpu_run(all_runs: Sequence[Run]) -> Run | None:

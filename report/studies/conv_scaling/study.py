@@ -53,6 +53,7 @@ def _facts(
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
+        "gpu_timed": gpu is not None and bool(gpu.timed),
         "devices": [markdown(run.label) for run in measured],
         "memory_tables": [
             (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))

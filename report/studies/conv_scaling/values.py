@@ -55,9 +55,11 @@ def all_values(
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
-    if gpu is not None and gpu.timed:
+    if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
-        yield from values_of(gpu, own, NO_RECORD, frozenset({"gpu_best_share"}))
+        untimed = Missing(f"no forward call was timed on {gpu.label}")
+        shares = frozenset({"gpu_best_share"})
+        yield from values_of(gpu if gpu.timed else None, own, untimed, shares)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
