@@ -404,12 +404,9 @@ def gpu_record() -> Record:
     return factory.record(cases, factory.environment("example-100", factory.GPU))
 
 
-def test_a_gpu_has_reserved_bytes() -> None:
+def test_a_gpu_stands_beside_a_processor() -> None:
     result = found(gpu_record(), factory.record())
     assert_whole(result)
-    table = result.tables["tbl-memory-example-100"]
-    assert table.columns[-1].name == "Reserved"
-    assert [row[-1] for row in table.rows] == [0, 0, 20_971_520, 20_971_520]
     assert result.facts["primary"] == "Example Processor, 2 threads"
     assert result.facts["gpu"] == "NVIDIA Example 100"
     assert found(gpu_record()).facts["primary"] == "NVIDIA Example 100"
@@ -419,12 +416,12 @@ def test_a_gpu_has_reserved_bytes() -> None:
     assert setup["Memory"][0] == "80.0 GiB"
 
 
-def test_runs_on_gpu_and_cpu_never_share_a_table() -> None:
+def test_equal_memory_of_a_gpu_and_a_processor_is_printed_once() -> None:
     same = factory.layer_cases(BATCHES, peak=lambda batch: batch * OUTPUT_BYTES)
     gpu = factory.record(same, factory.environment("gpu", factory.GPU))
     result = found(gpu, factory.record(same))
     tables = [id_ for id_, _ in result.facts["memory_tables"]]
-    assert tables == ["tbl-memory-gpu", "tbl-memory-example-2t"]
+    assert tables == ["tbl-memory-gpu"]
 
 
 def test_strange_names_of_devices_are_printed_as_they_are() -> None:

@@ -65,10 +65,6 @@ class Run(any_study.Run):
         """Most bytes allocated during the call beyond those allocated before it."""
         return self._grown("peak bytes", "allocated_peak", "allocated_before", batch, pass_)
 
-    def reserved(self, batch: int) -> Quantity:
-        """Bytes that the allocator took from the device during the forward call (CUDA only)."""
-        return self._grown("reserved bytes", "reserved_after", "reserved_before", batch)
-
     def _grown(
         self, name: str, quantity: str, since: str, batch: int, pass_: Pass = "forward"
     ) -> Quantity:

@@ -153,7 +153,6 @@ def alike(runs: Sequence[Run]) -> tuple[tuple[Run, ...], ...]:
     groups: dict[object, list[Run]] = {}
     for run in runs:
         table = _memory(run, [])
-        # Only a GPU's table has a column of reserved bytes.
         groups.setdefault((table.columns, table.rows), []).append(run)
     return tuple(tuple(group) for group in groups.values())
 
@@ -162,7 +161,6 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
     def bytes_(name: str, get: Callable[[int], Quantity]) -> Field[int]:
         return Field(name, "B", get, "MB")
 
-    reserved = [bytes_("Reserved", run.reserved)] if run.on_gpu else []
     return table(
         f"tbl-memory-{run.key}",
         run.batches,
@@ -173,7 +171,6 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
             bytes_("Peak", run.peak),
             Field("Peak ÷ output", "1", lambda b: run.peak(b) / theory.output_bytes(b)),
             bytes_("F+B peak", lambda b: run.peak(b, "forward_backward")),
-            *reserved,
         ],
         sources=tuple(files),
     )
