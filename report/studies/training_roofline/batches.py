@@ -15,12 +15,14 @@ from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Process, Quantity, absent, measured
 from report.quantity.operations import at_least
-from report.quantity.verdicts import Several, Statement, all_of, expect
+from report.quantity.verdicts import Several, all_of, expect
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import (
+    Repeated,
     Run,
+    alone_mark,
     product_mark,
 )
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
@@ -124,6 +126,7 @@ def batch_table(run: Run) -> Table:
         made,
         notes=(
             "Gains are ratios; 1 is no gain. Intervals run over the medians of the processes.",
+            *alone_mark(run, (step for network in NETWORKS for step in sweep(run, network))),
             *product_mark(run),
         ),
         sources=(run.file,),
@@ -224,8 +227,8 @@ class Batch:
     def collapse(self) -> Several:
         """That the batch falls behind a smaller one, and that its steps scatter widely."""
         return all_of(
-            Statement(self.against_smaller, expect(f"< {1 - FALL}")),
-            Statement(self.scatter, expect(f"> {WIDE}")),
+            Repeated(self.against_smaller, expect(f"< {1 - FALL}")),
+            Repeated(self.scatter, expect(f"> {WIDE}")),
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
 from report.quantity.operations import share_of_ceiling
 from report.records.layers import Layer
@@ -31,6 +31,9 @@ from report.theory.roofline import (
 
 #: Nearer than this share to a ceiling a layer is called limited by it.
 NEAR: Final = 0.5
+#: A step that takes more than this many times as long when it is watched spends its time on being
+#: watched, so that the times of its layers are not those of the step.
+DISTURBED: Final = 1.2
 Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
 SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
 _NEAR_NAMES: Final[dict[Side, str]] = {
@@ -119,7 +122,12 @@ class Profile:
         return measured(name, unit, [process], run.file, run.stored.record.environment.device)
 
     def share(self, of: Callable[[LayerTime], bool], name: str) -> Quantity:
-        """The share of the layers' time in some of them: a number of each watched step."""
+        """The share of the layers' time in some of them: a number of each watched step.
+
+        Absent where watching slowed the step too much.
+        """
+        if self.disturbed is not None:
+            return absent(name, "1", self.disturbed.reason)
         chosen = [item for item in self.layers if of(item)]
         parts = zip(_step_sums(chosen, len(self.whole)), self._inside, strict=True)
         return self.watched(name, "1", (part / whole for part, whole in parts))
@@ -164,6 +172,30 @@ class Profile:
         """The watched step over the same step unwatched."""
         # A profile's step has the default execution and optimiser.
         return self.seconds / self.run.time(self.step)
+
+    @cached_property
+    def disturbed(self) -> Missing | None:
+        """Why the times of the layers say nothing of the unwatched step, if they do not."""
+        times = point(self.slowdown())
+        if isinstance(times, Missing) or times <= DISTURBED:
+            return None
+        return Missing(
+            f"watched, the step takes {times:.2f} times as long as unwatched, so that the shares "
+            "of its layers do not hold"
+        )
+
+    def layer_seconds(self, items: Sequence[LayerTime]) -> Quantity:
+        """The time (s) of some layers in each watched step."""
+        if self.disturbed is not None:
+            return absent("time of layers", "s", self.disturbed.reason)
+        return self.watched("time", "s", _step_sums(items, len(self.whole)))
+
+    def above_peak(self) -> tuple[LayerTime, ...]:
+        """The layers whose rate, by the work of theory, is above the measured peak."""
+        roof = self.roof
+        if isinstance(roof, Missing) or self.disturbed is not None:
+            return ()
+        return tuple(item for item in self.layers if item.rate > roof.peak.high)
 
     def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
         """The layers by operator class, in the order of the classes."""
@@ -257,7 +289,7 @@ def class_times(found: Sequence[Profile]) -> Table:
 
 
 def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
-    seconds = profile.watched("time", "s", _step_sums(items, len(profile.whole)))
+    seconds = profile.layer_seconds(items)
     load, run = total(item.load for item in items), profile.run
     share = profile.share(lambda item: item.kind == kind, "share of time")
     rate = exact("work", "FLOP", load.flops) / seconds
@@ -272,7 +304,7 @@ def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple
 
 
 _FASTER: Final = "faster than the ceiling"
-_ERROR: Final = "an error in one of the measurements"
+_ERROR: Final = "fewer operations ran than theory counts, or an error in one of the measurements"
 _CACHED: Final = "its tensors were still in a cache"
 
 
