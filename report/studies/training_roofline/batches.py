@@ -107,6 +107,8 @@ def source_fit(inputs: Inputs) -> Saturation | Missing:
 def batch_table(run: Run) -> Table:
     """Time, throughput, gain over the batch before and efficiency."""
     made = tuple(row for network in NETWORKS for row in _batch_rows(run, network))
+    steps = [step for network in NETWORKS for step in sweep(run, network)]
+    several = any(run.processes(step) > 1 for step in steps)
     image = next((step.image for n in NETWORKS for step in sweep(run, n)), 0)
     return Table(
         f"tbl-batches-{run.key}",
@@ -125,8 +127,9 @@ def batch_table(run: Run) -> Table:
         ),
         made,
         notes=(
-            "Gains are ratios; 1 is no gain. Intervals run over the medians of the processes.",
-            *alone_mark(run, (step for network in NETWORKS for step in sweep(run, network))),
+            "Gains are ratios; 1 is no gain."
+            + " Intervals run over the medians of the processes." * several,
+            *alone_mark(run, steps),
             *product_mark(run),
         ),
         sources=(run.file,),

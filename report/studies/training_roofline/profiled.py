@@ -190,6 +190,11 @@ class Profile:
             return absent("time of layers", "s", self.disturbed.reason)
         return self.watched("time", "s", _step_sums(items, len(self.whole)))
 
+    def rate(self, items: Sequence[LayerTime]) -> Quantity:
+        """FLOP/s of some layers together, by the work of theory."""
+        work = total(item.load for item in items).flops
+        return exact("work", "FLOP", work) / self.layer_seconds(items)
+
     def above_peak(self) -> tuple[LayerTime, ...]:
         """The layers whose rate, by the work of theory, is above the measured peak."""
         roof = self.roof
@@ -292,7 +297,7 @@ def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple
     seconds = profile.layer_seconds(items)
     load, run = total(item.load for item in items), profile.run
     share = profile.share(lambda item: item.kind == kind, "share of time")
-    rate = exact("work", "FLOP", load.flops) / seconds
+    rate = profile.rate(items)
     arithmetic = share_of_ceiling(rate / run.peak(profile.step.precision), f"{_FASTER}: {_ERROR}")
     traffic = exact("least traffic", "B", load.bytes) / seconds / run.copy()
     return (

@@ -118,7 +118,7 @@ def _disturbances(run: Run | None, steps: Sequence[Step], of: Callable[..., Valu
     found = [run.by_process(step) for step in steps] if run else []
     there = [parts for parts in found if not isinstance(parts, Missing)]
     medians = [[median(part) for part in parts] for parts in there]
-    apart = [max(each) / min(each) for each in medians]
+    apart = [max(each) / min(each) for each in medians if len(each) > 1]
     longest = [max(part) / median(part) for parts in there for part in parts]
     return [
         of(

@@ -19,6 +19,7 @@ from report.studies.training_roofline import (
     claims,
     corrected,
     figures,
+    gpu,
     ladder,
     memory,
     profiled,
@@ -50,6 +51,7 @@ def findings(inputs: Inputs) -> Findings:
         *values.source_values(inputs, known),
         *run_values.run_values(inputs, primary),
         *run_values.thread_values(pair),
+        *gpu.gpu_values(inputs, gpu.first_gpu(all_runs)),
     )
     tables = (
         *_source_tables(inputs, all_runs, shown, known),
@@ -171,6 +173,7 @@ def _facts(
         else "",
         "mostly": advice.mostly(primary) if primary else {},
         **_ladder_facts(primary),
+        "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
