@@ -424,6 +424,31 @@ def test_the_second_hypothesis_is_decided_by_time(full: Findings) -> None:
     assert number(full, "light_traffic_time").value > 0.5
 
 
+def test_layers_whose_time_scatters_decide_nothing_about_their_ceiling() -> None:
+    """Their medians are all near a ceiling, and a slower step is near none."""
+    made = cases(processes=MANY)
+    verdicts = []
+    for slow in (1.0, 5.0):
+        watched = [scattering(c, slow) for c in made if c.factors.get("subject") == "profile"]
+        others = [c for c in made if c.factors.get("subject") != "profile"]
+        found = found_in(STUDY, record([*watched, *others]))
+        assert value(found, "light_traffic_time") > 0.5
+        verdicts.append(found.claims["memory-bound-example-2t"].verdict)
+    assert verdicts == ["supported", "undecided"]
+
+
+def scattering(watched: Any, slow: float) -> Any:
+    """A watched step whose last repetition takes longer in every layer."""
+    count = len(watched.layers)
+    changed = tuple(
+        factory.series(s.quantity, [*s.samples[:-count], *(slow * t for t in s.samples[-count:])])
+        if s.quantity.startswith("layer_")
+        else s
+        for s in watched.series
+    )
+    return msgspec.structs.replace(watched, series=changed)
+
+
 def test_depthwise_layers_are_below_the_ridge_and_large_kernels_above(full: Findings) -> None:
     table = "tbl-class-times-example-2t"
     rows = zip(column(full, table, "Class"), column(full, table, "Intensity"), strict=True)

@@ -13,7 +13,7 @@ from report.paper.tables import Column, Table
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.fits import half_saturation
-from report.quantity.operations import at_least, at_most, spanning
+from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
 from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline.batches import (
@@ -179,17 +179,17 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
 
 
 def _memory_bound(run: Run) -> Claim:
-    """By measurement: each network's time in layers near one ceiling or the other.
-
-    Which of both copies is the ceiling is not known where they differ, so that both count.
-    """
+    """By measurement: each network's time in layers near one ceiling or the other."""
     id_ = f"memory-bound-{run.key}"
     sentence = f"H2: {HEAVY} is limited by arithmetic, {LIGHT} by memory ({run.label})."
     found = {p.step.network: p for p in main_profiles(run)}
     if not {HEAVY, LIGHT} <= set(found) or isinstance(found[HEAVY].roof, Missing):
         return Claim(id_, sentence, "not measured", "no step of both was watched layer by layer")
+    slowed = next((p.disturbed for n in (HEAVY, LIGHT) if (p := found[n]).disturbed), None)
+    if slowed:
+        return Claim(id_, sentence, "not measured", slowed.reason)
     sides: tuple[tuple[str, Side], ...] = ((HEAVY, "arithmetic"), (LIGHT, "traffic"))
-    shares = [spanning(found[n].side_share(s), found[n].slower_share(s)) for n, s in sides]
+    shares = [found[n].possible_shares(s) for n, s in sides]
     return Claim(
         id_,
         sentence,

@@ -12,9 +12,10 @@ from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
-from report.quantity.operations import share_of_ceiling
+from report.quantity.operations import share_of_ceiling, spanning
 from report.records.layers import Layer
 from report.records.record import Case
+from report.statistics.estimates import median_interval
 from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.text.format import NO_BREAK
@@ -78,16 +79,22 @@ class LayerTime:
         """FLOP/s over forward and backward."""
         return self.load.flops / self.time
 
-    def shares(self, roof: Roof) -> tuple[float, float]:
-        """Achieved rate over the peak, and least traffic a second over the bandwidth."""
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The interval of that median (s)."""
+        found = median_interval(self.steps)
+        return found.low, found.high
+
+    def shares(self, roof: Roof, seconds: float) -> tuple[float, float]:
+        """Work over the peak, and least traffic over the bandwidth, in a time of the layer (s)."""
         return (
-            self.rate / roof.peak.value,
-            self.load.bytes / self.time / roof.bandwidth.value,
+            self.load.flops / seconds / roof.peak.value,
+            self.load.bytes / seconds / roof.bandwidth.value,
         )
 
-    def side(self, roof: Roof) -> Side:
-        """Which ceiling the layer came near, by what was measured; neither, if none."""
-        arithmetic, traffic = self.shares(roof)
+    def side(self, roof: Roof, seconds: float) -> Side:
+        """Which ceiling the layer comes near if it takes so long (s); neither, if none."""
+        arithmetic, traffic = self.shares(roof, seconds)
         if max(arithmetic, traffic) < NEAR:
             return "neither"
         return "arithmetic" if arithmetic > traffic else "traffic"
@@ -150,10 +157,28 @@ class Profile:
         """The same under the roof with the worse of both copies."""
         return self._side_share(side, self.slower_roof, f"{_NEAR_NAMES[side]}, slower copy")
 
+    def possible_shares(self, side: Side) -> Quantity:
+        """The share with all that is not sure of it, for a verdict.
+
+        Which of both copies is the ceiling is not known where they differ; nor is it of a layer
+        whose time scatters whether it comes near one.
+        """
+        name, roofs = _NEAR_NAMES[side], (self.roof, self.slower_roof)
+        known = [roof for roof in roofs if isinstance(roof, Roof)]
+
+        def sides(item: LayerTime) -> set[Side]:
+            return {item.side(roof, time) for roof in known for time in (item.time, *item.ends)}
+
+        return spanning(
+            self.side_share(side),
+            self.share(lambda item: sides(item) == {side}, f"surely {name}"),
+            self.share(lambda item: side in sides(item), f"possibly {name}"),
+        )
+
     def _side_share(self, side: Side, roof: Roof | Missing, name: str) -> Quantity:
         if isinstance(roof, Missing):
             return absent(name, "1", roof.reason)
-        return self.share(lambda item: item.side(roof) == side, name)
+        return self.share(lambda item: item.side(roof, item.time) == side, name)
 
     def below_ridge(self) -> Quantity:
         """The share of the layers' time in layers that theory puts below the ridge point."""
