@@ -50,13 +50,6 @@ DECIDED_WITHOUT_TIME = {
 #: Claims that need no samples.
 DECIDED_WITHOUT_SAMPLES = {"limit-theory": "which calls run out of memory is a result"}
 
-#: Claims that noise decides today, which is wrong; a row goes when its claim is mended.
-DECIDED_BY_NOISE = {
-    "training_roofline": {
-        "memory-bound": "it counts layers by their median rate, which noise moves off the ceilings",
-    },
-}
-
 
 @cache
 def findings(study: str, kind: str | None = None) -> Findings:
@@ -207,4 +200,4 @@ def test_noise_decides_no_claim(study: str) -> None:
     found = decided(compute(study, noise(inputs)))
     found -= decided(compute(study, DEGRADED["no time"](inputs)))
     found -= DECIDED_WITHOUT_TIME.get(study, {}).keys()
-    assert found == DECIDED_BY_NOISE.get(study, {}).keys()
+    assert found == set()

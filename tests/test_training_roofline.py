@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,11 +28,22 @@ from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.profiled import main_profiles
 from report.studies.training_roofline.source import audit, image_traffic
 from report.studies.training_roofline.subject import NETWORKS, Step
+from report.theory.training_memory import categories
 from report.theory.work import forward_macs
 from tests import factory, training
 from tests.papers import column, devices, found_in, manuscript, number, reported, value
-from tests.training import COPY, PEAK, case, cases, layers_of, record, steps_of
+from tests.training import (
+    COPY,
+    PEAK,
+    SHORT_PEAK,
+    case,
+    cases,
+    layers_of,
+    record,
+    steps_of,
+)
 from tests.training import product as product_case
+from tests.training import profile as profile_case
 
 STUDY = "training_roofline"
 REPORTED = reported(STUDY)
@@ -413,6 +424,31 @@ def test_the_second_hypothesis_is_decided_by_time(full: Findings) -> None:
     assert number(full, "light_traffic_time").value > 0.5
 
 
+def test_layers_whose_time_scatters_decide_nothing_about_their_ceiling() -> None:
+    """Their medians are all near a ceiling, and a slower step is near none."""
+    made = cases(processes=MANY)
+    verdicts = []
+    for slow in (1.0, 5.0):
+        watched = [scattering(c, slow) for c in made if c.factors.get("subject") == "profile"]
+        others = [c for c in made if c.factors.get("subject") != "profile"]
+        found = found_in(STUDY, record([*watched, *others]))
+        assert value(found, "light_traffic_time") > 0.5
+        verdicts.append(found.claims["memory-bound-example-2t"].verdict)
+    assert verdicts == ["supported", "undecided"]
+
+
+def scattering(watched: Any, slow: float) -> Any:
+    """A watched step whose last repetition takes longer in every layer."""
+    count = len(watched.layers)
+    changed = tuple(
+        factory.series(s.quantity, [*s.samples[:-count], *(slow * t for t in s.samples[-count:])])
+        if s.quantity.startswith("layer_")
+        else s
+        for s in watched.series
+    )
+    return msgspec.structs.replace(watched, series=changed)
+
+
 def test_depthwise_layers_are_below_the_ridge_and_large_kernels_above(full: Findings) -> None:
     table = "tbl-class-times-example-2t"
     rows = zip(column(full, table, "Class"), column(full, table, "Intensity"), strict=True)
@@ -639,3 +675,188 @@ def test_noise_turns_a_verdict_only_into_undecided(
     quiet, noisy = verdicts(0.01), verdicts(3.0)
     assert {id_ for id_, v in noisy.items() if v not in (quiet[id_], "undecided")} == set()
     assert ("undecided" in {quiet["shorter-example-2t"]}) == (len(processes) == 3)
+
+
+# ---------------------------------------------------------------------------------------- on a GPU
+
+
+def gpu_record(made: list[Any], **change: Any) -> Any:
+    return record(made, factory.environment(key="example-gpu", gpu=factory.GPU), **change)
+
+
+def ended_early(extra: Sequence[Any] = ()) -> Any:
+    """A run on a GPU that ended after its first process, without ceilings after its cases."""
+    first, *others = MANY[:3]
+    steps = [step for step in steps_of(SMALL) if step.image == 64]
+    made = [product_case("before"), *extra, *(case(step, first) for step in steps)]
+    lost = {"status": "unavailable", "reason": "The run was ended before this was measured."}
+    made += [case(step, p, **lost) for p in others for step in steps]
+    return gpu_record(made, peaks=factory.ceilings(PEAK, COPY)[:2])
+
+
+def test_a_ceiling_of_one_end_of_the_run_has_not_moved() -> None:
+    found = found_in(STUDY, ended_early([profile_case(Step(SMALL, 224, 8))]))
+    assert not found.facts["product_moved"] + found.facts["copy_moved"]
+    assert found.facts["one_end"] == [found.facts["gpu"]["label"]]
+    for table in ("tbl-batches-example-gpu", "tbl-sides-example-gpu", "tbl-ridges"):
+        assert any("one end of the run" in note for note in found.tables[table].notes), table
+    assert not any("moved by" in note for t in found.tables.values() for note in t.notes)
+    assert "one end of the run" in found.figures["fig-roofline"].caption
+    paper = manuscript(STUDY, found)
+    assert "moved too far on" not in paper
+    assert "measured at one end of the run only" in paper
+
+
+def test_a_ceiling_that_was_never_measured_marks_nothing() -> None:
+    found = found_in(STUDY, gpu_record([case(Step(SMALL, 64, 2), 1)], peaks=()))
+    assert not found.facts["one_end"] + found.facts["copy_moved"] + found.facts["product_moved"]
+
+
+def test_one_process_decides_nothing_where_several_would() -> None:
+    """Its steps reach the full level, which three processes cannot."""
+    alone, several = found_in(STUDY, ended_early()), found_in(STUDY, record(cases((SMALL,))))
+    for claim in ("shorter", "diminishing", "collapse"):
+        assert alone.claims[f"{claim}-example-gpu"].verdict == "undecided", claim
+        assert "one process decides nothing" in alone.claims[f"{claim}-example-gpu"].because, claim
+    assert several.claims["diminishing-example-2t"].verdict == "supported"
+    (run,) = runs((factory.stored(ended_early()),))
+    time = estimate(run.time(Step(SMALL, 64, 2)))
+    assert isinstance(time, Estimate)
+    assert time.confidence == 0.95
+    notes = " ".join(alone.tables["tbl-batches-example-gpu"].notes)
+    assert "this process alone" in notes
+    assert "medians of the processes" not in notes
+    assert "decides no claim" in manuscript(STUDY, alone)
+    assert not several.facts["one_process"]
+
+
+def test_a_statement_of_many_processes_is_decided_beside_one_of_a_single_one() -> None:
+    slow = scaled(3.0, lambda s: s.precision == "bfloat16" and s.layout == "contiguous")
+    made = cases((SMALL,), slow, MANY)
+    made.append(case(Step(SMALL, 128, 2), 1, slow))
+    made.append(case(Step(SMALL, 128, 2, "bfloat16", "channels_last"), 1, slow))
+    assert found_in(STUDY, record(made)).claims["shorter-example-2t"].verdict == "refuted"
+
+
+def test_tfloat32_is_no_mixed_precision() -> None:
+    plain = Step(SMALL, 64, 8)
+    made = [case(s, p) for p in MANY for s in (plain, plain.with_(precision="tfloat32"))]
+    found = found_in(STUDY, gpu_record(made))
+    assert found.claims["shorter-example-gpu"].verdict == "not measured"
+    assert column(found, "tbl-speedups-example-gpu", "Precision") == ["tfloat32"]
+
+
+def test_a_gpu_is_compared_with_the_processor_of_most_threads_by_a_ratio() -> None:
+    steps = [s for s in steps_of(SMALL) if s.image == 64]
+    gpu = gpu_record([case(s, p, scaled(0.1, lambda s: True)) for s in steps for p in MANY])
+    one = record(cases((SMALL,), processes=MANY), factory.environment(key="1t", threads=1))
+    claim = found_in(STUDY, gpu, one, record(cases((SMALL,), processes=MANY))).claims[
+        "gpu-over-cpu"
+    ]
+    assert claim.verdict == "supported"
+    assert "2 threads" in claim.sentence
+    assert "most surely 10" in claim.because
+
+
+def test_layers_of_a_step_that_watching_slows_have_no_shares() -> None:
+    plain = Step(SMALL, 224, 8)
+    quick = plain.with_(precision="bfloat16", layout="channels_last")
+    made = [product_case("before"), profile_case(plain), profile_case(quick), case(plain, 1)]
+    for share, shown in ((1.0, True), (0.3, False)):
+        found = found_in(STUDY, record([*made, case(quick, 1, scaled(share, lambda s: True))]))
+        shares = column(found, "tbl-sides-example-2t", "Near arithmetic")
+        assert [isinstance(share, Missing) for share in shares] == [False, not shown]
+        assert ("Left out" in found.figures["fig-shares-example-2t"].caption) != shown
+    assert "times as long as unwatched" in shares[1].reason
+
+
+def test_a_disturbed_step_decides_nothing_about_its_layers() -> None:
+    made = [
+        c for n in NETWORKS for c in (profile_case(Step(n, 224, 8)), case(Step(n, 224, 8), 1, fast))
+    ]
+    found = found_in(STUDY, record(made))
+    assert found.claims["memory-bound-example-2t"].verdict == "not measured"
+    assert "fig-layers-example-2t" not in found.figures
+    assert "fig-shares-example-2t" not in found.figures
+    assert manuscript(STUDY, found)
+
+
+def fast(step: Step, layers: Sequence[Any]) -> float:
+    return 0.3 * training.seconds(step, layers)
+
+
+def test_layers_above_the_roof_are_counted_and_explained() -> None:
+    slow_product = factory.ceilings(PEAK / 3, COPY)
+    made = [profile_case(Step(SMALL, 224, 8)), case(Step(SMALL, 224, 8), 1)]
+    found = found_in(STUDY, gpu_record(made, peaks=slow_product))
+    caption = found.figures["fig-layers-example-gpu"].caption
+    assert f"{value(found, 'gpu_above'):.0f} layers lie above it" in caption
+    assert value(found, "gpu_above_rate") > PEAK / 3
+    assert "no rate of executed work" in manuscript(STUDY, found)
+    shares = column(found, "tbl-class-times-example-gpu", "Of arithmetic")
+    assert any(
+        isinstance(share, Missing) and "fewer operations" in share.reason for share in shares
+    )
+    calm = found_in(STUDY, gpu_record(made))
+    assert value(calm, "gpu_above") == 0
+    assert "above it" not in calm.figures["fig-layers-example-gpu"].caption
+    assert "none lies above" in manuscript(STUDY, calm)
+
+
+def test_a_step_whose_host_hardly_waits_is_bound_by_it() -> None:
+    small, large = Step(SMALL, 64, 2), Step(SMALL, 64, 128)
+    made = [case(small, 1, wait_time=[1e-6] * 9), case(large, 1, wait_time=[0.05] * 9)]
+    found = found_in(STUDY, gpu_record(made))
+    shares = column(found, "tbl-host-example-gpu", "Of the step")
+    assert shares[0] < 0.01 < shares[1]
+    assert value(found, "gpu_hosted") == 1
+    assert "`ResNet-18` at a batch of 2 in float32" in manuscript(STUDY, found)
+    busy = found_in(STUDY, gpu_record(made[1:]))
+    assert value(busy, "gpu_hosted") == 0
+    assert "the device waits for the host" not in manuscript(STUDY, busy)
+    assert "tbl-host-example-2t" not in found_in(STUDY, record(made)).tables
+
+
+def test_a_constant_residual_of_memory_is_told_as_unexplained() -> None:
+    def held(step: Step, extra: int) -> Any:
+        before = categories(layers_of(SMALL, step.batch, 64), on_host=False).between_steps + extra
+        return case(step, 1, requested_before=[before], requested_peak=[3 * before])
+
+    small, large = Step(SMALL, 64, 2), Step(SMALL, 64, 8)
+    constant = found_in(STUDY, gpu_record([held(small, 4096), held(large, 4096)]))
+    assert value(constant, "gpu_residual") == 4096
+    assert "the same at all" in manuscript(STUDY, constant)
+    growing = found_in(STUDY, gpu_record([held(small, 4096), held(large, 8192)]))
+    assert isinstance(number(growing, "gpu_residual"), Missing)
+    assert "the same at all" not in manuscript(STUDY, growing)
+
+
+def test_efficiency_on_the_ladder_is_over_the_measured_product_also_beside_a_data_sheet() -> None:
+    h100 = msgspec.structs.replace(factory.GPU, model="NVIDIA H100 80GB HBM3")
+    made = [product_case("before"), *(case(s, 1) for s in steps_of(SMALL) if s.image == 64)]
+    machine = factory.environment(key="example-gpu", gpu=h100)
+    (run,) = runs((factory.stored(record(made, machine)),))
+    found = found_in(STUDY, record(made, machine))
+    expected = [value_of(run.efficiency(rung.step)) for rung in ladder(run, SMALL)]
+    shares = column(found, "tbl-ladder-example-gpu", "Efficiency")
+    assert [share.value for share in shares] == expected
+    assert expected[1] == pytest.approx(
+        value_of(run.rate(ladder(run, SMALL)[1].step)) / SHORT_PEAK, rel=0.02
+    )
+
+
+def test_classes_that_take_no_time_are_not_in_the_legend(full: Findings) -> None:
+    plain = Step(SMALL, 224, 8)
+    (chart,) = (
+        found_in(STUDY, record([profile_case(plain)]))
+        .figures["fig-shares-example-2t"]
+        .drawing.panels
+    )
+    assert "depthwise convolution" not in [series.label for series in chart.series]
+    (chart,) = full.figures["fig-shares-example-2t"].drawing.panels
+    assert "depthwise convolution" in [series.label for series in chart.series]
+
+
+def test_without_a_gpu_there_is_no_section_on_one(full: Findings) -> None:
+    assert "On a GPU" not in manuscript(STUDY, full)
+    assert "On a GPU" in manuscript(STUDY, found_in(STUDY, ended_early()))

@@ -9,9 +9,7 @@ from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Quantity
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, own_batches, sweep
-from report.studies.training_roofline.measured import (
-    Run,
-)
+from report.studies.training_roofline.measured import Run, alone_mark
 from report.studies.training_roofline.profiled import SIDES, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step
@@ -53,6 +51,7 @@ def advice_table(run: Run) -> Table:
             Column("Gain", "1"),
         ),
         made,
+        notes=alone_mark(run, run.timed(run.steps)),
         sources=(run.file,),
         wide=True,
     )

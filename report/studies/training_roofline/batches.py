@@ -15,12 +15,14 @@ from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Process, Quantity, absent, measured
 from report.quantity.operations import at_least
-from report.quantity.verdicts import Several, Statement, all_of, expect
+from report.quantity.verdicts import Several, all_of, expect
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import Estimate
 from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import (
+    Repeated,
     Run,
+    alone_mark,
     product_mark,
 )
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
@@ -105,6 +107,8 @@ def source_fit(inputs: Inputs) -> Saturation | Missing:
 def batch_table(run: Run) -> Table:
     """Time, throughput, gain over the batch before and efficiency."""
     made = tuple(row for network in NETWORKS for row in _batch_rows(run, network))
+    steps = [step for network in NETWORKS for step in sweep(run, network)]
+    several = any(run.processes(step) > 1 for step in steps)
     image = next((step.image for n in NETWORKS for step in sweep(run, n)), 0)
     return Table(
         f"tbl-batches-{run.key}",
@@ -123,7 +127,9 @@ def batch_table(run: Run) -> Table:
         ),
         made,
         notes=(
-            "Gains are ratios; 1 is no gain. Intervals run over the medians of the processes.",
+            "Gains are ratios; 1 is no gain."
+            + " Intervals run over the medians of the processes." * several,
+            *alone_mark(run, steps),
             *product_mark(run),
         ),
         sources=(run.file,),
@@ -224,8 +230,8 @@ class Batch:
     def collapse(self) -> Several:
         """That the batch falls behind a smaller one, and that its steps scatter widely."""
         return all_of(
-            Statement(self.against_smaller, expect(f"< {1 - FALL}")),
-            Statement(self.scatter, expect(f"> {WIDE}")),
+            Repeated(self.against_smaller, expect(f"< {1 - FALL}")),
+            Repeated(self.scatter, expect(f"> {WIDE}")),
         )
 
     @property

@@ -10,10 +10,10 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Column, Table
-from report.quantity.evaluation import faster, point, slower
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.fits import half_saturation
-from report.quantity.operations import at_least, at_most, spanning
+from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
 from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline.batches import (
@@ -26,17 +26,21 @@ from report.studies.training_roofline.batches import (
     times,
 )
 from report.studies.training_roofline.corrected import average, corrected
-from report.studies.training_roofline.measured import (
-    Run,
-    primary_run,
-    surest,
-)
+from report.studies.training_roofline.measured import Repeated, Run, primary_run
 from report.studies.training_roofline.memory import source_need
-from report.studies.training_roofline.phrases import counted, percent, plain, share, with_interval
+from report.studies.training_roofline.phrases import (
+    alone_told,
+    counted,
+    extremes,
+    percent,
+    plain,
+    share,
+    with_interval,
+)
 from report.studies.training_roofline.profiled import Profile, Side, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.source import RTX, T4, environment, rows
-from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, Precision
 from report.studies.training_roofline.theory import (
     GIGA,
     SOURCE_BATCH,
@@ -52,6 +56,8 @@ from report.theory.work import flops
 #: Numbers that differ by less than this share are equivalent.
 ALIKE: Final = 0.1
 _CEILINGS: Final[tuple[Side, Side]] = ("arithmetic", "traffic")
+#: What autocast mixes with float32; TF32 rounds the inputs of products and mixes nothing.
+_MIXED: Final[tuple[Precision, ...]] = ("bfloat16",)
 UNMEASURED: Final = "no run of this experiment is in the data directory"
 
 
@@ -108,22 +114,21 @@ def _peak(judging: Judging, name: str) -> float:
 
 
 def _devices(judging: Judging) -> list[Claim]:
-    """Our GPU over our CPU, where both trained the same step."""
-    gpus = [run for run in judging.runs if run.on_gpu]
-    cpus = [run for run in judging.runs if not run.on_gpu]
-    found = []
-    for gpu, cpu in zip(gpus[:1], cpus[:1], strict=False):
-        both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
-        gains = [gpu.images(step) / cpu.images(step) for step in both]
-        found.append(
-            Claim(
-                "gpu-over-cpu",
-                f"H1: a GPU trains faster than a processor ({gpu.label}, {cpu.label}).",
-                all_of(*(Statement(gain, expect("> 1")) for gain in gains)).judge(),
-                counted(gains) if gains else "no step was trained on both",
-            )
+    """Our GPU over our CPU with the most threads, where both trained the same step."""
+    gpu = next((run for run in judging.runs if run.on_gpu), None)
+    cpu = primary_run([run for run in judging.runs if not run.on_gpu])
+    if gpu is None or cpu is None:
+        return []
+    both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
+    gains = {step: gpu.images(step) / cpu.images(step) for step in both}
+    return [
+        Claim(
+            "gpu-over-cpu",
+            f"H1: a GPU trains faster than a processor ({gpu.label}, {cpu.label}).",
+            all_of(*(Repeated(gain, expect("> 1")) for gain in gains.values())).judge(),
+            counted(gains.values()) + extremes(gains) if gains else "no step was trained on both",
         )
-    return found
+    ]
 
 
 # --------------------------------------------------------------------------------------- work
@@ -174,17 +179,17 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
 
 
 def _memory_bound(run: Run) -> Claim:
-    """By measurement: each network's time in layers near one ceiling or the other.
-
-    Which of both copies is the ceiling is not known where they differ, so that both count.
-    """
+    """By measurement: each network's time in layers near one ceiling or the other."""
     id_ = f"memory-bound-{run.key}"
     sentence = f"H2: {HEAVY} is limited by arithmetic, {LIGHT} by memory ({run.label})."
     found = {p.step.network: p for p in main_profiles(run)}
     if not {HEAVY, LIGHT} <= set(found) or isinstance(found[HEAVY].roof, Missing):
         return Claim(id_, sentence, "not measured", "no step of both was watched layer by layer")
+    slowed = next((p.disturbed for n in (HEAVY, LIGHT) if (p := found[n]).disturbed), None)
+    if slowed:
+        return Claim(id_, sentence, "not measured", slowed.reason)
     sides: tuple[tuple[str, Side], ...] = ((HEAVY, "arithmetic"), (LIGHT, "traffic"))
-    shares = [spanning(found[n].side_share(s), found[n].slower_share(s)) for n, s in sides]
+    shares = [found[n].possible_shares(s) for n, s in sides]
     return Claim(
         id_,
         sentence,
@@ -228,8 +233,9 @@ def _diminishing(run: Run) -> Claim:
     return Claim(
         f"diminishing-{run.key}",
         f"H3: larger batches help, with diminishing returns ({run.label}).",
-        all_of(*(Statement(half, expect("> 0")) for half in halves.values())).judge(),
+        all_of(*(Repeated(half, expect("> 0")) for half in halves.values())).judge(),
         "; ".join(f"{n}: half of its limit at batch {with_interval(h)}" for n, h in halves.items())
+        + alone_told(halves.values())
         or next(iter(reasons), "no batch sizes were measured"),
     )
 
@@ -306,7 +312,7 @@ def _no_collapse(run: Run) -> Claim:
         any_of(*(batch.collapse for batch in compared)).judge(),
         f"of {len(found)} batches {falls} are slower, image by image, than a smaller batch, the "
         f"steps of {unsteady} are unsteady, and {sum(b.anomalous for b in found)} are both (each "
-        f"at {100 * level:.0f}{NO_BREAK}%)"
+        f"at {100 * level:.0f}{NO_BREAK}%)" + alone_told(b.against_smaller for b in compared)
         if compared
         else "no two batch sizes of a network were timed",
     )
@@ -316,22 +322,13 @@ def _shorter_types(run: Run) -> Claim:
     gains = {
         new: gain
         for base, new in pairs(run)
-        if new.precision != "float32" and not (gain := run.speedup(base, new)).missing
+        if new.precision in _MIXED and not (gain := run.speedup(base, new)).missing
     }
-    told = counted(gains.values())
-    for word, all_gains, least in (("most", faster, False), ("least", slower, True)):
-        best = surest((gain for gain in gains.values() if all_gains(gain)), least=least)
-        if best is not None:
-            step = next(step for step, gain in gains.items() if gain is best)
-            told += (
-                f"; {word} surely {with_interval(best)} times ({step.network}, {step.image} "
-                f"pixels, {step.setting})"
-            )
     return Claim(
         f"shorter-{run.key}",
         f"Mixed precision makes every step faster ({run.label}; the source left it untested).",
-        all_of(*(Statement(gain, expect("> 1")) for gain in gains.values())).judge(),
-        told if gains else "no shorter type was timed",
+        all_of(*(Repeated(gain, expect("> 1")) for gain in gains.values())).judge(),
+        counted(gains.values()) + extremes(gains) if gains else "no shorter type was timed",
     )
 
 

@@ -17,11 +17,8 @@ from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
-from report.studies.training_roofline.measured import (
-    Run,
-    copy_mark,
-)
-from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.profiled import DISTURBED, Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
 from report.studies.training_roofline.theory import (
@@ -30,6 +27,7 @@ from report.studies.training_roofline.theory import (
     own_sheet,
     printed_roof,
 )
+from report.text.format import NO_BREAK
 from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
 
 GIGA, TERA = 1e9, 1e12
@@ -129,7 +127,8 @@ def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
         "Training steps in float32 under the measured roof (line; band: its interval) and, where "
         "it is known, that of the data sheet (dashed): a point a network and batch size, with "
         "the intervals of all processes. Intensity is that of the least traffic, layer by layer."
-        + _moved(drawn),
+        + _moved(drawn)
+        + _alone(drawn),
         f"Log-log rooflines, one a device. {told}.",
         Drawing(panels, wide=True, height=2.9),
         sources=tuple(run.file for run in drawn),
@@ -138,8 +137,26 @@ def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
 
 def _moved(runs: Sequence[Run]) -> str:
     """What a caption says of roofs whose slope is not sure."""
-    names = ", ".join(_short(run) for run in runs if copy_mark(run))
-    return f" The slope is that of the better copy; the copy moved ({names})." if names else ""
+    moved, unknown = (
+        ", ".join(_short(run) for run in runs if run.copy_state() == state)
+        for state in ("moved", "unknown")
+    )
+    told = f" The slope is that of the better copy; the copy moved ({moved})." if moved else ""
+    if unknown:
+        told += f" The copy was measured at one end of the run only ({unknown})."
+    return told
+
+
+def _alone(runs: Sequence[Run]) -> str:
+    """What a caption says of intervals that are those of one process's steps."""
+    names = ", ".join(
+        _short(run)
+        for run in runs
+        if any(run.processes(step) == 1 for n in NETWORKS for step in run.timed(sweep(run, n)))
+    )
+    return f" Where one process was measured, the interval is that of its steps ({names})." * bool(
+        names
+    )
 
 
 def _run_panel(inputs: Inputs, run: Run) -> Roofline:
@@ -180,21 +197,33 @@ def _short(run: Run) -> str:
 
 def layer_roofline(run: Run) -> Figure | None:
     """Every layer with multiply-adds under the measured roof, a panel a network."""
-    found = [p for p in main_profiles(run) if isinstance(p.roof, Roof)]
+    found = [p for p in main_profiles(run) if isinstance(p.roof, Roof) and p.disturbed is None]
     if not found:
         return None
     counts = ", ".join(
         f"{p.step.network}: {sum(item.load.flops > 0 for item in p.layers)} layers" for p in found
     )
     first = found[0].step
+    above = sum(len(p.above_peak()) for p in found)
     return Figure(
         f"fig-layers-{run.key}",
         f"Every layer with multiply-adds in a training step on {run.label} (float32, batch "
         f"{first.batch}, images of {first.image} pixels), forward and backward together, by its "
-        "operator class, under the measured roof." + _moved((run,)),
+        "operator class, under the measured roof." + _above(above) + _moved((run,)),
         f"Log-log rooflines, one a network, a point a layer. {counts}.",
         Drawing(tuple(_layer_panel(p) for p in found), wide=True, height=2.9),
         sources=(run.file,),
+    )
+
+
+def _above(layers: int) -> str:
+    """What a caption says of layers that lie above the flat roof."""
+    if not layers:
+        return ""
+    lie = "1 layer lies" if layers == 1 else f"{layers} layers lie"
+    return (
+        f" {lie} above it: a rate is the work of direct convolution over time, and no rate of "
+        "executed work."
     )
 
 
@@ -220,16 +249,17 @@ def _label(kind: str) -> str:
 
 def time_shares(run: Run) -> Figure | None:
     """Where the layers' time goes, a bar a watched step."""
-    found = profiles(run)
+    every = profiles(run)
+    found = [profile for profile in every if profile.disturbed is None]
     if not found:
         return None
     shares = [profile.drawn_shares() for profile in found]
-    kinds = tuple(shares[0])
     chart = Bars(
         tuple(f"{p.step.network}, {p.step.setting}" for p in found),
         tuple(
             BarSeries(kind, tuple(100 * share[kind] for share in shares), series=number)
-            for number, kind in enumerate(kinds)
+            for number, kind in enumerate(shares[0])
+            if any(share[kind] for share in shares)
         ),
         "Share of the layers' time (%)",
         stacked=True,
@@ -242,11 +272,18 @@ def time_shares(run: Run) -> Figure | None:
     return Figure(
         f"fig-shares-{run.key}",
         f"Time share of the operator classes in a training step on {run.label}, forward and "
-        "backward, of the time inside layers.",
+        "backward, of the time inside layers." + _left_out(every),
         f"Stacked bars. {told}.",
         Drawing((chart,), wide=True, height=chart.height),
         sources=(run.file,),
     )
+
+
+def _left_out(every: Sequence[Profile]) -> str:
+    """What a caption says of watched steps that are not drawn."""
+    names = ", ".join(f"{p.step.network}, {p.step.setting}" for p in every if p.disturbed)
+    slow = f"{100 * (DISTURBED - 1):.0f}{NO_BREAK}%"
+    return f" Left out, since watching slows it by more than {slow}: {names}." * bool(names)
 
 
 def throughput(runs: Sequence[Run]) -> Figure | None:
@@ -266,7 +303,7 @@ def throughput(runs: Sequence[Run]) -> Figure | None:
     return Figure(
         "fig-throughput",
         "Images a second over the batch size, with intervals that hold the medians of all "
-        "processes, and the fitted saturation curve (dotted).",
+        "processes, and the fitted saturation curve (dotted)." + _alone(drawn),
         "Throughput over batch size, a panel a device. " + "; ".join(spans) + ".",
         Drawing(tuple(_throughput_panel(run) for run in drawn), wide=True, height=2.6),
         sources=tuple(run.file for run in drawn),

@@ -1,4 +1,4 @@
-"""The optimisation ladder: one change at a time, its gain, and the utilisation it reaches."""
+"""The optimisation ladder: one change at a time, its gain, and the efficiency it reaches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from report.evidence.runs import known
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
-from report.quantity.expression import Quantity, exact
-from report.quantity.operations import share_of_ceiling
+from report.quantity.expression import Quantity
 from report.studies.training_roofline.measured import (
-    ABOVE,
     Run,
+    alone_mark,
     product_mark,
 )
 from report.studies.training_roofline.source import rows
@@ -94,25 +93,9 @@ def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:
     return run.speedup(ladder(run, network)[0].step, rung.step)
 
 
-def utilisation(inputs: Inputs, run: Run, step: Step) -> Quantity:
-    """Model FLOPs utilisation: the work of the model a second over the peak of the data sheet.
-
-    After Chowdhery et al. (arXiv:2204.02311): only operations of the model count, none that are
-    done twice.  Where no data sheet is known the measured matrix product takes the peak's place.
-    """
-    gpu = run.stored.record.environment.gpu
-    sheet = inputs.devices.find(gpu.model) if gpu else None
-    peak = sheet.peak(step.precision) if sheet else None
-    if peak is None:
-        return run.efficiency(step)
-    return share_of_ceiling(
-        run.rate(step) / exact("peak of the data sheet", "FLOP/s", peak.rate), ABOVE
-    )
-
-
-def ladder_table(inputs: Inputs, run: Run) -> Table:
-    """Every rung with its absolute time, gains and utilisation."""
-    made = tuple(_row(inputs, run, n, rung) for n in NETWORKS for rung in ladder(run, n))
+def ladder_table(run: Run) -> Table:
+    """Every rung with its absolute time, gains and efficiency."""
+    made = tuple(_row(run, n, rung) for n in NETWORKS for rung in ladder(run, n))
     first = next(rung.step for n in NETWORKS for rung in ladder(run, n))
     return Table(
         f"tbl-ladder-{run.key}",
@@ -126,30 +109,27 @@ def ladder_table(inputs: Inputs, run: Run) -> Table:
             Column("Images / s", "1"),
             Column("Gain", "1"),
             Column("Over the base", "1"),
-            Column("Utilisation", "1", "%"),
+            Column("Efficiency", "1", "%"),
         ),
         made,
-        notes=(_of_what(inputs, run), *product_mark(run)),
+        notes=(
+            "The efficiency is over the measured matrix product in the same precision.",
+            *alone_mark(run, (rung.step for n in NETWORKS for rung in ladder(run, n))),
+            *product_mark(run),
+        ),
         sources=(run.file,),
         wide=True,
     )
 
 
-def _of_what(inputs: Inputs, run: Run) -> str:
-    gpu = run.stored.record.environment.gpu
-    if gpu and inputs.devices.find(gpu.model):
-        return "Utilisation is of the peak on the data sheet, where it is known for the precision."
-    return "Utilisation is of the measured matrix product in the same precision."
-
-
-def _row(inputs: Inputs, run: Run, network: str, rung: Rung) -> tuple[Cell, ...]:
+def _row(run: Run, network: str, rung: Rung) -> tuple[Cell, ...]:
     gains: tuple[Cell, Cell] = ("", "")
     if rung.below is not None:
         below = run.speedup(rung.below, rung.step)
         gains = (estimate(below), estimate(gain_over_base(run, network, rung)))
     return (
         *(network, rung.name, estimate(run.time(rung.step)), estimate(run.images(rung.step))),
-        *(*gains, estimate(utilisation(inputs, run, rung.step))),
+        *(*gains, estimate(run.efficiency(rung.step))),
     )
 
 

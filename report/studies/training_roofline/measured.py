@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from report.evidence import runs as any_study
 from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, Sampled, absent, exact
 from report.quantity.operations import at_least, at_most, share_of_ceiling
+from report.quantity.verdicts import Statement, Verdict
 from report.records.layers import Layer
 from report.records.record import Case, Sample
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline.subject import Precision, Step, step_of
 from report.theory.architectures import ARCHITECTURES
 from report.theory.rescale_shapes import at_image
@@ -24,10 +25,16 @@ from report.theory.roofline import Roof, at_batch
 from report.theory.work import flops, forward_macs, training_macs
 
 #: Why a rate above its ceiling has no efficiency.
-ABOVE: Final = "faster than the measured ceiling: an error in one of the measurements"
+ABOVE: Final = (
+    "faster than the measured ceiling: fewer operations ran than theory counts, or an error in one "
+    "of the measurements"
+)
 #: A ceiling that changed by more than this between both ends of a run marks what was measured.
 MOVED: Final = 0.1
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
+#: What both ends of a run tell of a ceiling.  One that was measured at one end alone, as in a run
+#: that was ended early, may have moved or not; one that was never measured marks nothing.
+Drift: TypeAlias = Literal["steady", "moved", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -186,13 +193,19 @@ class Run(any_study.Run):
         """The precisions of the run's steps, in the order of the record."""
         return tuple(dict.fromkeys(step.precision for step in self.steps))
 
-    def product_moved(self) -> bool:
-        """Whether a matrix product, by which efficiencies are formed, moved too far."""
-        return any(_too_far(self.drift(precision)) for precision in self.precisions)
+    def product_drift(self) -> Drift:
+        """What is known of the matrix products, by which efficiencies are formed: the worst."""
+        found = {_drift(self.drift(p), self.peak(p)) for p in self.precisions}
+        worst: tuple[Drift, ...] = ("moved", "unknown")
+        return next((drift for drift in worst if drift in found), "steady")
+
+    def copy_state(self) -> Drift:
+        """The same of the copy, by which slope and ridge of the roof are drawn."""
+        return _drift(self.copy_drift(), self.copy())
 
     def copy_moved(self) -> bool:
-        """Whether the copy, by which slope and ridge of the roof are drawn, moved too far."""
-        return _too_far(self.copy_drift())
+        """Whether the copy is known to have moved too far."""
+        return self.copy_state() == "moved"
 
     @remembered
     def efficiency(self, step: Step) -> Quantity:
@@ -209,25 +222,66 @@ def surest(gains: Iterable[Quantity], *, least: bool = False) -> Quantity | None
 
 
 def product_mark(run: Run) -> tuple[str, ...]:
-    """A note for what rests on the matrix product, if that moved too far."""
-    if not run.product_moved():
-        return ()
-    return (f"The matrix product moved by more than {100 * MOVED:.0f} % while this was measured.",)
-
-
-def copy_mark(run: Run) -> tuple[str, ...]:
-    """A note for what rests on the copy, if that moved too far."""
-    if not run.copy_moved():
-        return ()
-    return (
-        f"The copy moved by more than {100 * MOVED:.0f} % while this was measured; the better of "
-        "both is the ceiling here.",
+    """A note for what rests on the matrix product, if that moved too far, or may have."""
+    return _mark(
+        run.product_drift(),
+        f"The matrix product moved by more than {100 * MOVED:.0f} % while this was measured.",
+        "The matrix product was measured at one end of the run only, so that it may have moved.",
     )
 
 
-def _too_far(change: float | Missing) -> bool:
-    """Whether a ceiling changed by more than ``MOVED``, or cannot be compared."""
-    return isinstance(change, Missing) or abs(change) > MOVED
+def copy_mark(run: Run) -> tuple[str, ...]:
+    """A note for what rests on the copy, if that moved too far, or may have."""
+    return _mark(
+        run.copy_state(),
+        f"The copy moved by more than {100 * MOVED:.0f} % while this was measured; the better of "
+        "both is the ceiling here.",
+        "The copy was measured at one end of the run only, so that it may have moved.",
+    )
+
+
+def _mark(drift: Drift, moved: str, unknown: str) -> tuple[str, ...]:
+    return {"steady": (), "moved": (moved,), "unknown": (unknown,)}[drift]
+
+
+def _drift(change: float | Missing, ceiling: Quantity) -> Drift:
+    """What a change between both ends of a run tells of a ceiling."""
+    if isinstance(change, Missing):
+        return "steady" if ceiling.missing else "unknown"
+    return "moved" if abs(change) > MOVED else "steady"
+
+
+# ------------------------------------------------------------------------------ one process alone
+
+
+@dataclass(frozen=True)
+class Repeated(Statement):
+    """A statement on training steps, which several processes must have measured to decide it.
+
+    The steps of one process resemble each other more than those of several, so that their interval
+    speaks of that process alone, however narrow it is.
+    """
+
+    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
+        """The verdict at the joint level ``confidence``; undecided where a process was alone."""
+        found = super().judge(confidence)
+        decided = found in ("supported", "refuted")
+        return "undecided" if decided and alone(self.quantity) else found
+
+
+def alone(quantity: Quantity) -> bool:
+    """Whether a series behind a quantity comes from one process."""
+    return any(len(leaf.processes) < 2 for leaf in quantity.leaves if isinstance(leaf, Sampled))
+
+
+def alone_mark(run: Run, steps: Iterable[Step]) -> tuple[str, ...]:
+    """A note for a table of steps of which some were measured in one process."""
+    if not any(run.processes(step) == 1 for step in steps):
+        return ()
+    return (
+        "Where one process was measured, the interval is that of its steps and speaks of this "
+        "process alone.",
+    )
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

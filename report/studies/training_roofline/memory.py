@@ -231,7 +231,7 @@ def theory_table(known: dict[str, Complexity]) -> Table:
 
 
 def kept_table(inputs: Inputs, run: Run) -> Table | None:
-    """Kept bytes by shapes beside those of the trace, to the byte; None without traces."""
+    """Kept bytes by shapes beside those of the trace; None without traces."""
     made: list[tuple[Cell, ...]] = []
     for network, trace in traces(inputs, run).items():
         case = next(
@@ -253,7 +253,7 @@ def kept_table(inputs: Inputs, run: Run) -> Table | None:
     return Table(
         f"tbl-kept-{run.key}",
         f"What the forward pass of the watched step keeps on {run.label}: by shapes and the rules "
-        "of the derivatives, and by the events of the allocator in the trace, to the byte.",
+        "of the derivatives, and by the events of the allocator in the trace.",
         (
             *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
             *(Column("By shapes", "B"), Column("By the trace", "B"), Column("Residual", "B")),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from report.missing import Missing
 from report.quantity.evaluation import estimate, faster, slower
 from report.quantity.expression import Quantity
 from report.statistics.estimates import CONFIDENCE, Estimate
+from report.studies.training_roofline.measured import alone, surest
+from report.studies.training_roofline.subject import Step
 from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
 
 
@@ -43,5 +45,24 @@ def counted(gains: Collection[Quantity]) -> str:
     at = f" (each at {least})" if levels and min(levels) < CONFIDENCE else ""
     return (
         f"faster in {sum(map(faster, gains))} of {len(gains)} steps and slower in "
-        f"{sum(map(slower, gains))}{at}"
+        f"{sum(map(slower, gains))}{at}{alone_told(gains)}"
     )
+
+
+def extremes(gains: Mapping[Step, Quantity]) -> str:
+    """The surest gain above 1 and the surest below, with their steps; nothing if none is clear."""
+    told = ""
+    for word, clear, least in (("most", faster, False), ("least", slower, True)):
+        best = surest((gain for gain in gains.values() if clear(gain)), least=least)
+        if best is not None:
+            step = next(step for step, gain in gains.items() if gain is best)
+            told += (
+                f"; {word} surely {with_interval(best)} times ({step.network}, {step.image} "
+                f"pixels, {step.setting})"
+            )
+    return told
+
+
+def alone_told(quantities: Iterable[Quantity]) -> str:
+    """What to say of steps that one process measured, by which no claim is decided."""
+    return "; a series of one process decides nothing" if any(map(alone, quantities)) else ""

@@ -10,11 +10,12 @@ from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
-from report.quantity.operations import share_of_ceiling
+from report.quantity.operations import share_of_ceiling, spanning
 from report.records.layers import Layer
 from report.records.record import Case
+from report.statistics.estimates import median_interval
 from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.text.format import NO_BREAK
@@ -31,6 +32,9 @@ from report.theory.roofline import (
 
 #: Nearer than this share to a ceiling a layer is called limited by it.
 NEAR: Final = 0.5
+#: A step that takes more than this many times as long when it is watched spends its time on being
+#: watched, so that the times of its layers are not those of the step.
+DISTURBED: Final = 1.2
 Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
 SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
 _NEAR_NAMES: Final[dict[Side, str]] = {
@@ -75,16 +79,22 @@ class LayerTime:
         """FLOP/s over forward and backward."""
         return self.load.flops / self.time
 
-    def shares(self, roof: Roof) -> tuple[float, float]:
-        """Achieved rate over the peak, and least traffic a second over the bandwidth."""
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The interval of that median (s)."""
+        found = median_interval(self.steps)
+        return found.low, found.high
+
+    def shares(self, roof: Roof, seconds: float) -> tuple[float, float]:
+        """Work over the peak, and least traffic over the bandwidth, in a time of the layer (s)."""
         return (
-            self.rate / roof.peak.value,
-            self.load.bytes / self.time / roof.bandwidth.value,
+            self.load.flops / seconds / roof.peak.value,
+            self.load.bytes / seconds / roof.bandwidth.value,
         )
 
-    def side(self, roof: Roof) -> Side:
-        """Which ceiling the layer came near, by what was measured; neither, if none."""
-        arithmetic, traffic = self.shares(roof)
+    def side(self, roof: Roof, seconds: float) -> Side:
+        """Which ceiling the layer comes near if it takes so long (s); neither, if none."""
+        arithmetic, traffic = self.shares(roof, seconds)
         if max(arithmetic, traffic) < NEAR:
             return "neither"
         return "arithmetic" if arithmetic > traffic else "traffic"
@@ -119,7 +129,12 @@ class Profile:
         return measured(name, unit, [process], run.file, run.stored.record.environment.device)
 
     def share(self, of: Callable[[LayerTime], bool], name: str) -> Quantity:
-        """The share of the layers' time in some of them: a number of each watched step."""
+        """The share of the layers' time in some of them: a number of each watched step.
+
+        Absent where watching slowed the step too much.
+        """
+        if self.disturbed is not None:
+            return absent(name, "1", self.disturbed.reason)
         chosen = [item for item in self.layers if of(item)]
         parts = zip(_step_sums(chosen, len(self.whole)), self._inside, strict=True)
         return self.watched(name, "1", (part / whole for part, whole in parts))
@@ -142,10 +157,28 @@ class Profile:
         """The same under the roof with the worse of both copies."""
         return self._side_share(side, self.slower_roof, f"{_NEAR_NAMES[side]}, slower copy")
 
+    def possible_shares(self, side: Side) -> Quantity:
+        """The share with all that is not sure of it, for a verdict.
+
+        Which of both copies is the ceiling is not known where they differ; nor is it of a layer
+        whose time scatters whether it comes near one.
+        """
+        name, roofs = _NEAR_NAMES[side], (self.roof, self.slower_roof)
+        known = [roof for roof in roofs if isinstance(roof, Roof)]
+
+        def sides(item: LayerTime) -> set[Side]:
+            return {item.side(roof, time) for roof in known for time in (item.time, *item.ends)}
+
+        return spanning(
+            self.side_share(side),
+            self.share(lambda item: sides(item) == {side}, f"surely {name}"),
+            self.share(lambda item: side in sides(item), f"possibly {name}"),
+        )
+
     def _side_share(self, side: Side, roof: Roof | Missing, name: str) -> Quantity:
         if isinstance(roof, Missing):
             return absent(name, "1", roof.reason)
-        return self.share(lambda item: item.side(roof) == side, name)
+        return self.share(lambda item: item.side(roof, item.time) == side, name)
 
     def below_ridge(self) -> Quantity:
         """The share of the layers' time in layers that theory puts below the ridge point."""
@@ -164,6 +197,35 @@ class Profile:
         """The watched step over the same step unwatched."""
         # A profile's step has the default execution and optimiser.
         return self.seconds / self.run.time(self.step)
+
+    @cached_property
+    def disturbed(self) -> Missing | None:
+        """Why the times of the layers say nothing of the unwatched step, if they do not."""
+        times = point(self.slowdown())
+        if isinstance(times, Missing) or times <= DISTURBED:
+            return None
+        return Missing(
+            f"watched, the step takes {times:.2f} times as long as unwatched, so that the shares "
+            "of its layers do not hold"
+        )
+
+    def layer_seconds(self, items: Sequence[LayerTime]) -> Quantity:
+        """The time (s) of some layers in each watched step."""
+        if self.disturbed is not None:
+            return absent("time of layers", "s", self.disturbed.reason)
+        return self.watched("time", "s", _step_sums(items, len(self.whole)))
+
+    def rate(self, items: Sequence[LayerTime]) -> Quantity:
+        """FLOP/s of some layers together, by the work of theory."""
+        work = total(item.load for item in items).flops
+        return exact("work", "FLOP", work) / self.layer_seconds(items)
+
+    def above_peak(self) -> tuple[LayerTime, ...]:
+        """The layers whose rate, by the work of theory, is above the measured peak."""
+        roof = self.roof
+        if isinstance(roof, Missing) or self.disturbed is not None:
+            return ()
+        return tuple(item for item in self.layers if item.rate > roof.peak.high)
 
     def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
         """The layers by operator class, in the order of the classes."""
@@ -257,10 +319,10 @@ def class_times(found: Sequence[Profile]) -> Table:
 
 
 def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
-    seconds = profile.watched("time", "s", _step_sums(items, len(profile.whole)))
+    seconds = profile.layer_seconds(items)
     load, run = total(item.load for item in items), profile.run
     share = profile.share(lambda item: item.kind == kind, "share of time")
-    rate = exact("work", "FLOP", load.flops) / seconds
+    rate = profile.rate(items)
     arithmetic = share_of_ceiling(rate / run.peak(profile.step.precision), f"{_FASTER}: {_ERROR}")
     traffic = exact("least traffic", "B", load.bytes) / seconds / run.copy()
     return (
@@ -272,7 +334,7 @@ def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple
 
 
 _FASTER: Final = "faster than the ceiling"
-_ERROR: Final = "an error in one of the measurements"
+_ERROR: Final = "fewer operations ran than theory counts, or an error in one of the measurements"
 _CACHED: Final = "its tensors were still in a cache"
 
 

@@ -44,7 +44,7 @@ def run_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
         *_layers(run),
         *_curves(run),
         *_anomalies(run),
-        *_ladders(inputs, run),
+        *_ladders(run),
         *_memory(inputs, run),
     )
 
@@ -118,7 +118,7 @@ def _disturbances(run: Run | None, steps: Sequence[Step], of: Callable[..., Valu
     found = [run.by_process(step) for step in steps] if run else []
     there = [parts for parts in found if not isinstance(parts, Missing)]
     medians = [[median(part) for part in parts] for parts in there]
-    apart = [max(each) / min(each) for each in medians]
+    apart = [max(each) / min(each) for each in medians if len(each) > 1]
     longest = [max(part) / median(part) for parts in there for part in parts]
     return [
         of(
@@ -291,7 +291,7 @@ def _same(quantity: Quantity) -> Quantity:
     return quantity
 
 
-def _ladders(inputs: Inputs, run: Run | None) -> list[Value]:
+def _ladders(run: Run | None) -> list[Value]:
     of = maker((run.file,) if run else ())
     made: list[Value] = []
     none = _none(run, "no ladder was climbed")
@@ -302,9 +302,9 @@ def _ladders(inputs: Inputs, run: Run | None) -> list[Value]:
         found: dict[str, Quantity] = {}
         if run and top:
             found[f"{word}_top"] = ladder.gain_over_base(run, network, top)
-            found[f"{word}_used"] = ladder.utilisation(inputs, run, top.step)
+            found[f"{word}_used"] = run.efficiency(top.step)
         if run and start:
-            found[f"{word}_start"] = ladder.utilisation(inputs, run, start)
+            found[f"{word}_start"] = run.efficiency(start)
         for id_, percent in ((f"{word}_top", ""), (f"{word}_used", "1"), (f"{word}_start", "1")):
             quantity = found.get(id_, absent("ladder", "1", none.reason))
             made.append(declare(id_, quantity, "percent" if percent else None))

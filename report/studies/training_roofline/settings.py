@@ -8,14 +8,16 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.studies.training_roofline.measured import (
     Run,
+    alone_mark,
     product_mark,
 )
 from report.studies.training_roofline.subject import LAYOUT_NAMES, NETWORKS, Step
 
-_REDUCED: Final = ("tfloat32", "bfloat16")
+#: A host that waits less than this share of a step for its device is what the device waited for.
+HOST_BOUND: Final = 0.01
 
 
 def pairs(run: Run) -> tuple[tuple[Step, Step], ...]:
@@ -49,7 +51,10 @@ def speedup_table(run: Run) -> Table:
             *(Column("Speed-up", "1"), Column("Efficiency", "1", "%")),
         ),
         made,
-        notes=product_mark(run),
+        notes=(
+            *alone_mark(run, (step for pair in pairs(run) for step in pair)),
+            *product_mark(run),
+        ),
         sources=(run.file,),
         wide=True,
     )
@@ -63,16 +68,19 @@ def image_steps(run: Run, network: str) -> tuple[Step, ...]:
     return tuple(step for step in plain if step.batch == most)
 
 
-def image_table(run: Run) -> Table:
-    """Time and rate over the image size at one batch."""
+def image_table(run: Run) -> Table | None:
+    """Time and rate over the image size at one batch; None where no network had two sizes."""
+    every = [image_steps(run, network) for network in NETWORKS]
+    if all(len(steps) < 2 for steps in every):
+        return None
+    steps = tuple(step for found in every for step in found)
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            *(network, step.image, step.batch, run.work(step)),
+            *(step.network, step.image, step.batch, run.work(step)),
             *map(estimate, (run.time(step), run.images(step))),
             *map(estimate, (run.rate(step), run.efficiency(step))),
         )
-        for network in NETWORKS
-        for step in image_steps(run, network)
+        for step in steps
     )
     return Table(
         f"tbl-images-{run.key}",
@@ -84,7 +92,7 @@ def image_table(run: Run) -> Table:
             Column("Efficiency", "1", "%"),
         ),
         made,
-        notes=product_mark(run),
+        notes=(*alone_mark(run, steps), *product_mark(run)),
         sources=(run.file,),
         wide=True,
     )
@@ -152,6 +160,52 @@ def wait_table(run: Run) -> Table | None:
         tuple(made),
         sources=(run.file,),
     )
+
+
+def host_bound(run: Run) -> tuple[Step, ...]:
+    """The steps after whose last operation was issued the host hardly waited for the device.
+
+    The device is then done with nearly all of the step and waited for the host instead.
+    """
+    shares = {step: _host_share(run, step) for step in run.timed(run.steps)}
+    return tuple(
+        step for step, share in shares.items() if isinstance(share, float) and share < HOST_BOUND
+    )
+
+
+def host_table(run: Run) -> Table | None:
+    """How long the host waited for a GPU at the end of each step; None on a processor."""
+    steps = run.timed(run.steps) if run.on_gpu else ()
+    if not steps:
+        return None
+    return Table(
+        f"tbl-host-{run.key}",
+        f"Who waits for whom on {run.label}: the time of a step, and how long the host waited for "
+        "the device after it had issued the step. A share near zero means that the device was "
+        "never far behind and waited for the host.",
+        (
+            *(Column("Network"), Column("Image", "1"), Column("Batch", "1"), Column("Setting")),
+            *(Column("Step", "s", "ms"), Column("Host waits", "s", "ms")),
+            Column("Of the step", "1", "%"),
+        ),
+        tuple(
+            (
+                *(step.network, step.image, step.batch, step.setting, estimate(run.time(step))),
+                *(_part(run, step, "wait_time"), _host_share(run, step)),
+            )
+            for step in steps
+        ),
+        notes=alone_mark(run, steps),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _host_share(run: Run, step: Step) -> float | Missing:
+    time, wait = point(run.time(step)), _part(run, step, "wait_time")
+    if isinstance(time, Missing):
+        return time
+    return wait if isinstance(wait, Missing) else wait / time
 
 
 _SENSORS: Final = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from report.evidence.audit import Check
@@ -19,6 +19,7 @@ from report.studies.training_roofline import (
     claims,
     corrected,
     figures,
+    gpu,
     ladder,
     memory,
     profiled,
@@ -50,6 +51,7 @@ def findings(inputs: Inputs) -> Findings:
         *values.source_values(inputs, known),
         *run_values.run_values(inputs, primary),
         *run_values.thread_values(pair),
+        *gpu.gpu_values(inputs, gpu.first_gpu(all_runs)),
     )
     tables = (
         *_source_tables(inputs, all_runs, shown, known),
@@ -116,9 +118,10 @@ def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
         settings.speedup_table(run),
         settings.image_table(run),
         settings.wait_table(run),
+        settings.host_table(run),
         profiled.class_times(plain) if plain else None,
         profiled.side_table(profiled.profiles(run)) if plain else None,
-        ladder.ladder_table(inputs, run) if ladder.all_rungs((run,)) else None,
+        ladder.ladder_table(run) if ladder.all_rungs((run,)) else None,
         memory.resident_table(run),
         memory.peak_table(run),
         memory.kept_table(inputs, run),
@@ -153,8 +156,14 @@ def _facts(
         "climbed": primary is not None and bool(ladder.all_rungs((primary,))),
         "curved": primary is not None
         and all(not isinstance(batches.fit(primary, n), Missing) for n in NETWORKS),
-        "product_moved": [markdown(run.label) for run in all_runs if run.product_moved()],
-        "copy_moved": [markdown(run.label) for run in all_runs if run.copy_moved()],
+        "product_moved": _in_words(run for run in all_runs if run.product_drift() == "moved"),
+        "copy_moved": _in_words(run for run in all_runs if run.copy_moved()),
+        "one_end": _in_words(
+            run for run in all_runs if "unknown" in (run.product_drift(), run.copy_state())
+        ),
+        "one_process": _in_words(
+            run for run in all_runs if any(run.processes(step) == 1 for step in run.steps)
+        ),
         "primary_copy_moved": primary is not None and primary.copy_moved(),
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "light_least": primary is not None and _light_least(primary),
@@ -164,6 +173,7 @@ def _facts(
         else "",
         "mostly": advice.mostly(primary) if primary else {},
         **_ladder_facts(primary),
+        "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
@@ -172,6 +182,10 @@ def _facts(
         "reported_software": markdown(inputs.reported.software),
         "files": [item.file for item in inputs.records],
     }
+
+
+def _in_words(found: Iterable[Run]) -> list[str]:
+    return [markdown(run.label) for run in found]
 
 
 def _light_least(run: Run) -> bool:

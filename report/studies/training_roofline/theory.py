@@ -11,7 +11,7 @@ from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate
 from report.records.layers import Layer
-from report.studies.training_roofline.measured import MOVED, Run, network_layers
+from report.studies.training_roofline.measured import MOVED, Drift, Run, network_layers
 from report.studies.training_roofline.source import (
     CPU,
     RTX,
@@ -266,13 +266,22 @@ def ridge_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
         ),
         tuple(made),
         notes=tuple(
-            f"On {run.label} the copy moved by more than {100 * MOVED:.0f} % from before to after "
-            "all cases; the better of both stands here."
+            note
             for run in all_runs
-            if run.copy_moved() and not isinstance(run.roof(), Missing)
+            if (note := _DRIFTS[run.copy_state()].format(run.label))
+            and not isinstance(run.roof(), Missing)
         ),
         sources=(inputs.reported_file, *(run.file for run in all_runs)),
     )
+
+
+#: What stands below the roofs of a run, for what is known of its copy.
+_DRIFTS: Final[dict[Drift, str]] = {
+    "steady": "",
+    "moved": f"On {{}} the copy moved by more than {100 * MOVED:.0f} % from before to after all "
+    "cases; the better of both stands here.",
+    "unknown": "On {} the copy was measured at one end of the run only.",
+}
 
 
 def _roof_cells(roof: Roof | Missing) -> tuple[Cell, Cell, Cell]:

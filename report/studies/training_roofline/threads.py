@@ -9,9 +9,9 @@ from report.paper.findings import Claim
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
-from report.quantity.verdicts import Statement, all_of, expect
+from report.quantity.verdicts import all_of, expect
 from report.studies.training_roofline.batches import sweep
-from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.measured import Repeated, Run
 from report.studies.training_roofline.phrases import counted, with_interval
 from report.studies.training_roofline.settings import image_steps
 from report.studies.training_roofline.subject import NETWORKS, Step
@@ -99,7 +99,7 @@ def threads_claim(found: Threads | None) -> tuple[Claim, ...]:
         Claim(
             "threads",
             f"H1: {found.many.label}, trains faster than {found.few.label}.",
-            all_of(*(Statement(gain, expect("> 1")) for gain in gains)).judge(),
+            all_of(*(Repeated(gain, expect("> 1")) for gain in gains)).judge(),
             f"its matrix product is {with_interval(found.product())} times as fast; "
             f"{counted(gains)}",
         ),

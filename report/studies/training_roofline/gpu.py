@@ -1,0 +1,209 @@
+"""The numbers of the section on a GPU, whose records tell what a processor's do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from report.evidence.runs import known
+from report.instruments.trace import Trace
+from report.missing import Missing
+from report.paper.declared import values_of
+from report.paper.findings import Inputs
+from report.paper.values import Value
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity
+from report.studies.training_roofline import ladder
+from report.studies.training_roofline.batches import sweep
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.memory import kept_residuals, sweep_memory, traces
+from report.studies.training_roofline.profiled import LayerTime, Profile, main_profiles, profiles
+from report.studies.training_roofline.settings import HOST_BOUND, host_bound
+from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
+from report.studies.training_roofline.theory import own_sheet
+from report.studies.training_roofline.values import maker
+from report.text.escape import markdown
+from report.theory.roofline import Roof
+
+_NO_GPU: Final = Missing("no run on a GPU is in the data directory")
+#: What the names of kernels hold that multiply less often than a direct convolution does.
+_FEWER_PRODUCTS: Final = ("winograd", "fft")
+
+
+def first_gpu(runs: Sequence[Run]) -> Run | None:
+    """The newest run on a GPU that timed anything, of which the section speaks."""
+    return next((run for run in runs if run.on_gpu and run.timed(run.steps)), None)
+
+
+def network_of(run: Run) -> str:
+    """The network of which the section speaks: the heavy one, or the first that was timed."""
+    timed = {step.network for step in run.timed(run.steps)}
+    return HEAVY if HEAVY in timed else next(n for n in NETWORKS if n in timed)
+
+
+def fastest(run: Run, steps: Sequence[Step]) -> Step | None:
+    """The step with the most images a second."""
+    rates = {s: rate for s in steps if isinstance(rate := point(run.images(s)), float)}
+    return max(rates, key=lambda step: rates[step], default=None)
+
+
+def gpu_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
+    """What the section prints; all of it missing without a run on a GPU."""
+    return (*_speeds(run), *_hosts(run), *_above(inputs, run), *_memory(inputs, run))
+
+
+def _none(run: Run | None, what: str) -> Missing:
+    return _NO_GPU if run is None else Missing(f"{what} on {run.label}")
+
+
+def _plain(run: Run) -> Step | None:
+    return fastest(run, sweep(run, network_of(run)))
+
+
+def _tuned(run: Run) -> Step | None:
+    """The fastest step of the network in any setting, on images of one size."""
+    plain = _plain(run)
+    every = run.chosen(network=network_of(run), dataset="synthetic")
+    return fastest(run, [s for s in every if plain and s.image == plain.image])
+
+
+def _speeds(run: Run | None) -> list[Value]:
+    of = maker((run.file,) if run else ())
+    plain, tuned = (find(run) if run else None for find in (_plain, _tuned))
+    none = _none(run, "nothing was timed")
+    made: list[Value] = []
+    for word, step in (("plain", plain), ("tuned", tuned)):
+        found = (run, step) if run and step else None
+        getters = {f"gpu_{word}_images": _images, f"gpu_{word}_share": _efficiency}
+        made += [
+            *values_of(found, getters, none, (f"gpu_{word}_share",)),
+            of(f"gpu_{word}_batch", f"Batch of that step, {word}", _batch(step, none), "1", "case"),
+        ]
+    top = ladder.top(run, network_of(run)) if run else None
+    climbed = (run, top) if run and top else None
+    return [*made, *values_of(climbed, {"gpu_top": _gain}, _none(run, "no rung helped"))]
+
+
+def _images(found: tuple[Run, Step]) -> Quantity:
+    return found[0].images(found[1])
+
+
+def _efficiency(found: tuple[Run, Step]) -> Quantity:
+    return found[0].efficiency(found[1])
+
+
+def _gain(found: tuple[Run, ladder.Rung]) -> Quantity:
+    run, rung = found
+    return ladder.gain_over_base(run, rung.step.network, rung)
+
+
+def _batch(step: Step | None, none: Missing) -> int | Missing:
+    return step.batch if step else none
+
+
+def _hosts(run: Run | None) -> list[Value]:
+    of = maker((run.file,) if run else ())
+    setting = "setting of this study"
+    steps = len(run.timed(run.steps)) if run else 0
+    waiting = len(host_bound(run)) if run else _NO_GPU
+    return [
+        of("host_bound", "Wait of a host that is waited for", HOST_BOUND, "1", setting, "percent"),
+        of(
+            "gpu_steps", "Kinds of step timed on the GPU", steps or _none(run, "none"), "1", "count"
+        ),
+        of("gpu_hosted", "Those that waited for the host", waiting, "1", "count"),
+    ]
+
+
+def _above(inputs: Inputs, run: Run | None) -> list[Value]:
+    of = maker((run.file,) if run else ())
+    watched = [p for p in main_profiles(run) if p.disturbed is None] if run else []
+    none = _none(run, "no step was watched undisturbed")
+    over = [(p, layer) for p in watched for layer in p.above_peak()]
+    best = max(over, key=lambda found: found[1].rate, default=None)
+    sheet = own_sheet(inputs, run) if run else _NO_GPU
+    slow = _slowest(run)
+    products = [_fewer_products(trace) for trace in traces(inputs, run).values()] if run else []
+    return [
+        of("gpu_above", "Layers above the peak", len(over) if watched else none, "1", "count"),
+        *values_of(best, {"gpu_above_rate": _layer_rate}, _none(run, "no layer is above it")),
+        of(
+            "gpu_sheet_peak",
+            "Peak of the data sheet in float32",
+            sheet.peak.value if isinstance(sheet, Roof) else sheet,
+            "FLOP/s",
+            "data sheet",
+        ),
+        of(
+            "gpu_fewer_products",
+            "Kernels that multiply less often than a direct convolution",
+            sum(products) if products else _none(run, "no step was traced"),
+            "1",
+            "count",
+        ),
+        *values_of(slow, {"gpu_watching": Profile.slowdown}, _none(run, "no step was disturbed")),
+    ]
+
+
+def _layer_rate(found: tuple[Profile, LayerTime]) -> Quantity:
+    profile, layer = found
+    return profile.rate([layer])
+
+
+def _fewer_products(trace: Trace) -> int:
+    names = [kernel.name.lower() for kernel in trace.kernels]
+    return sum(any(word in name for word in _FEWER_PRODUCTS) for name in names)
+
+
+def _slowest(run: Run | None) -> Profile | None:
+    """The step that watching slowed most, of those whose layers are left out for it."""
+    found = [p for p in profiles(run) if p.disturbed] if run else []
+    return max(found, key=lambda p: known(point(p.slowdown())), default=None)
+
+
+def _memory(inputs: Inputs, run: Run | None) -> list[Value]:
+    of = maker((run.file,) if run else ())
+    found = _residuals(run) if run else ()
+    kept = kept_residuals(inputs, (run,)) if run else ()
+    none = _none(run, "no memory was measured")
+    constant = found[0] if len(set(found)) == 1 else Missing("it differs between the batches")
+    what = "measured − theory"
+    between = constant if found else none
+    traced = max(kept, key=abs, default=_none(run, "no step was traced"))
+    return [
+        of("gpu_residual", "Residual between steps", between, "B", what, "exact"),
+        of("gpu_residual_cases", "Batches that have it", len(found) or none, "1", "count"),
+        of("gpu_residual_kept", "Residual of what is kept", traced, "B", what, "exact"),
+    ]
+
+
+def _residuals(run: Run) -> tuple[int, ...]:
+    return tuple(m.residual for m in sweep_memory(run) if not isinstance(m.residual, Missing))
+
+
+def gpu_facts(inputs: Inputs, run: Run | None) -> dict[str, Any]:
+    """Words and switches of the section; nothing without a run on a GPU."""
+    if run is None:
+        return {}
+    plain, tuned, slow = _plain(run), _tuned(run), _slowest(run)
+    shares = [point(run.efficiency(s)) if s else None for s in (plain, tuned)]
+    sheet = own_sheet(inputs, run)
+    above = [layer for p in main_profiles(run) for layer in p.above_peak()]
+    return {
+        "key": run.key,
+        "label": markdown(run.label),
+        "network": network_of(run),
+        "tuned": tuned.setting if tuned and tuned != plain else "",
+        "share_falls": _falls(shares),
+        "hosted": [
+            f"`{s.network}` at a batch of {s.batch} in {s.setting}" for s in host_bound(run)
+        ],
+        "above_sheet": isinstance(sheet, Roof)
+        and any(layer.rate > sheet.peak.value for layer in above),
+        "slow": f"`{slow.step.network}` in {slow.step.setting}" if slow else "",
+    }
+
+
+def _falls(shares: Sequence[float | Missing | None]) -> bool:
+    first, last = shares
+    return isinstance(first, float) and isinstance(last, float) and last < first
