@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.record import content_hash, encode
 from report.records.store import (
@@ -288,6 +289,21 @@ def test_bad_pins_are_refused() -> None:
 def saved(items: list[Stored], data: Path) -> None:
     for item in items:
         write_record(item.record, data)
+
+
+def test_what_is_passed_over_is_told_with_the_reason(tmp_path: Path) -> None:
+    items = [run(day) for day in (1, 2, 3, 4)] + [run(5, plan="quick"), run(1, "b")]
+    saved(items, tmp_path)
+    (tmp_path / "devices.yaml").write_text("devices: []")
+    (notice,) = choose("conv_scaling", tmp_path).notices
+    used, *others = [item.file.rpartition("/")[2] for item in (items[3], items[4], items[2])]
+    assert notice == (
+        f"data/conv_scaling/{used} is the newest full run of its device; not used: "
+        f"{', '.join(others)} and 2 more; to use another, name it in data/pins.yaml."
+    )
+    (tmp_path / "pins.yaml").write_text(f"conv_scaling: [{items[0].file}]")
+    (notice,) = choose("conv_scaling", tmp_path).notices
+    assert notice.startswith(f"data/{items[0].file} is named in data/pins.yaml; not used: ")
 
 
 def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:

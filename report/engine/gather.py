@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -82,15 +82,16 @@ def choose(study: str, data: Path) -> Chosen:
 
     Raises ``RecordError`` for a head, an attachment or a pin that cannot be used.
     """
-    listed = list_records(study, data)
-    used = newest_by_device(listed, read_pins(data).get(study, ()))
+    listed, pins = list_records(study, data), read_pins(data).get(study, ())
+    used = newest_by_device(listed, pins)
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
         for item in used
         for name, content in _attachments(item, attachments_of(study), data).items()
     }
     digests = {**{item.file: item.sha256 for item in used}, **beside}
-    return Chosen(_origin(study, used, listed, data), digests, tuple(_notices(used, listed)))
+    notices = (*_notices(used, listed), *_passed_over(used, listed, pins))
+    return Chosen(_origin(study, used, listed, data), digests, notices)
 
 
 def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
@@ -122,6 +123,36 @@ def _notices(used: Iterable[Listed], listed: Iterable[Listed]) -> Iterator[str]:
                 f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
                 "which has no full one."
             )
+
+
+def _passed_over(
+    used: Iterable[Listed], listed: Sequence[Listed], pins: Collection[str]
+) -> Iterator[str]:
+    """Which records of a device no paper uses, and why: one line a device."""
+    for item in used:
+        key = item.record.environment.key
+        others = [o for o in listed if o.record.environment.key == key and o.file != item.file]
+        if others:
+            why = (
+                "is named in data/pins.yaml"
+                if item.file in pins
+                else f"is the newest {item.record.protocol.plan} run of its device"
+            )
+            yield (
+                f"data/{item.file} {why}; not used: {_listing([o.file for o in others])}; to use "
+                "another, name it in data/pins.yaml."
+            )
+
+
+#: So many names stand in a line; of more their number.
+_NAMED: Final = 2
+
+
+def _listing(files: Sequence[str]) -> str:
+    """The names of the newest files without their folder, and how many more there are."""
+    names = [file.rpartition("/")[2] for file in sorted(files, reverse=True)]
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{rest}"
 
 
 def _reported(study: str, data: Path) -> str:
