@@ -41,6 +41,8 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     all_runs = runs(inputs.records)
     primary = primary_run(all_runs)
+    # What the prose speaks of comes first, wherever devices are listed.
+    all_runs = tuple(sorted(all_runs, key=lambda run: run is not primary))
     judged = claims.all_claims(inputs, all_runs)
     traced = traces(inputs, primary) if primary else ()
     tables = [
