@@ -85,7 +85,7 @@ def assert_described(study: str, kind: str | None) -> None:
 def decided(found: Findings) -> set[str]:
     """Claims that are decided, without the machine at the end of their ids."""
     ids = {id_ for id_, c in found.claims.items() if c.verdict in ("supported", "refuted")}
-    return {re.sub(r"-amd-epyc-\dt$", "", id_) for id_ in ids}
+    return {re.sub(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3)$", "", id_) for id_ in ids}
 
 
 @every_study

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from figures.canvas import Drawing
 from figures.scaling import Absent, Points, Scaling
-from report.evidence.runs import known, remembered
+from report.evidence.runs import remembered
 from report.missing import Missing
 from report.paper.declared import cells
 from report.paper.findings import Download, Figure, Inputs
@@ -18,7 +18,7 @@ from report.quantity.expression import Quantity
 from report.quantity.operations import first_within, level_of_largest
 from report.quantity.verdicts import Statement, expect
 from report.statistics.estimates import Estimate
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, RESNETS, Call
 from report.text.format import quantity_text
 from report.theory.workspaces import Layout
@@ -101,7 +101,8 @@ def _peak_alone(run: Run, call: Call) -> bool:
 
 
 def _peak_text(run: Run, call: Call) -> str:
-    return quantity_text(known(number(run.peak(call))), "B", "measured")
+    # Only calls with a known peak come here.
+    return quantity_text(centre(run.peak(call)), "B", "measured")
 
 
 def _knows_nothing(table: Table, column: Column) -> bool:
@@ -113,8 +114,11 @@ def _knows_nothing(table: Table, column: Column) -> bool:
 def _without(table: Table, column: Column) -> Table:
     """The table without a column."""
     place = table.columns.index(column)
-    columns, *rows = ((*r[:place], *r[place + 1 :]) for r in (table.columns, *table.rows))
-    return replace(table, columns=columns, rows=tuple(rows))
+    return replace(
+        table,
+        columns=table.columns[:place] + table.columns[place + 1 :],
+        rows=tuple(row[:place] + row[place + 1 :] for row in table.rows),
+    )
 
 
 def _is_shown(call: Call, calls: Sequence[Call]) -> bool:
