@@ -280,6 +280,15 @@ def test_what_another_device_ran_is_told() -> None:
     assert "the same calls ran" in paper_of(on_gpu(*again), small())
 
 
+def test_another_processor_is_told_of_without_what_a_gpu_is_asked() -> None:
+    other = factory.environment("example-1t", threads=1)
+    calls = [inf.call(batch=b) for b in (1, 8)]
+    # The first of two runs on processors is the one that the prose speaks of.
+    text = paper_of(small(), inf.record([inf.case(c, other, layers) for c in calls], other))
+    assert "@tbl-waits-example-1t shows what the system does meanwhile" in text
+    assert "*Who waits for whom?*" not in text
+
+
 def test_a_network_of_which_only_memory_was_measured_is_named() -> None:
     bare = gpu_case(inf.call("LeNet-5", 8), time=[], wait=0)
     text = paper_of(on_gpu(inf.call(batch=1), inf.call(batch=8), extra=(bare,)))

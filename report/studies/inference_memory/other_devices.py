@@ -52,6 +52,10 @@ _SWEEPS: Final[dict[str, Callable[[Run], Sequence[object]]]] = {
 }
 
 
+#: What the discussion asks of every other device, and only a GPU can answer with yes.
+_ASKED_OF_ALL: Final = ("host", "layout", "tiles")
+
+
 def about(run: Run, primary: Run) -> dict[str, Any]:
     """Which calls a run has of those of the primary one, and what the prose can say of a GPU."""
     names, timed = run.networks(), run.networks(run.timed(run.calls))
@@ -71,7 +75,7 @@ def about(run: Run, primary: Run) -> dict[str, Any]:
         "absent_sweeps": absent_sweeps,
         "whole": not (absent_names or untimed or absent_sweeps),
     }
-    return found | (_on_gpu(run, primary) if run.on_gpu else {})
+    return found | (_on_gpu(run, primary) if run.on_gpu else dict.fromkeys(_ASKED_OF_ALL, False))
 
 
 def _on_gpu(run: Run, primary: Run) -> dict[str, Any]:
