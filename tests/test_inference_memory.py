@@ -42,6 +42,8 @@ STUDY = "inference_memory"
 MIB = 2**20
 SMALL = (("LeNet-5", (1, 8, 64)),)
 KEY = "example-2t"
+GPU_KEY = "example-100"
+GPU = factory.environment(GPU_KEY, factory.GPU)
 
 
 def found(*records: Record, **how: Any) -> Findings:
@@ -73,6 +75,24 @@ def small(*extra: Case, **how: Any) -> Record:
 def verdicts(result: Findings, key: str = KEY) -> dict[str, str]:
     ending = f"-{key}"
     return {i.removesuffix(ending): c.verdict for i, c in result.claims.items() if ending in i}
+
+
+def on_gpu(*calls: Call, extra: tuple[Case, ...] = (), **how: Any) -> Record:
+    """A record of a GPU whose host waits for a thousandth of each call."""
+    made = [gpu_case(call, **how) for call in calls]
+    return inf.record([*made, *extra], GPU)
+
+
+def gpu_case(call: Call, wait: float = 1e-3, **how: Any) -> Case:
+    """One call on a GPU, with the share of it that the host waits."""
+    made = inf.case(call, GPU, layers, page_faults=None, cpu_time=None, **how)
+    series = [
+        factory.series("wait_time", [wait * s for s in one.samples])
+        for one in made.series
+        if one.quantity == "time"
+    ]
+    kept = [s for s in made.series if not s.quantity.startswith("resident")]
+    return msgspec.structs.replace(made, series=(*kept, *series))
 
 
 def scattering(record: Record, factor: float) -> Record:
@@ -226,6 +246,115 @@ def test_a_gpu_has_no_predicted_peaks() -> None:
     assert_whole(STUDY, found(record))
 
 
+# ------------------------------------------------------------------------------- other devices
+
+
+def paper_of(gpu: Record, cpu: Record | None = None) -> str:
+    """The part of the paper on other devices, without the links of its numbers."""
+    text = assert_whole(STUDY, found(gpu, cpu or full()))
+    part = text[text.index("{#sec-others}") : text.index("{#sec-claims}")]
+    plain = re.sub(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}", r"\1", part)
+    return plain.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_run_that_the_prose_speaks_of_comes_first() -> None:
+    result = found(on_gpu(inf.call(batch=8)), small())
+    keys = [id_.rpartition("peak-theory-")[2] for id_ in result.claims if "peak-theory" in id_]
+    assert keys == [KEY, GPU_KEY]
+    assert result.facts["claim_tables"][0] == f"tbl-claims-{KEY}"
+    assert [column.name for column in result.tables["tbl-setup"].columns[1:3]] == [
+        "Example Processor, 2 threads",
+        GPU.label,
+    ]
+
+
+def test_what_another_device_ran_is_told() -> None:
+    calls = [inf.call(batch=b) for b in (1, 8)] + [inf.call("LeNet-5", 8)]
+    gpu = on_gpu(*calls)
+    text = paper_of(gpu)
+    assert "a part of the calls ran, 3 by a full plan: those of `LeNet-5` and `ResNet-20`" in text
+    assert "There is no call of `ResNet-110` or `AlexNet`." in text
+    assert "No call ran in reduced precision, on a trained network," in text
+    assert "the same calls ran" not in text
+    again = [inf.call(batch=b, layout=y) for b in (1, 8, 64) for y in inf.LAYOUTS]
+    assert "the same calls ran" in paper_of(on_gpu(*again), small())
+
+
+def test_another_processor_is_told_of_without_what_a_gpu_is_asked() -> None:
+    other = factory.environment("example-1t", threads=1)
+    calls = [inf.call(batch=b) for b in (1, 8)]
+    # The first of two runs on processors is the one that the prose speaks of.
+    text = paper_of(small(), inf.record([inf.case(c, other, layers) for c in calls], other))
+    assert "@tbl-waits-example-1t shows what the system does meanwhile" in text
+    assert "*Who waits for whom?*" not in text
+
+
+def test_a_network_of_which_only_memory_was_measured_is_named() -> None:
+    bare = gpu_case(inf.call("LeNet-5", 8), time=[], wait=0)
+    text = paper_of(on_gpu(inf.call(batch=1), inf.call(batch=8), extra=(bare,)))
+    assert "Of `LeNet-5` only memory was measured." in text
+
+
+def test_a_host_that_hardly_waits_sets_the_time() -> None:
+    def record(first: float, *, wait: float) -> Record:
+        times = {1: first, 8: 2e-3, 64: 2.5e-3}
+        cases = [gpu_case(inf.call(batch=b), seconds=lambda *_, t=t: t) for b, t in times.items()]
+        last = gpu_case(inf.call(batch=256), wait=wait, seconds=lambda *_: 6e-3)
+        return inf.record([*cases, last], GPU)
+
+    text = paper_of(record(3.5e-3, wait=0.6))
+    assert "So it is for `ResNet-20` up to a batch of 64." in text
+    assert "the work grows 64 times, while the longest median is 1.75 times the shortest" in text
+    assert "One image even takes longer than 8: 3.5" in text
+    assert "does not rest on that" in text
+    always = paper_of(record(1e-3, wait=0.01))
+    assert "So it is for `ResNet-20` at every batch size." in always
+    assert "One image even" not in always
+    cases = [gpu_case(inf.call(batch=b), wait=0.6) for b in (1, 8)]
+    assert "the device waits for the host" not in paper_of(inf.record(cases, GPU))
+
+
+def test_memory_that_only_a_gpu_takes_is_told() -> None:
+    def case(batch: int, layout: str, peak: int, block: int, **how: Any) -> Case:
+        call = inf.call(batch=batch, layout=layout)
+        series = {"allocated_before": [34 * MIB] * 3, "allocated_peak": [peak * MIB] * 3}
+        return gpu_case(call, memory_events=[block * MIB, -block * MIB], **series, **how)
+
+    def record(slow: float, drop: int) -> Record:
+        return inf.record(
+            [
+                case(1, "contiguous", 36, 1),
+                case(64, "contiguous", 152, 80),
+                case(256, "contiguous", drop, 33),
+                case(256, "channels_last", 946, 696, seconds=lambda *_: slow),
+            ],
+            GPU,
+        )
+
+    text = paper_of(record(9.0, 142))
+    assert "of the 37.75 MB of `ResNet-20` at a batch of 1, 34.5" in text
+    assert "The channels-last layout costs time and memory: at a batch of 256" in text
+    assert "The largest block that it asks for has 729.8 MB instead of 34.6 MB." in text
+    assert "falls from 159.4 MB at a batch of 64 to 148.9 MB at 256" in text
+    otherwise = paper_of(record(1e-6, 200))
+    assert "costs time and memory" not in otherwise
+    assert "A larger batch can also take less" not in otherwise
+
+
+def test_tiles_on_a_gpu_are_set_against_its_own_whole_maps() -> None:
+    whole_maps = Call("ResNet-20", 224, 8)
+    tiled = [replace(whole_maps, execution="tiled_blocks", tile=t) for t in (8, 64)]
+
+    def seconds(call: Call, _: object) -> float:
+        return {None: 1e-3, 8: 0.7, 64: 0.012}[call.tile]
+
+    calls = [inf.call(batch=b) for b in (1, 8)]
+    cases = tuple(gpu_case(call, seconds=seconds) for call in (whole_maps, *tiled))
+    text = paper_of(on_gpu(*calls, extra=cases))
+    assert "tiles take from 12.00 to 700 times as long, in up to 3,871 pieces." in text
+    assert "it is the device that waits" in text
+
+
 # ----------------------------------------------------------------------------------- networks
 
 
@@ -308,6 +437,39 @@ def test_a_rate_that_falls_behind_the_knee_is_no_plateau() -> None:
     assert verdicts(level)["use-plateau"] == "supported"
     assert verdicts(fallen)["use-plateau"] == "refuted"
     assert "knees: ResNet-20 64" in fallen.claims[f"use-plateau-{KEY}"].because
+
+
+def test_a_plateau_begins_at_the_knee_where_that_lies_behind_the_middle_range() -> None:
+    def cases(last: float) -> list[Case]:
+        times = ((1, 0.1), (64, 0.1), (256, 0.1), (512, 0.1), (1024, last))
+        return [faulting(b, s, [], 0) for b, s in times]
+
+    level, rising = (found(inf.record(cases(last))) for last in (0.19, 0.12))
+    assert verdicts(level)["use-plateau"] == "supported"
+    because = level.claims[f"use-plateau-{KEY}"].because
+    assert because.startswith("rate at batch 1,024 over that at batch 512")
+    assert because.endswith("knees: ResNet-20 512")
+    # A knee at the largest batch is none of a plateau.
+    assert verdicts(rising)["use-plateau"] == "refuted"
+    assert "knees: ResNet-20 1,024" in rising.claims[f"use-plateau-{KEY}"].because
+
+
+def test_of_how_many_ratios_lie_on_which_side_is_told_in_words() -> None:
+    because = found(small(seconds=lambda *_: 1e-2)).claims[f"time-falls-{KEY}"].because
+    assert because.endswith("; 1 of 1 clearly below 1, 0 clearly above")
+
+
+def test_a_peak_alone_is_a_note_and_no_row() -> None:
+    def asked(**series: Any) -> Findings:
+        silent = {"time": [], "cpu_time": None, "page_faults": None}
+        return found(small(inf.case(inf.call("LeNet-5", 8), layers=layers, **silent, **series)))
+
+    bare = asked(resident_peak=None, resident_before=None)
+    table = bare.tables[f"tbl-batches-{KEY}"]
+    assert {row[0] for row in table.rows} == {"ResNet-20"}
+    assert table.notes[0].startswith("Peaks alone: LeNet-5 at batch 8, ")
+    known = asked().tables[f"tbl-batches-{KEY}"]
+    assert (known.notes, {row[0] for row in known.rows}) == ((), {"LeNet-5", "ResNet-20"})
 
 
 def test_a_peak_that_falls_is_told_with_its_step() -> None:
@@ -395,6 +557,26 @@ def test_page_faults_follow_from_large_blocks() -> None:
     assert cost.value == pytest.approx((30.72 - 10.24) / 32760)
     assert cost.low < cost.value < cost.high
     assert verdicts(result)["large-blocks"] == "supported"
+
+
+def test_a_gpu_is_not_asked_for_page_faults() -> None:
+    blocks = {8: [64], 64: [64], 512: [64 * MIB, -64 * MIB]}
+    calls = [gpu_case(inf.call(batch=b), memory_events=block) for b, block in blocks.items()]
+    result = found(inf.record(calls, GPU), small())
+    assert verdicts(result, GPU_KEY)["large-blocks"] == "not comparable"
+    assert "0 of 0" not in result.claims[f"large-blocks-{GPU_KEY}"].because
+
+
+def test_page_faults_that_were_not_counted_are_not_compared() -> None:
+    def case(batch: int, seconds: float, blocks: list[int]) -> Case:
+        made = faulting(batch, seconds, blocks, 0)
+        kept = tuple(s for s in made.series if s.quantity != "page_faults")
+        return msgspec.structs.replace(made, series=kept)
+
+    result = found(inf.record([case(64, 0.64, []), case(512, 15.36, [32 * MIB])]))
+    assert verdicts(result)["large-blocks"] == "supported"
+    because = result.claims[f"large-blocks-{KEY}"].because
+    assert because.endswith("page faults were not counted")
 
 
 def test_without_large_blocks_there_is_nothing_to_explain() -> None:
@@ -517,19 +699,42 @@ def test_the_best_setting_is_found_and_named() -> None:
     assert verdicts(whole())["speedup-vgg"] == "not measured"
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(10, "supported"), (2, "refuted")])
-def test_a_published_speedup_is_reached_or_not(factor: float, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("factor", "tried", "verdict"),
+    [
+        (10, True, "supported"),
+        (2, True, "refuted"),
+        (10, False, "supported"),
+        (2, False, "not measured"),
+    ],
+)
+def test_a_published_speedup_is_reached_or_not(factor: float, tried: bool, verdict: str) -> None:
     def seconds(call: Call, _: object) -> float:
-        return 1e-3 if call.layout == "contiguous" else 1e-3 / factor
+        return 1e-3 if call == inf.call("LeNet-5", 64) else 1e-3 / factor
 
     calls = [inf.call("LeNet-5", 64, layout=layout) for layout in inf.LAYOUTS]
-    machine = factory.environment("example-100", factory.GPU)
-    gpu = inf.record([inf.case(call, machine, layers, seconds=seconds) for call in calls], machine)
+    if tried:
+        calls += [
+            inf.call("LeNet-5", 64, precision="bfloat16"),
+            inf.call("LeNet-5", 64, execution="compiled"),
+        ]
+    gpu = on_gpu(*calls, seconds=seconds)
     cpu = inf.record([inf.case(call, layers=layers, seconds=seconds) for call in calls])
     result = found(gpu, cpu)
-    assert verdicts(result, "example-100")["speedup-lenet"] == verdict
+    assert verdicts(result, GPU_KEY)["speedup-lenet"] == verdict
     # What a GPU reaches is not for a CPU to say.
     assert verdicts(result)["speedup-lenet"] == "not comparable"
+
+
+def test_a_best_setting_is_not_looked_for_among_few() -> None:
+    calls = [inf.call(n, 64, layout=y) for n in ("LeNet-5", "ResNet-20") for y in inf.LAYOUTS]
+    cases = [inf.case(call, layers=layers) for call in calls]
+    tried = [{"precision": "bfloat16"}, {"execution": "compiled"}]
+    more = [inf.case(inf.call("LeNet-5", 64, **how), layers=layers) for how in tried]
+    few, enough = found(inf.record(cases)), found(inf.record([*cases, *more]))
+    assert verdicts(few)["no-one-wins"] == "not measured"
+    assert "folded or compiled" in few.claims[f"no-one-wins-{KEY}"].because
+    assert verdicts(enough)["no-one-wins"] in ("supported", "refuted", "undecided")
 
 
 def test_a_choice_is_made_by_its_goal() -> None:

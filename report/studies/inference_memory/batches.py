@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from figures.canvas import Drawing
@@ -17,14 +18,16 @@ from report.quantity.expression import Quantity
 from report.quantity.operations import first_within, level_of_largest
 from report.quantity.verdicts import Statement, expect
 from report.statistics.estimates import Estimate
-from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, RESNETS, Call
+from report.text.format import quantity_text
 from report.theory.workspaces import Layout
 
 #: A batch size is large enough when its rate is at least this share of the best one.
 ENOUGH: Final = 0.9
 #: The batch sizes of the table beside the smallest and the largest one; the download has all.
 _SHOWN: Final = frozenset({8, 64})
+_RESIDENT: Final = Column("Resident", "B", "MB")
 _MILLI, _MEGA, _PERCENT = 1e3, 1e-6, 100
 
 #: Something that is known of a call, with or without an interval.
@@ -73,14 +76,48 @@ def rates(run: Run, network: str, layout: Layout = "contiguous") -> dict[int, Qu
 def batch_table(inputs: Inputs, run: Run) -> Table:
     """Time, rate, utilisation and memory of chosen batch sizes."""
     calls = [c for n in run.networks() for c in sweep(run, n) if _is_shown(c, sweep(run, n))]
-    return _table(
+    bare = [call for call in calls if _peak_alone(run, call)]
+    table = _table(
         f"tbl-batches-{run.key}",
         f"Calls of every network on {run.label}, float32, contiguous, eager: medians with 95 % "
         "intervals; share is the achieved rate over the measured ceiling, peak the most bytes "
-        "allocated, resident the growth of the process.",
+        "allocated",
         inputs,
         run,
-        calls,
+        [call for call in calls if call not in bare],
+    )
+    if bare:
+        peaks = (f"{c.network} at batch {c.batch:,}, {_peak_text(run, c)}" for c in bare)
+        table = replace(table, notes=(*table.notes, f"Peaks alone: {'; '.join(peaks)}."))
+    if _knows_nothing(table, _RESIDENT):
+        return replace(_without(table, _RESIDENT), caption=f"{table.caption}.")
+    return replace(table, caption=f"{table.caption}, resident the growth of the process.")
+
+
+def _peak_alone(run: Run, call: Call) -> bool:
+    """Whether nothing of a call was measured but its peak."""
+    others = (run.time(call), run.resident(call))
+    return not run.peak(call).missing and all(each.missing for each in others)
+
+
+def _peak_text(run: Run, call: Call) -> str:
+    # Only calls with a known peak come here.
+    return quantity_text(centre(run.peak(call)), "B", "measured")
+
+
+def _knows_nothing(table: Table, column: Column) -> bool:
+    """Whether a column is empty, of a table that has rows."""
+    place = table.columns.index(column)
+    return bool(table.rows) and all(isinstance(row[place], Missing) for row in table.rows)
+
+
+def _without(table: Table, column: Column) -> Table:
+    """The table without a column."""
+    place = table.columns.index(column)
+    return replace(
+        table,
+        columns=table.columns[:place] + table.columns[place + 1 :],
+        rows=tuple(row[:place] + row[place + 1 :] for row in table.rows),
     )
 
 
@@ -98,7 +135,7 @@ def _table(id_: str, caption: str, inputs: Inputs, run: Run, calls: Sequence[Cal
         Column("Rate", "image/s"),
         Column("Share", "1", "%"),
         Column("Peak", "B", "MB"),
-        Column("Resident", "B", "MB"),
+        _RESIDENT,
     )
     rows = tuple(_row(run, call, images) for call in calls)
     notes = _too_good(run, calls)

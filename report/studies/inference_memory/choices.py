@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from report.quantity.verdicts import Statement, expect
 from report.statistics.estimates import CONFIDENCE, bonferroni
 from report.studies.inference_memory.batches import sweep
 from report.studies.inference_memory.measured import Run, centre
-from report.studies.inference_memory.subject import NETWORKS, Call
+from report.studies.inference_memory.subject import FUSED, NETWORKS, REDUCED, Call
 
 LATENCY, MEMORY, THROUGHPUT = "latency", "memory", "throughput"
 GOALS: Final = (LATENCY, MEMORY, THROUGHPUT)
@@ -49,7 +49,7 @@ _FUSED: Final = (
 
 def fused_bases(run: Run) -> tuple[Call, ...]:
     """The plain float32 calls of which a fused form was measured too."""
-    fused = [c for c in run.chosen(precision="float32") if c.execution in ("folded", "compiled")]
+    fused = [c for c in run.chosen(precision="float32") if c.execution in FUSED]
     return tuple(dict.fromkeys(plain(call) for call in fused))
 
 
@@ -122,6 +122,19 @@ def settings(run: Run, base: Call, *, same_precision: bool = False) -> tuple[Cal
         for call in run.timed(found)
         if call != base and (call.precision == base.precision or not same_precision)
     )
+
+
+def untried(calls: Iterable[Call]) -> tuple[str, ...]:
+    """The kinds of settings, beside the layout, that none of ``calls`` is of.
+
+    Not every network has something to fold, so that compiling alone tries fusion too.
+    """
+    found = list(calls)
+    kinds = {
+        "in reduced precision": any(call.precision in REDUCED for call in found),
+        "folded or compiled": any(call.execution in FUSED for call in found),
+    }
+    return tuple(kind for kind, tried in kinds.items() if not tried)
 
 
 def best(run: Run, network: str, *, same_precision: bool) -> Best | Missing:

@@ -9,6 +9,7 @@ from report.missing import Missing
 from report.paper.environments import setup
 from report.paper.findings import Claim, Download, Figure, Findings, Inputs
 from report.paper.tables import Table
+from report.paper.values import Value
 from report.quantity.evaluation import level
 from report.studies.inference_memory import (
     batches,
@@ -19,6 +20,7 @@ from report.studies.inference_memory import (
     limits,
     memory,
     operators,
+    other_devices,
     precision,
     run_values,
     setting_values,
@@ -41,26 +43,42 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     all_runs = runs(inputs.records)
     primary = primary_run(all_runs)
+    # What the prose speaks of comes first, wherever devices are listed.
+    all_runs = tuple(sorted(all_runs, key=lambda run: run is not primary))
     judged = claims.all_claims(inputs, all_runs)
-    traced = traces(inputs, primary) if primary else ()
+    # The prose is about the sweep of a residual network; without one it shows none of the rest.
+    shown = primary if primary and batches.resnets(primary) else None
+    traced = traces(inputs, shown) if shown else ()
     tables = [
         network_table(inputs, all_runs),
         setup(inputs, all_runs),
         source.audit(inputs),
         *(table for run in all_runs for table in claims.verdict_tables(run, judged)),
-        *(_primary_tables(inputs, primary, traced) if primary else ()),
-        *(table for run in all_runs for table in _tables_of(inputs, run, primary)),
+        *(_primary_tables(inputs, shown, traced) if shown else ()),
+        *(table for run in all_runs if shown for table in _tables_of(inputs, run, shown)),
     ]
     return Findings(
-        values={value.id: value for value in values.all_values(inputs, primary)},
+        values={value.id: value for value in _values(inputs, all_runs, primary)},
         tables={table.id: table for table in tables},
-        figures={f.id: f for f in (_figures(inputs, primary) if primary else ())},
+        figures={f.id: f for f in (_figures(inputs, shown) if shown else ())},
         claims={claim.id: claim for claim in judged},
         reconciliations=_reconciliations(all_runs),
         facts=_facts(inputs, all_runs, primary, judged),
         downloads=_downloads(inputs, all_runs, traced),
         audits=source.checks(inputs.reported),
     )
+
+
+def _others(all_runs: Sequence[Run], primary: Run | None) -> list[Run]:
+    """The runs that the prose does not speak of."""
+    return [run for run in all_runs if run is not primary]
+
+
+def _values(inputs: Inputs, all_runs: Sequence[Run], primary: Run | None) -> Iterator[Value]:
+    yield from values.all_values(inputs, primary)
+    if primary is not None:
+        for run in _others(all_runs, primary):
+            yield from other_devices.all_values(inputs, run, primary)
 
 
 def _primary_tables(inputs: Inputs, run: Run, traced: Sequence[Traced]) -> Iterator[Table]:
@@ -134,7 +152,7 @@ def _facts(
         "measured": bool(names),
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
-        "others": [(markdown(r.label), r.key, r.on_gpu) for r in all_runs if r is not primary],
+        "others": [other_devices.about(r, primary) for r in _others(all_runs, primary) if primary],
         "devices": [markdown(run.label) for run in all_runs],
         "claim_tables": [
             f"tbl-{kind}-{run.key}" for run in all_runs for kind in ("claims", "verdicts")

@@ -25,6 +25,7 @@ PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 #: The reduced precisions, in the order in which a paper would take them.
 REDUCED: Final[tuple[Precision, ...]] = ("bfloat16", "float16")
 EXECUTIONS: Final[tuple[Execution, ...]] = get_args(Execution)
+FUSED: Final[tuple[Execution, ...]] = ("folded", "compiled")
 TILED: Final[tuple[Execution, ...]] = ("tiled_layers", "tiled_blocks", "tiled_stages")
 EXECUTION_NAMES: Final[dict[Execution, str]] = {
     "eager": "eager",

@@ -52,18 +52,24 @@ def ratios(
     under, over = (_clearly(known.values(), side, side == choosing) for side in ("< 1", "> 1"))
     return Judged(
         statement,
-        f"{what}: {ends}; of {len(known)} clearly below 1 {under}, clearly above {over}",
+        f"{what}: {ends}; {_counted(under, len(known))} clearly below 1, {_counted(over)} clearly "
+        "above",
     )
 
 
-def _clearly(found: Collection[Quantity], side: str, shared: bool) -> str:
+def _clearly(found: Collection[Quantity], side: str, shared: bool) -> tuple[int, int]:
     """How many are on one side of 1, and how many at the level that all share where that counts."""
     statements = [Statement(each, expect(side)) for each in found]
     levels = (CONFIDENCE, bonferroni(CONFIDENCE, len(statements)))
     each, jointly = (sum(s.judge(at) == "supported" for s in statements) for at in levels)
-    if not shared or each in (jointly, len(statements)):
-        return f"{each}"
-    return f"{each}, and {jointly} at the level that all share"
+    return (each, each if not shared or each == len(statements) else jointly)
+
+
+def _counted(found: tuple[int, int], of: int = 0) -> str:
+    """How many, of how many, and how many of these at the level that all share if it is fewer."""
+    each, jointly = found
+    fewer = f" ({jointly} at the level that all share)" if jointly != each else ""
+    return f"{each} of {of}{fewer}" if of else f"{each}{fewer}"
 
 
 def with_interval(quantity: Quantity, style: Style = "measured") -> str:
@@ -91,5 +97,10 @@ def span(found: Iterable[float]) -> str:
 
 def listed(numbers: Sequence[int], word: str = "or") -> str:
     """One number or another."""
-    *first, last = (f"{n:,}" for n in numbers)
+    return listed_words([f"{n:,}" for n in numbers], word)
+
+
+def listed_words(words: Sequence[str], word: str = "or") -> str:
+    """One word or another."""
+    *first, last = words
     return f" {word} ".join(filter(None, (", ".join(first), last)))
