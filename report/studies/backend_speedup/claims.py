@@ -32,7 +32,14 @@ from report.studies.backend_speedup.subject import (
     kinds,
     parameter_count,
 )
-from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
+from report.text.format import (
+    NO_BREAK,
+    bounded,
+    interval_text,
+    level_text,
+    quantity_text,
+    scale_for,
+)
 
 CUPY: Final = Variant("cupy")
 #: Speed-ups, and sizes, that differ by less than this share are equivalent.
@@ -326,6 +333,8 @@ def told(ratio: Quantity) -> str:
     found = estimate(ratio)
     if isinstance(found, Missing):
         return found.reason
+    if not bounded(found):
+        return quantity_text(found, "1")
     scale = scale_for(found, "1")
     text = f"{quantity_text(found, '1')} {interval_text(found, scale)}"
     return text.replace(" [", f"{NO_BREAK}[") + level_text(found)
