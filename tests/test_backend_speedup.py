@@ -29,6 +29,7 @@ from report.studies.backend_speedup.measured import (
     VARIANTS,
     Run,
     Variant,
+    gpu_run,
     primary_run,
     runs,
     thread_pair,
@@ -355,7 +356,7 @@ def test_sweeps_are_found_by_what_varies() -> None:
     assert [s.samples for s in run.sizes(hidden=128)] == [1000, 4000]
 
 
-def test_a_run_on_a_gpu_goes_first_and_then_the_fewest_threads() -> None:
+def test_the_fewest_threads_of_a_cpu_go_first_and_a_gpu_last() -> None:
     one, two = one_thread(), record(started="2026-11-02T10:00:00Z")
     cuda = record({**SPEEDS, CUPY: lambda setting: 5.0}, machine=factory.environment(
         "example-gpu", gpu=factory.GPU))  # fmt: skip
@@ -365,8 +366,10 @@ def test_a_run_on_a_gpu_goes_first_and_then_the_fewest_threads() -> None:
     pair = thread_pair(several)
     assert pair is not None and [run.key for run in pair] == ["example-1t", "example-2t"]
     everything = runs([factory.stored(r) for r in (two, one, cuda)])
-    chosen = primary_run(everything)
-    assert chosen is not None and chosen.on_gpu
+    assert primary_run(everything) is everything[1]
+    assert gpu_run(everything) is everything[2]
+    assert primary_run(everything[2:]) is everything[2]
+    assert gpu_run(several) is None
     assert primary_run(()) is None
 
 
