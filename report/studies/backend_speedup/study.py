@@ -206,7 +206,9 @@ def _facts(
         "convnet_slower": _named(primary, second, tables.SLOWER),
         "convnet_untold": _named(primary, second, tables.UNTOLD),
         "decomposed": eager.name if eager else "",
-        "same_memory": {c.id: c.verdict for c in judged}["same-memory"] == "supported",
+        "same_memory": primary is not None
+        and not primary.on_gpu
+        and {c.id: c.verdict for c in judged}["same-memory"] == "supported",
         "held": primary is not None and not primary.on_gpu and _held(judged, primary),
         "gpu_held": _held(judged, gpu),
         "gpu_same_memory": gpu is not None
