@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from figures.scaling import Scaling
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
@@ -17,6 +18,7 @@ from report.quantity.evaluation import estimate
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
+from report.studies.backend_speedup.crossovers import sentence
 from report.studies.backend_speedup.decomposed import (
     Crossing,
     decompose,
@@ -29,10 +31,12 @@ from report.studies.backend_speedup.measured import (
     VARIANTS,
     Run,
     Variant,
+    gpu_run,
     primary_run,
     runs,
     thread_pair,
 )
+from report.studies.backend_speedup.memory import filling
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
@@ -43,18 +47,19 @@ from report.studies.backend_speedup.subject import (
     iteration,
     kinds,
     parameter_count,
+    perceptron_arrays,
     total,
 )
 from report.theory.work import forward_macs as macs_of_layers
 from report.theory.work import training_macs
 from tests import factory
-from tests.papers import assert_whole, inputs_of, reported
+from tests.papers import assert_whole, inputs_of, manuscript, reported, value
 
 STUDY = "backend_speedup"
 REPORTED = reported(STUDY)
 IMAGES = 100
 TORCH, JAX, COMPILED = VARIANTS[1:4]
-CUPY = VARIANTS[5]
+TORCH_CUDA, CUPY = VARIANTS[4:]
 
 
 # ------------------------------------------------------------------------------ made-up records
@@ -89,11 +94,12 @@ def times(setting: Setting, variant: Variant, speed: float) -> dict[str, Sequenc
 
 def memory(setting: Setting, variant: Variant) -> dict[str, Sequence[int]]:
     size, held = components(setting), 50_000_000
+    blocks = variant.on_gpu and setting.network == "perceptron"
     found = {
-        "allocated_parameters": size.parameters,
-        "allocated_input": size.input,
-        "allocated_activations": size.activations,
-        "allocated_gradients": size.gradients,
+        **{
+            f"allocated_{name}": getattr(size, name) + (filling(setting, variant, name) * blocks)
+            for name in ("parameters", "input", "activations", "gradients")
+        },
         "allocated_peak": size.parameters + size.input + size.activations + 123_456,
         "resident_start": 10_000_000,
         "resident_first_use": 10_000_000 + held,
@@ -355,7 +361,7 @@ def test_sweeps_are_found_by_what_varies() -> None:
     assert [s.samples for s in run.sizes(hidden=128)] == [1000, 4000]
 
 
-def test_a_run_on_a_gpu_goes_first_and_then_the_fewest_threads() -> None:
+def test_the_fewest_threads_of_a_cpu_go_first_and_a_gpu_last() -> None:
     one, two = one_thread(), record(started="2026-11-02T10:00:00Z")
     cuda = record({**SPEEDS, CUPY: lambda setting: 5.0}, machine=factory.environment(
         "example-gpu", gpu=factory.GPU))  # fmt: skip
@@ -365,8 +371,10 @@ def test_a_run_on_a_gpu_goes_first_and_then_the_fewest_threads() -> None:
     pair = thread_pair(several)
     assert pair is not None and [run.key for run in pair] == ["example-1t", "example-2t"]
     everything = runs([factory.stored(r) for r in (two, one, cuda)])
-    chosen = primary_run(everything)
-    assert chosen is not None and chosen.on_gpu
+    assert primary_run(everything) is everything[1]
+    assert gpu_run(everything) is everything[2]
+    assert primary_run(everything[2:]) is everything[2]
+    assert gpu_run(several) is None
     assert primary_run(()) is None
 
 
@@ -516,6 +524,156 @@ def test_a_gpu_decides_the_speedups_of_the_source() -> None:
     assert result.claims["speedup-matrix-product"].verdict == "refuted"
 
 
+# ----------------------------------------------------------------------------------- beside a GPU
+
+GPU_KEY = "example-gpu"
+
+
+def on_gpu(processes: Sequence[int] = (1, 2)) -> Record:
+    """A GPU's run: CuPy is slower than NumPy where there is little work."""
+    speeds: Speeds = {
+        NUMPY: lambda setting: 1.0,
+        TORCH_CUDA: lambda setting: 0.5 if setting.samples * setting.hidden < 5000 else 40.0,
+        CUPY: lambda setting: 0.4 if setting.samples * setting.hidden < 5000 else 20.0,
+    }
+    machine = factory.environment(GPU_KEY, gpu=factory.GPU, threads=16)
+    return record(speeds, processes, machine=machine, started="2026-11-03T10:00:00Z")
+
+
+@pytest.fixture(scope="module")
+def both() -> Findings:
+    return findings(inputs(on_gpu(), one_thread()))
+
+
+def test_a_run_on_a_gpu_changes_nothing_that_the_processor_decides(
+    found: Findings, both: Findings
+) -> None:
+    about_gpu = {"overhead", "products-gain-most"}
+    for id_, claim in found.claims.items():
+        if not id_.startswith("speedup-") and id_ not in about_gpu:
+            assert both.claims[id_] == claim, id_
+    changed = {id_ for id_, value in found.values.items() if both.values[id_] != value}
+    assert {id_ for id_ in changed if not id_.startswith("gpu_")} == set()
+
+
+def test_a_gpu_has_a_section_of_its_own(found: Findings, both: Findings) -> None:
+    text = assert_whole(STUDY, both, latex=True)
+    assert [id_ for id_ in (*both.tables, *both.figures) if f"{{#{id_}" not in text] == []
+    assert {f"tbl-{name}-{GPU_KEY}" for name in ("performance", "widths", "sizes", "operations",
+            "memory", "transfers", "backends")} <= set(both.tables)  # fmt: skip
+    assert {f"grows-{sweep}-{library}-{GPU_KEY}" for sweep in ("width", "images")
+            for library in ("cupy", "torch_cuda")} <= set(both.claims)  # fmt: skip
+    assert both.claims[f"converge-{GPU_KEY}"].verdict == "supported"
+    assert "convolution network is not measured" not in text
+    assert "A GPU was not at hand" not in text
+    assert "All runs used the same number of threads" not in text
+    assert "{#sec-gpu}" not in manuscript(STUDY, found)
+
+
+def test_little_and_much_work_are_told_together(both: Findings) -> None:
+    abstract, _, rest = manuscript(STUDY, both).partition("keywords:")
+    conclusion = rest.partition("# Conclusion")[2].partition("Memory is led")[0]
+    for text in (abstract, conclusion):
+        for id_ in ("gpu_small_torch_cuda", "gpu_wide_torch_cuda", "gpu_many_torch_cuda"):
+            assert str(both.values[id_].interval) in text, id_
+    assert value(both, "gpu_small_torch_cuda") == pytest.approx(0.5)
+    assert value(both, "gpu_wide_torch_cuda") == pytest.approx(40)
+
+
+def test_a_processor_beside_a_gpu_has_no_least_time(both: Findings) -> None:
+    run = run_of(on_gpu())
+    assert all(isinstance(rate, Missing) for rate in run.rates(NUMPY))
+    assert not any(isinstance(rate, Missing) for rate in run.rates(CUPY))
+    least = {(row[2], isinstance(row[4], Missing)) for row in both.tables[
+        f"tbl-widths-{GPU_KEY}"].rows}  # fmt: skip
+    assert least == {("NumPy", True), ("PyTorch CUDA", False), ("CuPy", False)}
+    predicted = [
+        row[4] for row in both.tables["tbl-crossovers"].rows if row[0] == "NumPy, 16 threads"
+    ]
+    assert predicted and all(
+        isinstance(cell, Missing) and "no ceiling of the host's processor" in cell.reason
+        for cell in predicted
+    )
+
+
+def test_a_gpu_alone_tells_no_bound_of_a_processor() -> None:
+    alone = findings(inputs(on_gpu()))
+    text = assert_whole(STUDY, alone)
+    assert [id_ for id_ in (*alone.tables, *alone.figures) if f"{{#{id_}" not in text] == []
+    assert "The least time by @eq-bound" not in text
+    assert "the least time is" not in text
+    assert "least time at the rates" not in alone.figures["fig-widths"].caption
+    assert alone.facts["held"] is False
+
+
+def test_arrays_on_a_gpu_take_whole_blocks() -> None:
+    setting = Setting("training", "perceptron", "float32", 1438, "digits")
+    taken = {
+        name: getattr(components(setting), name) + filling(setting, CUPY, name)
+        for name in ("parameters", "input", "activations", "gradients")
+    }
+    # As PyTorch and CuPy told them on a GPU.
+    assert taken == {
+        "parameters": 33_280,
+        "input": 4_567_552,
+        "activations": 231_424,
+        "gradients": 33_280,
+    }
+    assert filling(setting, NUMPY, "parameters") == 0
+    arrays = perceptron_arrays(setting)
+    assert 4 * sum(arrays["activations"]) == components(setting).activations
+
+
+def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) -> None:
+    same = f"same-memory-{GPU_KEY}"
+    assert both.claims[same].verdict == both.claims["same-memory"].verdict == "supported"
+    assert "blocks of 512 B" in both.claims[same].because
+
+    def grown(case: Case) -> Case:
+        series = (
+            factory.series(s.quantity, [s.samples[0] + 512])
+            if s.quantity == "allocated_input" and case.factors["backend"] == "cupy"
+            else s
+            for s in case.series
+        )
+        return msgspec.structs.replace(case, series=tuple(series))
+
+    gpu = on_gpu()
+    more = msgspec.structs.replace(gpu, cases=tuple(map(grown, gpu.cases)))
+    claims = findings(inputs(more, one_thread())).claims
+    assert claims[same].verdict == "refuted"
+    assert claims[same].because.endswith("input and targets differ between libraries")
+
+
+def test_the_processor_beside_a_gpu_is_named(found: Findings, both: Findings) -> None:
+    rows = {row[0]: row[1:3] for row in both.tables["tbl-setup"].rows}
+    assert rows["Device"] == ("NVIDIA Example 100", "Example Processor")
+    assert rows["Host processor"] == ("Example Processor", "Example Processor")
+    assert (rows["Memory"], rows["Host memory"]) == (
+        ("80.0 GiB", "16.0 GiB"),
+        ("16.0 GiB", "16.0 GiB"),
+    )
+    alone = {row[0]: row[1] for row in found.tables["tbl-setup"].rows}
+    assert {name: rows[name][1] for name in alone} == alone
+    assert not {"Host processor", "Host memory"} & set(alone)
+    note = both.tables[f"tbl-performance-{GPU_KEY}"].notes[-1]
+    assert note == "NumPy: on 16 threads of the processor beside the GPU, Example Processor."
+    assert not any("beside the GPU" in note for note in found.tables["tbl-performance"].notes)
+
+
+def test_levels_far_apart_are_not_interpolated() -> None:
+    assert sentence(Crossing("crosses", 10, 4096, 25.0)) == "faster from between 10 and 4,096 on"
+    assert sentence(Crossing("crosses", 10, 64, 25.4)) == "faster from about 25 on"
+
+
+def test_two_points_are_not_joined(found: Findings) -> None:
+    _, narrow, wide = found.figures["fig-sizes"].drawing.panels
+    assert isinstance(narrow, Scaling) and isinstance(wide, Scaling)
+    assert {len(points.x) for points in wide.points} == {2}
+    assert not any(points.joined for points in wide.points)
+    assert all(points.joined for points in narrow.points)
+
+
 def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None:
     told = [r for id, r in found.reconciliations.items() if id.startswith("resident-")]
     assert told
@@ -559,7 +717,23 @@ def test_processes_that_disagree_are_told(found: Findings) -> None:
     result = findings(inputs(slowed(record(), 5.0, 2)))
     assert result.facts["unsteady"] == "NumPy"
     assert result.values["process_spread"].number == pytest.approx(5.0, rel=0.1)
-    assert "medians of two processes differ" in assert_whole(STUDY, result)
+    text = assert_whole(STUDY, result)
+    assert "medians of two processes differ" in text
+    assert "another program runs beside it" not in text
+
+
+@pytest.mark.parametrize("slow", [60, 0])
+def test_another_program_is_named_only_where_the_processor_was_taken_away(slow: int) -> None:
+    def switched(case: Case) -> Case:
+        count = slow if case.factors["process"] == 2 else 0
+        series = factory.series("involuntary_switches", [count] * 15)
+        return msgspec.structs.replace(case, series=(*case.series, series)) if case.series else case
+
+    one = slowed(record(), 5.0, 2)
+    told = msgspec.structs.replace(one, cases=tuple(map(switched, one.cases)))
+    text = manuscript(STUDY, findings(inputs(told)))
+    assert ("another program runs beside it" in text) == (slow > 0)
+    assert ("does not tell why they differ" in text) == (slow == 0)
 
 
 def test_a_dear_first_call_is_earned_back(found: Findings) -> None:

@@ -44,7 +44,10 @@ DECIDED_WITHOUT_TIME = {
         "amc-memory": "bytes, which do not scatter",
         "amc-theory": "theory of the shapes",
     },
-    "backend_speedup": {"same-memory": "bytes, which do not scatter"},
+    "backend_speedup": {
+        "same-memory": "bytes, which do not scatter",
+        "same-memory-nvidia-h100-80gb-hbm3": "bytes, which do not scatter",
+    },
 }
 
 #: Claims that need no samples.

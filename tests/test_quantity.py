@@ -161,6 +161,29 @@ def test_cases_of_the_same_processes_are_compared_within_each() -> None:
     assert found(largest({1: base, 2: new}) / at_least(base)).low == 1.0
 
 
+def test_a_process_that_one_series_lacks_is_left_out_of_all() -> None:
+    drift = {"0": 1.0, "1": 3.0, "2": 0.5}
+    whole = series("whole", *([10 * d] for d in drift.values()))
+    ended = measured("ended", "s", [Process("r", p, (5 * drift[p],)) for p in ("2", "1")], "a.json")
+    # The drift cancels in each of the two processes, which bound a median at 50 %.
+    assert found(whole / ended) == Estimate(2.0, 2.0, 2.0, 2, 0.5)
+    assert found(ended / whole) == Estimate(0.5, 0.5, 0.5, 2, 0.5)
+    alone = measured("alone", "s", [Process("r", "1", (15.0,))], "a.json")
+    assert found(whole / alone).low < found(whole / alone).high
+
+
+def test_without_a_level_nothing_is_faster_or_slower() -> None:
+    apart = [
+        measured(f"t{run}", "s", [Process(f"r{run}", p, (t,)) for p in "01"], "a.json")
+        for run, t in enumerate((9.0, 1.0))
+    ]
+    quick = apart[0] / apart[1]
+    assert found(quick).confidence == 0.0
+    assert found(quick).low > 1
+    assert not faster(quick)
+    assert not slower(1 / quick)
+
+
 def test_a_share_of_a_ceiling_ends_at_one() -> None:
     noisy = series("x", *([x] for x in (0.8, 0.85, 0.9, 0.95, 0.97, 1.1)), of="1")
     above = "faster than the ceiling"

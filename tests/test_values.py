@@ -11,9 +11,10 @@ from figures.canvas import Drawing
 from report.missing import Missing
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import provenance
+from report.paper.tables import Column, Table
 from report.paper.values import NOT_MEASURED, Value
 from report.statistics.estimates import Estimate
-from report.text.format import NO_BREAK
+from report.text.format import NO_BREAK, interval_text, level_text, scale_for
 from tests.test_tables import rows_of
 
 TIME = Value(
@@ -63,6 +64,17 @@ def test_the_number_alone() -> None:
 def test_an_exact_estimate_has_no_interval() -> None:
     value = Value("x", "X", Estimate(5.0, 5.0, 5.0, 3, 0.95), "B", "line", style="exact")
     assert value.interval == str(value) == f"[5{NO_BREAK}B](#v-x){{.value}}"
+
+
+def test_an_interval_without_a_level_is_not_printed() -> None:
+    found = Estimate(41.4, 38.9, 44.0, 2, 0.0)
+    value = Value("x", "Speed-up", found, "1", "a / b")
+    assert value.interval == str(value)
+    assert interval_text(found, scale_for(found, "1")) == "(no interval)"
+    assert level_text(found) == ""
+    table = Table("tbl-x", "A table.", (Column("Speed-up", "1"),), ((found,),))
+    assert table.cell_text(found, table.columns[0]) == "41.4"
+    assert table.note_texts() == ()
 
 
 def test_values_as_json() -> None:

@@ -10,7 +10,15 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.quantity.verdicts import Range, Several, Statement
 from report.statistics.estimates import Estimate
-from report.text.format import MINUS, NO_BREAK, interval_text, level_text, quantity_text, scale_for
+from report.text.format import (
+    MINUS,
+    NO_BREAK,
+    bounded,
+    interval_text,
+    level_text,
+    quantity_text,
+    scale_for,
+)
 
 #: Of so many parts each is printed; more are counted.
 _FEW = 3
@@ -42,7 +50,7 @@ def found_text(quantity: Quantity) -> str:
     if isinstance(found, Missing):
         return found.reason
     text = quantity_text(found, unit)
-    if isinstance(found, Estimate) and found.low != found.high:
+    if isinstance(found, Estimate) and bounded(found):
         interval = interval_text(found, scale_for(found, unit))
         return f"{text} {interval}{level_text(found)}".replace(" [", f"{NO_BREAK}[")
     return text

@@ -15,10 +15,15 @@ NOT_PUBLISHED: Final = Missing("not given in the source")
 
 
 def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
-    """The environments of the records, and what the source tells of its own."""
+    """The environments of the records, and what the source tells of its own.
+
+    Where one of them has a GPU, the processors beside which GPUs run are told, too: cores and
+    vector extensions are theirs.
+    """
     source = inputs.reported
     published = bool(source.source)
-    own = [_environment_rows(run.stored.record) for run in all_runs]
+    hosts = any(run.stored.record.environment.gpu for run in all_runs)
+    own = [_environment_rows(run.stored.record, hosts) for run in all_runs]
     printed: dict[str, Cell] = {"Device": source.device, "Framework": source.software}
     names = list(own[0]) if own else list(printed)
     columns = (Column("Property"), *(Column(run.label) for run in all_runs))
@@ -39,14 +44,16 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
     )
 
 
-def _environment_rows(record: Record) -> dict[str, Cell]:
+def _environment_rows(record: Record, hosts: bool) -> dict[str, Cell]:
     environment, protocol = record.environment, record.protocol
     gpu, cpu, torch = environment.gpu, environment.cpu, environment.torch
     memory = gpu.memory_bytes if gpu else environment.memory_bytes
     return {
         "Device": gpu.model if gpu else cpu.model,
+        **({"Host processor": cpu.model} if hosts else {}),
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
-        "Memory": f"{memory / 2**30:.1f} GiB",
+        "Memory": _size(memory),
+        **({"Host memory": _size(environment.memory_bytes)} if hosts else {}),
         "Vector extensions": ", ".join(cpu.vector_extensions) or "none",
         "Frequency governor": cpu.governor or _missing(environment, "cpu.governor"),
         "Load average": _load(environment),
@@ -58,6 +65,10 @@ def _environment_rows(record: Record) -> dict[str, Cell]:
         f"after {protocol.warmup_calls} warm-up calls",
         "Measured": f"{record.started[:10]}, {protocol.plan} plan",
     }
+
+
+def _size(memory: int) -> str:
+    return f"{memory / 2**30:.1f} GiB"
 
 
 def _missing(environment: Environment, field: str) -> Missing:

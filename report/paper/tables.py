@@ -19,6 +19,7 @@ from report.text.format import (
     MISSING,
     Number,
     Scale,
+    bounded,
     interval_text,
     number_text,
     scale_to,
@@ -103,7 +104,7 @@ class Table:
         if isinstance(cell, Citation):
             return _CITED
         text = number_text(cell, column.scale)
-        if isinstance(cell, Estimate) and cell.low != cell.high:
+        if isinstance(cell, Estimate) and bounded(cell):
             return f"{text} {interval_text(cell, column.scale)}"
         return text
 
@@ -121,7 +122,7 @@ class Table:
         """At which levels the intervals hold, where some do not reach the one of all papers."""
         cells = (cell for row in self.rows for cell in row if isinstance(cell, Estimate))
         usual = round(100 * CONFIDENCE)
-        levels = {min(round(100 * c.confidence), usual) for c in cells if c.low != c.high}
+        levels = {min(round(100 * c.confidence), usual) for c in cells if bounded(c)}
         if min(levels, default=usual) == usual:
             return ()
         ends = sorted({min(levels), max(levels)})

@@ -14,6 +14,7 @@ from report.text.format import (
     NO_BREAK,
     Number,
     Style,
+    bounded,
     interval_text,
     level_text,
     number_text,
@@ -68,7 +69,7 @@ class Value:
     @property
     def interval(self) -> str:
         """The number with its interval and unit; where it has none, as in a sentence."""
-        if not isinstance(self.number, Estimate) or self.number.low == self.number.high:
+        if not isinstance(self.number, Estimate) or not bounded(self.number):
             return str(self)
         scale = scale_for(self.number, self.unit, self.style)
         text = f"{number_text(self.number, scale)} {interval_text(self.number, scale)}"

@@ -2,8 +2,9 @@
 
 Where a part of an expression rests on series that were measured in the same processes, it is
 computed once for each process: drift and placement cancel, and one interval of those results needs
-no splitting.  Parts that were measured apart are combined by the extremes of their intervals, each
-at the share of the level that makes all hold together (Bonferroni).
+no splitting.  A process that one of the series lacks is left out of all.  Parts that were measured
+apart are combined by the extremes of their intervals, each at the share of the level that makes all
+hold together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from report.quantity.expression import (
     Exact,
     Inferred,
     Interval,
+    Leaf,
     Number,
     Quantity,
     Reported,
@@ -31,6 +33,9 @@ from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median
 
 Look: TypeAlias = Callable[[Sampled], float]
 Fit: TypeAlias = Callable[[Sequence[float], float], Estimate]
+
+#: A process of a run, by the names of both.
+Key: TypeAlias = tuple[str, str]
 
 #: From so many runs on the runs are the units, else their processes.
 _ENOUGH_RUNS: Final = 6
@@ -89,13 +94,13 @@ def faster(gain: Quantity) -> bool:
     No verdict: those ask for the level that papers state.
     """
     found = estimate(gain)
-    return isinstance(found, Estimate) and found.low > 1
+    return isinstance(found, Estimate) and found.confidence > 0 and found.low > 1
 
 
 def slower(gain: Quantity) -> bool:
     """The same below 1."""
     found = estimate(gain)
-    return isinstance(found, Estimate) and found.high < 1
+    return isinstance(found, Estimate) and found.confidence > 0 and found.high < 1
 
 
 def level(quantity: Quantity) -> int:
@@ -128,18 +133,23 @@ def samples(quantity: Quantity) -> int:
 
 
 def _units(quantity: Quantity) -> Iterator[Quantity]:
-    """The largest parts whose series come from the same processes; a series is one by itself."""
+    """The largest parts whose series share processes, at least two; a series is one by itself."""
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    keys = {leaf.keys if isinstance(leaf, Sampled) else () for leaf in measured}
-    together = len(keys) == 1 and len(keys.pop()) > 1
+    together = len(_shared(measured)) > 1
     fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
     if together or fitted or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
         yield from _units(part)
+
+
+def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
+    """The processes that all ``leaves`` have; a number with a rule of its own has none."""
+    first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
+    return tuple(key for key in first if all(key in keys for keys in others))
 
 
 def _of_unit(unit: Quantity, confidence: float) -> Estimate:
@@ -155,8 +165,8 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     if fit is None and len(leaf.processes) == 1:
         return calls_interval(leaf.processes[0].samples, confidence)
     results = [
-        (process.run, value(unit, lambda leaf, at=index: _median_of(leaf, at)))  # type: ignore[misc]
-        for index, process in enumerate(leaf.processes)
+        (key[0], value(unit, lambda leaf, at=key: _median_of(leaf, at)))  # type: ignore[misc]
+        for key in _shared(leaves)
     ]
     runs = dict.fromkeys(run for run, _ in results)
     if len(runs) >= _ENOUGH_RUNS:
@@ -197,8 +207,8 @@ def _median(leaf: Sampled) -> float:
     return statistics.median(statistics.median(process.samples) for process in leaf.processes)
 
 
-def _median_of(leaf: Sampled, process: int) -> float:
-    return statistics.median(leaf.processes[process].samples)
+def _median_of(leaf: Sampled, key: Key) -> float:
+    return statistics.median(leaf.processes[leaf.keys.index(key)].samples)
 
 
 def value(quantity: Quantity, look: Look) -> float:

@@ -135,8 +135,18 @@ def number_text(number: Number | Estimate, scale: Scale) -> str:
     return plain(float(number * scale.factor))
 
 
+def bounded(estimate: Estimate) -> bool:
+    """Whether there is an interval to print: one that has a width and a level.
+
+    One whose level is 0 in whole per cent, as papers print it, bounds nothing.
+    """
+    return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
+
+
 def interval_text(estimate: Estimate, scale: Scale) -> str:
     """The interval as ``[low, high]``, with the precision of the number before it."""
+    if round(100 * estimate.confidence) == 0:
+        return "(no interval)"
     scaled = _scaled(estimate, scale.factor)
     decimals = 0 if scale.whole else decimals_of(scaled)
     return f"[{digits(scaled.low, decimals)}, {digits(scaled.high, decimals)}]"
@@ -169,6 +179,6 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 
 def level_text(estimate: Estimate) -> str:
     """The level of an interval where it is lower than the one that papers state for all."""
-    if estimate.confidence >= CONFIDENCE - ROUNDING:
+    if estimate.confidence >= CONFIDENCE - ROUNDING or round(100 * estimate.confidence) == 0:
         return ""
     return f" (at {100 * estimate.confidence:.0f}{NO_BREAK}%)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from report.evidence.runs import known
@@ -23,7 +24,7 @@ from report.studies.backend_speedup.measured import (
     Run,
     Variant,
 )
-from report.studies.backend_speedup.memory import COMPONENTS, component, framework
+from report.studies.backend_speedup.memory import BLOCK, COMPONENTS, component, filling, framework
 from report.studies.backend_speedup.source import audit, cell
 from report.studies.backend_speedup.subject import (
     KIND_NAMES,
@@ -32,13 +33,23 @@ from report.studies.backend_speedup.subject import (
     kinds,
     parameter_count,
 )
-from report.text.format import NO_BREAK, interval_text, level_text, quantity_text, scale_for
+from report.text.format import (
+    NO_BREAK,
+    bounded,
+    interval_text,
+    level_text,
+    quantity_text,
+    scale_for,
+)
 
 CUPY: Final = Variant("cupy")
 #: Speed-ups, and sizes, that differ by less than this share are equivalent.
 ALIKE_SPEED: Final = 0.1
 ALIKE_SIZE: Final = 0.05
 _UNMEASURED: Final = "no run of this experiment is in the data directory"
+
+#: The sweeps over which a lead may grow: key, and what varies.
+_SWEEPS: Final = (("width", "width"), ("images", "number of images"))
 
 #: The source's speed-ups: table, row, quantity of a record, and what is sped up.
 _SPEEDUPS: Final = (
@@ -57,6 +68,7 @@ def all_claims(inputs: Inputs, primary: Run | None, all_runs: Sequence[Run]) -> 
     gpu = next((run for run in all_runs if run.on_gpu), None)
     return (
         *_hypothesis(primary),
+        *(_of_gpu(gpu) if gpu and gpu is not primary else ()),
         *(_speedup(inputs, primary, gpu, *one) for one in _SPEEDUPS),
         _products_gain_most(gpu or primary),
         _converge(primary),
@@ -68,13 +80,30 @@ def all_claims(inputs: Inputs, primary: Run | None, all_runs: Sequence[Run]) -> 
     )
 
 
+def _of_gpu(run: Run) -> Iterator[Claim]:
+    """What a GPU's run decides beside a processor's, with the device in the ids."""
+    for key, what in _SWEEPS:
+        settings = run.widths() if key == "width" else run.sizes()
+        for v in run.variants(settings[-1]) if settings else ():
+            if v.on_gpu:
+                yield _on(run, _grows(run, v, settings, key, what))
+    yield _on(run, _converge(run))
+    yield _on(run, _same_memory(run))
+
+
+def _on(run: Run, claim: Claim) -> Claim:
+    because = (
+        claim.because if claim.verdict == "not measured" else f"on {run.label} {claim.because}"
+    )
+    return replace(claim, id=f"{claim.id}-{run.key}", because=because)
+
+
 # --------------------------------------------------------------------------------- hypothesis
 
 
 def _hypothesis(run: Run | None) -> Iterator[Claim]:
     """The gap grows with the work: one claim a library and sweep."""
-    sweeps = (("width", "width"), ("images", "number of images"))
-    for key, what in sweeps:
+    for key, what in _SWEEPS:
         settings = () if run is None else run.widths() if key == "width" else run.sizes()
         others = [] if run is None or not settings else [
             v for v in run.variants(settings[-1]) if v != NUMPY
@@ -269,10 +298,13 @@ def _same_memory(run: Run | None) -> Claim:
     if run is None or setting is None:
         return Claim(id, sentence, "not measured", _UNMEASURED)
     eager = [v for v in run.variants(setting) if v.eager]
-    found = {name: [component(run, setting, v, name) for v in eager] for name in COMPONENTS}
     sizes = {
-        name: [exact(name, "B", size, run.file) for size in each if not isinstance(size, Missing)]
-        for name, each in found.items()
+        name: [
+            exact(name, "B", size - filling(setting, v, name), run.file)
+            for v in eager
+            if not isinstance(size := component(run, setting, v, name), Missing)
+        ]
+        for name in COMPONENTS
     }
     if not all(sizes.values()):
         return Claim(id, sentence, "not measured", "components were not recorded")
@@ -284,7 +316,8 @@ def _same_memory(run: Run | None) -> Claim:
         all_of(*same.values()).judge(),
         f"{', '.join(different)} differ between libraries"
         if different
-        else "to the byte, in all libraries that run operation by operation",
+        else "to the byte, in all libraries that run operation by operation"
+        + (f", less what fills up blocks of {BLOCK} B on the GPU" if run.on_gpu else ""),
     )
 
 
@@ -309,7 +342,7 @@ def _overhead(primary: Run | None, gpu: Run | None) -> Claim:
         f"{v.name} {quantity_text(known(framework(run, setting, v)), 'B')}" for v in others
     )
     base = quantity_text(known(framework(run, setting, NUMPY)), "B")
-    start = "" if run.on_gpu else "no GPU is among the runs; on the processor "
+    start = f"on {run.label} " if run.on_gpu else "no GPU is among the runs; on the processor "
     return Claim(id, sentence, all_of(*judged).judge(), f"{start}NumPy takes {base}, {words}")
 
 
@@ -326,6 +359,8 @@ def told(ratio: Quantity) -> str:
     found = estimate(ratio)
     if isinstance(found, Missing):
         return found.reason
+    if not bounded(found):
+        return quantity_text(found, "1")
     scale = scale_for(found, "1")
     text = f"{quantity_text(found, '1')} {interval_text(found, scale)}"
     return text.replace(" [", f"{NO_BREAK}[") + level_text(found)

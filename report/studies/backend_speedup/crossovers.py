@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
@@ -22,6 +22,9 @@ from report.studies.backend_speedup.measured import NUMPY, Run, Variant, compare
 from report.studies.backend_speedup.subject import HIDDEN, Setting
 
 Factor = Literal["hidden", "samples"]
+
+#: Between levels further apart than this factor a crossing is not interpolated.
+_FAR: Final = 10
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Comparison:
         """The measured speed-ups by level."""
         ratios = (estimate(self.ratio(setting)) for setting in self.settings)
         found = dict(zip(self.levels, ratios, strict=True))
-        return {level: r for level, r in found.items() if isinstance(r, Estimate)}
+        return {level: r for level, r in found.items() if isinstance(r, Estimate) and r.confidence}
 
     @property
     def found(self) -> Crossing | Missing:
@@ -124,7 +127,7 @@ def sentence(crossing: Crossing | Missing) -> Cell:
         return crossing
     match crossing.course:
         case "crosses" if crossing.at is not None:
-            return f"faster from about {round_to_two(crossing.at):,} on"
+            return f"faster from {_place(crossing, crossing.at)} on"
         case "always faster":
             return "faster at every size"
         case "always slower":
@@ -133,6 +136,14 @@ def sentence(crossing: Crossing | Missing) -> Cell:
             return crossing.course
         case _:
             return "not told"
+
+
+def _place(crossing: Crossing, at: float) -> str:
+    """About where lines cross, or between which levels where these are far apart."""
+    low, high = crossing.low, crossing.high
+    if low and high and high > _FAR * low:
+        return f"between {low:,} and {high:,}"
+    return f"about {round_to_two(at):,}"
 
 
 def round_to_two(number: float) -> int:

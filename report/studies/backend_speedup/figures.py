@@ -25,6 +25,7 @@ from report.studies.backend_speedup.source import SIDES, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 
 _MILLI: Final = 1e3
+_FEWEST_JOINED: Final = 3
 _FACTOR_LABELS: Final[dict[Factor, str]] = {
     "hidden": "Neurons of the hidden layer",
     "samples": "Images",
@@ -188,19 +189,24 @@ def _scaling_figure(
     levels = tuple(float(getattr(s, factor)) for s in settings)
     times = tuple(_times(run, settings, factor, v) for v in _all_variants(run, settings))
     ratios = [_speedup_panel(run, some, factor, title) for title, some in sweeps]
+    bounds = _bounds(run, settings, levels)
     first = Scaling(
         _FACTOR_LABELS[factor],
         "Time of an iteration (ms)",
         times,
-        _bounds(run, settings, levels),
+        bounds,
         x_ticks=_ticks(levels),
         title=sweeps[0][0],
     )
     return Figure(
         id,
-        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. The broken "
-        "line of the first panel is the least time at the rates of the processor, that of the "
-        "others is as fast as NumPy.",
+        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. "
+        + (
+            "The broken line of the first panel is the least time at the rates of the processor, "
+            "that of the others is as fast as NumPy."
+            if bounds
+            else "A broken line is as fast as NumPy."
+        ),
         _scaling_told(times, [points for panel in ratios for points in panel.points]),
         Drawing((first, *ratios), wide=True, height=2.9),
         (run.file,),
@@ -252,6 +258,7 @@ def _points(
     scale: float,
 ) -> Points:
     known = [(level, e) for level, e in found if isinstance(e, Estimate)]
+    # A line between two points would look like a course that was measured.
     return Points(
         label,
         tuple(float(level) for level, _ in known),
@@ -259,7 +266,7 @@ def _points(
         tuple(scale * e.low for _, e in known),
         tuple(scale * e.high for _, e in known),
         series=_series(variant),
-        joined=True,
+        joined=len(known) >= _FEWEST_JOINED,
     )
 
 

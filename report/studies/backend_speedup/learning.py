@@ -49,13 +49,13 @@ def backends(inputs: Inputs, run: Run) -> dict[str, _Backend]:
     return found
 
 
-def backend_table(inputs: Inputs, run: Run | None) -> Table | None:
+def backend_table(inputs: Inputs, run: Run | None, id: str) -> Table | None:
     """The libraries that ran."""
     found = backends(inputs, run) if run else {}
     if run is None or not found:
         return None
     return Table(
-        "tbl-backends",
+        id,
         f"The array libraries on {run.label}.",
         (
             Column("Library"),

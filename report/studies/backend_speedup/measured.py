@@ -21,7 +21,6 @@ from report.studies.backend_speedup.subject import (
     Network,
     Setting,
     kinds,
-    total,
 )
 
 #: The samples of each process of a case.
@@ -216,22 +215,13 @@ class Run(any_study.Run):
     def rates(self, variant: Variant) -> tuple[float | Missing, float | Missing]:
         """What bounds a library: FLOP/s of its products and B/s of its copies.
 
-        They are the record's ceilings, which hold for the device of the run; for a library on the
-        processor beside a GPU they are the best rates that NumPy reached in any case of the run.
+        They are the record's ceilings, which hold for the device of the run.  A library on the
+        processor beside a GPU has none: the best rate that NumPy happened to reach bounds nothing.
         """
-        if variant.on_gpu == self.on_gpu:
-            return point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
-        return self._best_rate("matrix_product"), self._best_rate("relu")
-
-    def _best_rate(self, kind: Kind) -> float | Missing:
-        found = []
-        for setting in (*self.widths(), *self.sizes()):
-            time = point(self.operation(kind, setting, NUMPY))
-            if not isinstance(time, Missing):
-                step = total(setting, kind)
-                work = step.flops if kind == "matrix_product" else 4 * step.elements
-                found.append(work / time)
-        return max(found, default=Missing(f"no rate of the processor was reached on {self.label}"))
+        if variant.on_gpu != self.on_gpu:
+            none = Missing(f"no ceiling of the host's processor was measured on {self.label}")
+            return none, none
+        return point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
 
 
 def compared_runs(setting: Setting, variant: Variant, base: Run, new: Run) -> Quantity:
@@ -249,14 +239,26 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: one on a GPU, which holds all libraries, if there is one.
+    """The run that the prose speaks of: of those on a CPU the one with the fewest threads.
 
-    Else it is the one with the fewest threads, whose times scatter least; the newest of several.
+    Its times scatter least; it is the newest of several.  A run on a GPU, which may hold a few
+    cases of a few libraries, is that run only where no CPU's is there.
     """
     timed = [run for run in all_runs if run.variants(run.training())]
-    on_gpu = [run for run in timed if run.on_gpu]
-    on_cpu = sorted(timed, key=lambda run: run.stored.record.environment.threads)
-    return next(iter((*on_gpu, *on_cpu, *all_runs)), None)
+    on_cpu = [run for run in timed if not run.on_gpu]
+    on_cpu.sort(key=lambda run: run.stored.record.environment.threads)
+    untimed = sorted(all_runs, key=lambda run: run.on_gpu)
+    return next(iter((*on_cpu, *timed, *untimed)), None)
+
+
+def gpu_run(all_runs: Sequence[Run]) -> Run | None:
+    """The newest run in which a library was timed on a GPU, None without one."""
+    return next((run for run in all_runs if run.on_gpu and _timed_on_gpu(run)), None)
+
+
+def _timed_on_gpu(run: Run) -> bool:
+    settings = (run.training(), *run.widths(), *run.sizes())
+    return any(variant.on_gpu for setting in settings for variant in run.variants(setting))
 
 
 def thread_pair(all_runs: Sequence[Run]) -> tuple[Run, Run] | None:

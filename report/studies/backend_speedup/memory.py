@@ -8,7 +8,12 @@ from report.evidence.runs import difference
 from report.missing import Missing
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
-from report.studies.backend_speedup.subject import CLASSES, Setting, components
+from report.studies.backend_speedup.subject import (
+    CLASSES,
+    Setting,
+    components,
+    perceptron_arrays,
+)
 from report.theory.reconciliation import Reconciliation, Term
 
 #: Component → the quantity that holds it, and its name for a reader.
@@ -22,6 +27,10 @@ COMPONENTS: Final = {
 #: NumPy computes into a temporary operand of at least this many bytes instead of a new array
 #: (``numpy/_core/src/multiarray/temp_elide.c``, ``NPY_MIN_ELIDE_BYTES``).
 ELIDED_FROM: Final = 256 * 1024
+
+#: The allocators of PyTorch (``c10/cuda/CUDACachingAllocator``, ``kMinBlockSize``) and of CuPy
+#: (``cupy/cuda/memory.pyx``, ``_allocation_unit_size``) hand out multiples of so many bytes.
+BLOCK: Final = 512
 
 _SHAPES: Final = "shapes in the record"
 _JAX: Final = Variant("jax")
@@ -37,6 +46,17 @@ def component(run: Run, setting: Setting, variant: Variant, name: str) -> int | 
 def theory(setting: Setting, name: str) -> int:
     """The bytes of a component from shapes."""
     return int(getattr(components(setting), name))
+
+
+def filling(setting: Setting, variant: Variant, name: str) -> int:
+    """The bytes of a component of the perceptron that no array needs.
+
+    On a GPU each array takes whole blocks, the last of which is partly empty.
+    """
+    if not variant.on_gpu:
+        return 0
+    size = ELEMENT_BYTES[setting.dtype]
+    return sum(-size * count % BLOCK for count in perceptron_arrays(setting)[name])
 
 
 def _level(run: Run, quantity: str, setting: Setting, variant: Variant) -> int | Missing:

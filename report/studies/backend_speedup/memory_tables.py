@@ -74,7 +74,7 @@ def source_memory(inputs: Inputs) -> Table:
     )
 
 
-def memory_table(run: Run) -> Table | None:
+def memory_table(run: Run, id: str) -> Table | None:
     """The components of an iteration with every library, each with theory beside it."""
     setting = run.training()
     shown = measured_variants(run, setting)
@@ -94,7 +94,7 @@ def memory_table(run: Run) -> Table | None:
     rows.append(("Grown until the iteration", none, *(grown(run, setting, v) for v in shown)))
     rows.append(("Resident, in all", none, *(resident(run, setting, v) for v in shown)))
     return Table(
-        "tbl-memory",
+        id,
         f"Memory of a training iteration on {run.label} at {setting.samples:,} images in "
         f"{setting.dtype}, by component: theory from shapes, and what was measured with each "
         "library.",

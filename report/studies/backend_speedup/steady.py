@@ -81,7 +81,21 @@ def steady_values(run: Run | None) -> tuple[Value, ...]:
     )  # fmt: skip
 
 
-def _switches(run: Run, most: Spread) -> tuple[Finding, Finding]:
+def disturbed(run: Run | None) -> bool | None:
+    """Whether the system took the processor away more often from the slowest process.
+
+    None where nothing was told of both processes, or there is no such case.
+    """
+    most = worst(run)
+    if run is None or most is None:
+        return None
+    slow, fast = _switches(run, most)
+    if isinstance(slow, Missing) or isinstance(fast, Missing):
+        return None
+    return slow > fast
+
+
+def _switches(run: Run, most: Spread) -> tuple[float | Missing, float | Missing]:
     times = _medians(run, "time", most.setting, most.variant)
     switches = _medians(run, _SWITCHES, most.setting, most.variant)
     if len(switches) != len(times):

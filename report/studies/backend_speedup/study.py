@@ -27,11 +27,14 @@ from report.studies.backend_speedup import (
     theory_tables,
     values,
 )
+from report.studies.backend_speedup.gpu import gpu_facts, gpu_tables, gpu_values
 from report.studies.backend_speedup.literature import literature
 from report.studies.backend_speedup.measured import (
     NUMPY,
+    VARIANTS,
     Run,
     Variant,
+    gpu_run,
     primary_run,
     runs,
     thread_pair,
@@ -49,13 +52,18 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     all_runs = runs(inputs.records)
-    primary, pair = primary_run(all_runs), thread_pair(all_runs)
+    primary, pair, gpu = primary_run(all_runs), thread_pair(all_runs), gpu_run(all_runs)
+    beside = gpu if gpu is not primary else None
     images = data_set(inputs, primary) if primary else None
-    compared = crossovers.comparisons(primary, pair) if primary else ()
+    compared = (
+        *(crossovers.comparisons(primary, pair) if primary else ()),
+        *(crossovers.comparisons(beside, None) if beside else ()),
+    )
     found = (
         *values.theory_values(),
         *values.source_values(inputs),
         *run_values.run_values(primary, pair, compared, images),
+        *gpu_values(gpu),
     )
     judged = claims.all_claims(inputs, primary, all_runs)
     printed = _tables(inputs, all_runs, primary, images, compared, judged)
@@ -79,17 +87,18 @@ def _tables(
     compared: Sequence[crossovers.Comparison],
     judged: Sequence[Claim],
 ) -> tuple[Table, ...]:
+    pair, gpu = thread_pair(all_runs), gpu_run(all_runs)
     optional = [
-        learning.backend_table(inputs, primary),
+        learning.backend_table(inputs, primary, "tbl-backends"),
         crossovers.crossover_table(compared),
         *(_run_tables(primary) if primary else ()),
         *(
             tables.performance(run, "perceptron", f"tbl-performance-{run.key}")
             for run in all_runs
-            if run is not primary
+            if run is not primary and run is not gpu
         ),
+        *(gpu_tables(inputs, gpu) if gpu and gpu is not primary else ()),
     ]
-    pair = thread_pair(all_runs)
     if pair:
         optional.append(tables.threads(*pair))
     return (
@@ -115,16 +124,16 @@ def _run_tables(run: Run) -> tuple[Table | None, ...]:
         tables.performance(run, "convnet", "tbl-performance-convnet"),
         tables.passes(run, "convnet", "tbl-passes-convnet"),
         prices.precision(run),
-        tables.transfers(run),
+        tables.transfers(run, "tbl-transfers"),
         tables.operations(run, "perceptron", "tbl-operations"),
         tables.operations(run, "convnet", "tbl-operations-convnet"),
         learning.convergence_table(run),
-        memory_tables.memory_table(run),
+        memory_tables.memory_table(run, "tbl-memory"),
         memory_tables.resident_table(run),
         memory_tables.peak_table(run),
         tables.scaling(run, run.widths(), "tbl-widths", "the width of the hidden layer"),
-        tables.scaling(run, run.sizes(), "tbl-sizes", _images_at(HIDDEN)),
-        tables.scaling(run, run.sizes(hidden=wide), "tbl-sizes-wide", _images_at(wide))
+        tables.scaling(run, run.sizes(), "tbl-sizes", tables.images_at(HIDDEN)),
+        tables.scaling(run, run.sizes(hidden=wide), "tbl-sizes-wide", tables.images_at(wide))
         if wide not in (0, HIDDEN)
         else None,
         tables.scaling(
@@ -134,10 +143,6 @@ def _run_tables(run: Run) -> tuple[Table | None, ...]:
             "the number of images, with the convolution network",
         ),
     )
-
-
-def _images_at(width: int) -> str:
-    return f"the number of images, at a width of {width}"
 
 
 def _figures(inputs: Inputs, primary: Run | None) -> tuple[Figure, ...]:
@@ -180,10 +185,12 @@ def _facts(
     setting = primary.training() if primary else None
     second = primary.training("convnet") if primary else None
     measured = primary is not None and bool(primary.variants(setting))
-    pair = thread_pair(all_runs)
+    pair, gpu = thread_pair(all_runs), gpu_run(all_runs)
     eager = run_values.eager_best(primary, setting) if primary and setting else None
     return {
         "measured": measured,
+        **gpu_facts(gpu, primary, all_runs),
+        "bounded": primary is not None and all(map(_is_found, primary.rates(NUMPY))),
         "on_gpu": primary is not None and primary.on_gpu,
         "primary": markdown(primary.label) if primary else "",
         "devices": [markdown(run.label) for run in all_runs],
@@ -199,13 +206,23 @@ def _facts(
         "convnet_slower": _named(primary, second, tables.SLOWER),
         "convnet_untold": _named(primary, second, tables.UNTOLD),
         "decomposed": eager.name if eager else "",
-        "same_memory": {c.id: c.verdict for c in judged}["same-memory"] == "supported",
-        "held": any(c.id.startswith("grows-") and c.verdict == "supported" for c in judged),
+        "same_memory": primary is not None
+        and not primary.on_gpu
+        and {c.id: c.verdict for c in judged}["same-memory"] == "supported",
+        "held": primary is not None and not primary.on_gpu and _held(judged, primary),
+        "gpu_held": _held(judged, gpu),
+        "gpu_same_memory": gpu is not None
+        and any(
+            c.id in ("same-memory" if gpu is primary else f"same-memory-{gpu.key}",)
+            and c.verdict == "supported"
+            for c in judged
+        ),
         "overcharged": _overcharged(primary),
         "whole_gain": _gains_as_a_whole(primary),
         "earned_back": _is_found(prices.earned_back(primary, run_values.fastest(primary, setting))),
         "judged": crossovers.agreeing(compared)[1] > 0,
         "unsteady": _unsteady(primary),
+        "disturbed": steady.disturbed(primary),
         "least_explained": _name(memory_values.least_explained(primary)),
         "constant_offset": memory_values.constant_offset(primary),
         "width_best": run_values.best_name(primary, primary.widths() if primary else ()),
@@ -220,7 +237,7 @@ def _facts(
         "other_tables": [
             f"tbl-performance-{run.key}"
             for run in all_runs
-            if run is not primary and run.training() is not None
+            if run is not primary and run is not gpu and run.training() is not None
         ],
         "reported_device": markdown(inputs.reported.device),
         "files": [item.file for item in inputs.records],
@@ -236,6 +253,19 @@ def _named(run: Run | None, setting: Setting | None, word: str) -> list[dict[str
         for variant in run.variants(setting)
         if variant != NUMPY and tables.word(run.speedup("time", setting, variant)) == word
     ]
+
+
+def _held(judged: Sequence[Claim], run: Run | None) -> bool:
+    """Whether the lead of a library on the device of a run grows with the work there."""
+    if run is None:
+        return False
+    own = tuple(
+        v.key + end for v in VARIANTS if v.on_gpu == run.on_gpu for end in ("", f"-{run.key}")
+    )
+    return any(
+        claim.id.startswith("grows-") and claim.id.endswith(own) and claim.verdict == "supported"
+        for claim in judged
+    )
 
 
 def _name(variant: Variant | None) -> str:

@@ -241,6 +241,18 @@ def activation_count(setting: Setting) -> int:
     return (columns + 2 * maps + FEATURES + 2 * CLASSES) * setting.samples
 
 
+def perceptron_arrays(setting: Setting) -> dict[str, tuple[int, ...]]:
+    """The elements of every array of the perceptron, by the component that it belongs to."""
+    h, m = setting.hidden, setting.samples
+    parameters = (h * PIXELS, h, CLASSES * h, CLASSES)
+    return {
+        "parameters": parameters,
+        "input": (PIXELS * m, CLASSES * m),
+        "activations": (h * m, h * m, CLASSES * m, CLASSES * m),
+        "gradients": parameters,
+    }
+
+
 @dataclass(frozen=True)
 class Components:
     """Bytes that an iteration must hold, by what they are for."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, faster, slower
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup.decomposed import (
     Decomposition,
@@ -46,9 +46,21 @@ def word(quantity: Quantity) -> Cell:
     ratio = estimate(quantity)
     if isinstance(ratio, Missing):
         return ratio
-    if ratio.low > 1:
+    if faster(quantity):
         return FASTER
-    return SLOWER if ratio.high < 1 else UNTOLD
+    return SLOWER if slower(quantity) else UNTOLD
+
+
+def host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
+    """Where the libraries of a GPU's run compute that use no GPU."""
+    names = [variant.name for variant in shown if not variant.on_gpu]
+    if not run.on_gpu or not names:
+        return ()
+    environment = run.stored.record.environment
+    return (
+        f"{', '.join(names)}: on {environment.threads} threads of the processor beside the GPU, "
+        f"{environment.cpu.model}.",
+    )
 
 
 # -------------------------------------------------------------------------------- performance
@@ -79,6 +91,7 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
         notes=(
             "First call: the first iteration of a fresh process, thrown away. Training: sum of all "
             "iterations; its interval is the span of the processes.",
+            *host_note(run, shown),
         ),
         sources=(run.file,),
         wide=True,
@@ -129,7 +142,10 @@ def passes(run: Run, network: Network, id: str) -> Table | None:
             )
             for variant in shown
         ),
-        notes=("A compiled iteration is one program without separate passes.",),
+        notes=(
+            "A compiled iteration is one program without separate passes.",
+            *host_note(run, shown),
+        ),
         sources=(run.file,),
         wide=True,
     )
@@ -170,14 +186,14 @@ def threads(few: Run, many: Run) -> Table:
     )
 
 
-def transfers(run: Run) -> Table | None:
+def transfers(run: Run, id: str) -> Table | None:
     """Copies to a GPU and back, beside the training that they serve."""
     setting = run.training()
     moved = [v for v in run.variants(setting) if v.on_gpu]
     if setting is None or not moved:
         return None
     return Table(
-        "tbl-transfers",
+        id,
         f"Copies between host and GPU on {run.label}, apart from the training and with it.",
         (
             Column("Library"),
@@ -225,7 +241,7 @@ def operations(run: Run, network: Network, id: str) -> Table | None:
             for kind in kinds(setting.network)
             for variant in shown
         ),
-        notes=("Share: of the sum of all operations of the library.",),
+        notes=("Share: of the sum of all operations of the library.", *host_note(run, shown)),
         sources=(run.file,),
         wide=True,
     )
@@ -332,9 +348,15 @@ def scaling(run: Run, settings: Sequence[Setting], id: str, what: str) -> Table 
             Column("So it is"),
         ),
         rows,
+        notes=host_note(run, [v for v in VARIANTS if any(v in run.variants(s) for s in settings)]),
         sources=(run.file,),
         wide=True,
     )
+
+
+def images_at(width: int) -> str:
+    """What varies in a sweep over the number of images at one width."""
+    return f"the number of images, at a width of {width}"
 
 
 def _scaling_rows(run: Run, settings: Sequence[Setting]) -> Iterator[tuple[Cell, ...]]:

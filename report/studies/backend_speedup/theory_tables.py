@@ -99,7 +99,11 @@ def operations_theory(inputs: Inputs, primary: Run | None) -> Table:
         tuple(rows),
         notes=(
             "Traffic: every operand and every result once, in float32.",
-            *((f"Least time: on {primary.label}.",) if primary else ()),
+            *(
+                (f"Least time: on {primary.label}.",)
+                if primary and not isinstance(bound, Missing)
+                else ()
+            ),
         ),
         sources=(inputs.reported_file, *((primary.file,) if primary else ())),
     )
