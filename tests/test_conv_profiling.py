@@ -15,9 +15,12 @@ from report.evidence.audit import Check
 from report.evidence.reported import Unreported
 from report.paper.findings import Findings
 from report.records.record import Case, Record
+from report.studies.conv_profiling.measured import runs
 from report.studies.conv_profiling.source import audit, legible
 from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.tiled import tiled
 from tests import factory, profiling
+from tests.degraded import committed
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.networks import mnist_example
 from tests.papers import assert_whole, found_in, reported, value
@@ -291,6 +294,16 @@ def test_a_gpu_has_its_own_work_kernels_and_device_time() -> None:
     assert isinstance(panel, Timeline)
     assert panel.lanes[-1].name == "Device"
     assert "of the operations" in text
+
+
+def test_every_kernel_of_the_h100_that_names_its_tile_is_explained() -> None:
+    inputs = committed("conv_profiling")
+    (gpu,) = (run for run in runs(inputs.records) if run.on_gpu)
+    told = tiled(inputs, gpu)
+    named = [r for r in told.values() if "0: no tile is named" not in r.terms[0].formula]
+    assert len(named) >= 19 and {r.residual for r in named} == {0}
+    # By hand: 576 positions, 40 channels and 180 taps in tiles of 32, 32 and 8.
+    assert 576 * 64 * 184 - 576 * 40 * 180 in {r.terms[0].amount for r in named}
 
 
 def test_two_machines_stand_side_by_side() -> None:

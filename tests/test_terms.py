@@ -16,6 +16,7 @@ from report.records.layers import Convolution, Linear
 from report.theory.allocator import Allocate, EmptyCache, Snapshot, replay
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
+    Tile,
     added_sums,
     allocator_rounding,
     as_flops,
@@ -34,6 +35,7 @@ from report.theory.terms import (
     theory_macs,
     theory_output,
     theory_parameters_and_output,
+    tile_padding,
     unfused_rows,
     weight_reorder,
 )
@@ -100,6 +102,16 @@ def test_the_term_keeps_its_evidence() -> None:
     assert bias_kernel(mnist_conv2(1), "kernel addBias").evidence == "kernel addBias"
     assert bias_kernel(mnist_conv2(1), "").amount == 2 * 36_864
     assert as_flops(skipped_padding(mnist_conv2(1), "shape")).evidence == "shape"
+
+
+@given(st.integers(1, 40), st.integers(1, 300), st.tuples(*[st.integers(1, 256)] * 3))
+def test_tiles_are_filled_up_and_never_more(batch: int, channels: int, tile: Tile) -> None:
+    layer = convolution((batch, 3, 9, 9), channels, (3, 3))
+    sides = (batch * 49, channels, 27)
+    added = tile_padding(layer, tile, "").amount
+    assert 0 <= added < math.prod(s + t for s, t in zip(sides, tile, strict=True))
+    assert (added == 0) == all(s % t == 0 for s, t in zip(sides, tile, strict=True))
+    assert (added + math.prod(sides)) % math.prod(tile) == 0
 
 
 def test_as_flops_doubles_amount_and_formula() -> None:

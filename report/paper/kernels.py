@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from report.evidence.runs import Factors, Run
@@ -14,11 +16,13 @@ from report.instruments.counters.ncu_metrics import Operation
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
+from report.theory.terms import Tile
 
 #: The file beside a record that holds what Nsight Compute printed.
 ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
 
 _NAME_WIDTH: Final = 60
+_TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 _NOT_COUNTED: Final = Missing("Nsight Compute gave no number for it")
 
 
@@ -48,7 +52,7 @@ def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]
     if content is None or index is None:
         return ()
     place = f"data/{run.file}, {ATTACHMENT}"
-    logs = {item.case: item.logs for item in unpack(content, ncu_logs.TOOL, place)}
+    logs = _logs(content, place)
     if index not in logs:
         return ()
     log = ncu_logs.read_log(logs[index], f"{place}, case {index}")
@@ -68,6 +72,18 @@ def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]
         )
         for work in executed_flops(rows, log.plan).kernels
     )
+
+
+@lru_cache(maxsize=2)
+def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
+    """What was kept of each case; a paper asks for one after the other."""
+    return {item.case: item.logs for item in unpack(content, ncu_logs.TOOL, place)}
+
+
+def tile_of(kernel: str) -> Tile | None:
+    """The tile that the name of a kernel tells, as in ``…_tilesize128x32x8_stage3_…``."""
+    found = _TILE.search(kernel)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
 
 
 def _place(run: Run, factors: Factors) -> int | None:

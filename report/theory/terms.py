@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.errors import StudyError
 from report.records.layers import Convolution, Layer, Linear
@@ -77,6 +77,29 @@ def bias_kernel(layer: Layer, evidence: str) -> Term:
     count = 2 * elements(layer.output_shape) if bias_count(layer) else 0
     formula = "2 · N · C_out · H_out · W_out" if count else "0: no bias"
     return Term("Bias in its own kernel", count, formula, evidence)
+
+
+#: Extents of the block that a kernel computes at once: positions, output channels, taps.
+Tile: TypeAlias = tuple[int, int, int]
+
+
+def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
+    """Multiply-adds that only fill up the tiles of an implicit matrix product (MAC).
+
+    The positions of the output, its channels and the taps of each are the sides of the product
+    (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3), and
+    each is rounded up to a multiple of the tile's.
+    """
+    outputs = layer.output_shape
+    taps = math.prod(layer.kernel) * layer.input_shape[1] // layer.groups
+    sides = (outputs[0] * math.prod(outputs[2:]), outputs[1] // layer.groups, taps)
+    filled = math.prod(-(-side // of) * of for side, of in zip(sides, tile, strict=True))
+    return Term(
+        "Filling up tiles",
+        layer.groups * filled - macs(layer),
+        "(N · H_out · W_out) · C_out · (C_in · K_h · K_w), each rounded up to tiles − theory",
+        evidence,
+    )
 
 
 def skipped_padding(layer: Layer, evidence: str) -> Term:

@@ -34,6 +34,7 @@ from report.studies.conv_profiling.source import (
 )
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import measured_work
+from report.studies.conv_profiling.tiled import tiled
 from report.studies.conv_profiling.values import known
 from report.text.format import quantity_text
 from report.theory.memory import layer_memory
@@ -49,7 +50,7 @@ def all_claims(inputs: Inputs, runs: Sequence[Run], values: dict[str, Value]) ->
         *_of_source(inputs, values),
         *map(_saved_work, runs),
         *map(_small_batches, runs),
-        *map(_architecture, runs),
+        *(_architecture(run, inputs) for run in runs),
         *([] if runs else [_unmeasured()]),
     )
 
@@ -230,9 +231,15 @@ def _slower(run: Run) -> str:
     )
 
 
-def _architecture(run: Run) -> Claim:
+def _architecture(run: Run, inputs: Inputs) -> Claim:
     """An unexplained count is none that no estimate could explain, so that it decides nothing."""
-    told = [*changed(run).values(), *changed_peaks(run).values()]
+    if run.on_gpu:
+        told, what = [*tiled(inputs, run).values()], "counts of work"
+        by = "shapes and the tile that the kernel's name tells"
+    else:
+        told = [*changed(run).values(), *changed_peaks(run).values()]
+        what = "counts of work and peaks of memory"
+        by = "shapes, the width of a vector and the code that was chosen"
     why = f"nothing that was counted on {run.label} is led back to terms here"
     explained = sum(r.explained for r in told)
     name = "counts that no estimate explains"
@@ -242,8 +249,7 @@ def _architecture(run: Run) -> Claim:
         "Estimates differ from measurements by an architecture that no estimate can take into "
         f"account ({run.label}).",
         Statement(open_, expect("> 0")),
-        f"{explained} of {len(told)} counts of work and peaks of memory, over all dimensions, "
-        "follow to the unit from shapes, the width of a vector and the code that was chosen"
+        f"{explained} of {len(told)} {what}, over all dimensions, follow to the unit from {by}"
         if told
         else why,
         *(() if run.on_gpu else ("residual_changed", "residual_changed_peak")),

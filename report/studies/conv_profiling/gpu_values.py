@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from report.evidence.device_counts import executed_share
@@ -13,6 +14,7 @@ from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import counted_work, measured_work
 from report.studies.conv_profiling.values import CASES, declared, known
+from report.theory.reconciliation import Reconciliation
 
 
 def gpu_values(run: Run | None) -> tuple[Value, ...]:
@@ -45,6 +47,28 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
                 },
                 "gpu_tensor": known("operations of tensor cores", tensor, "FLOP", file)
                 / executed["last"],
+            }
+        )
+    )
+
+
+def tiled_values(told: Mapping[str, Reconciliation], file: str) -> tuple[Value, ...]:
+    """How many shapes are explained, and what they execute for each multiply-add of theory."""
+    why = absent("multiply-adds executed", "1", "no run on a GPU counted other shapes")
+    shares = [
+        known("executed", r.measured.amount, "MAC", file)
+        / known("theory", r.start.amount, "MAC", file)
+        for r in told.values()
+        if not isinstance(r.measured, Missing)
+    ]
+    explained = sum(r.explained for r in told.values())
+    return tuple(
+        declared(
+            {
+                "tiled_cases": known(CASES, len(told), "1", file),
+                "tiled_explained": known("count of residuals of zero", explained, "1", file),
+                "tiled_least": at_most(*shares) if shares else why,
+                "tiled_most": at_least(*shares) if shares else why,
             }
         )
     )

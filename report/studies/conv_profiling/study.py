@@ -24,7 +24,7 @@ from report.studies.conv_profiling import (
     training,
     values,
 )
-from report.studies.conv_profiling.gpu_values import gpu_values
+from report.studies.conv_profiling.gpu_values import gpu_values, tiled_values
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
@@ -37,6 +37,7 @@ from report.studies.conv_profiling.reconciled import (
     reported_self_size,
 )
 from report.studies.conv_profiling.subject import BASE, check_subject
+from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
@@ -55,12 +56,14 @@ def findings(inputs: Inputs) -> Findings:
     layer, whole = profiled.find(own, "layer"), profiled.find(own, "network")
     learner = learning_run(all_runs, primary)
     gpu = next((run for run in all_runs if run.on_gpu), None)
+    shapes = tiled(inputs, gpu) if gpu else {}
     images = data_set(inputs, learner) if learner else None
     found = (
         *values.theory_values(),
         *source_values.source_values(inputs),
         *run_values.run_values(primary, learner, (layer, whole), images),
         *gpu_values(gpu),
+        *tiled_values(shapes, gpu.file if gpu else ""),
     )
     by_id = {value.id: value for value in found}
     judged = claims.all_claims(inputs, all_runs, by_id)
@@ -69,16 +72,18 @@ def findings(inputs: Inputs) -> Findings:
     printed = _tables(inputs, all_runs, (primary, learner), (layer, whole), images, judged)
     return Findings(
         values=by_id,
-        tables={table.id: table for table in printed},
+        tables={table.id: table for table in printed}
+        | ({table.id: table} if gpu and (table := tables.tiled_table(shapes, gpu)) else {}),
         figures={figure.id: figure for figure in drawn},
         claims={claim.id: claim for claim in judged},
-        reconciliations=_reconciliations(inputs, all_runs),
+        reconciliations=_reconciliations(inputs, all_runs) | {r.id: r for r in shapes.values()},
         facts=_facts(inputs, all_runs, (primary, learner), images)
         | {
             "download_names": list(offered),
             "partitions": not isinstance(by_id["partitions"].number, Missing),
             "gpu": markdown(gpu.label) if gpu else "",
             "gpu_key": gpu.key if gpu else "",
+            "fourier": gpu is not None and takes_fourier_transforms(inputs, gpu),
             "gpu_counted": not isinstance(by_id["gpu_first"].number, Missing),
             "other_trained": not isinstance(by_id["other_accuracy"].number, Missing),
         },

@@ -280,6 +280,15 @@ def run_tables(run: Run) -> tuple[Table, ...]:
     return tuple(table for table in found if table is not None)
 
 
+def tiled_table(told: Mapping[str, Reconciliation], run: Run) -> Table | None:
+    """From theory to what a GPU's kernels executed of each shape."""
+    caption = (
+        "Executed multiply-adds of one forward call with changed dimensions (channels, kernel, "
+        "input extent, batch), led from theory by the tiles of the kernels"
+    )
+    return _series(told, "tbl-tiled", caption, run, Column("Dimensions, batch"))
+
+
 def _series(
     told: Mapping[Level, Reconciliation],
     id: str,
