@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from experiments import registry
+from experiments.harness.close import close
 from experiments.harness.listing import listing
-from experiments.harness.run import Request, StoppedError, Terminated, close, exit_code_of, run
+from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError

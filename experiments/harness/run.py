@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -22,6 +22,7 @@ from experiments.harness.journal import (
     journals,
     read_run_log,
 )
+from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.selection import Selection, select
 from experiments.harness.study import (
     UNSET,
@@ -34,16 +35,10 @@ from experiments.harness.study import (
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
 from report.records.record import (
-    SCHEMA_VERSION,
-    Attachment,
-    Case,
     Ceiling,
-    Environment,
     Record,
-    encode,
-    parse,
 )
-from report.records.store import digest, write_record
+from report.records.store import write_record
 
 
 @dataclass(frozen=True)
@@ -142,65 +137,6 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     return record, path
 
 
-#: Why a run that was ended early lacks something.
-_ENDED: Final = "the run was ended before this was measured"
-
-
-def close(name: str, records: Path) -> tuple[Record, Path]:
-    """Write the record of the newest unfinished run of a study as far as it went.
-
-    For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
-    unavailable with that reason, and so is what a run measures at its end.  The record's time of
-    finishing is that of the last outcome.  Raises ``MeasurementError`` if there is no such run, or
-    if a process is still at it.
-    """
-    study = registry.load(name)
-    found = journals(records / name)
-    if not found:
-        raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
-    path = found[-1]
-    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    run_log = read_run_log(path)
-    if not run_log.finished:
-        raise MeasurementError(
-            f"{path.name} holds no measured case, so that there is nothing to write; delete it."
-        )
-    with Journal(path, run_log.valid_bytes) as journal:
-        study = study.on(run_log.header.environment.device)
-        counted = counting.kept(study, run_log, _ENDED)
-        before = run_log.ceilings or CeilingsBefore(ceilings=(), reason=_ENDED)
-        record = _record(
-            run_log,
-            cases=counted.added(_so_far(study, run_log)),
-            ceilings=before.ceilings,
-            environment=environment.closed(
-                run_log.header.environment,
-                {**_reasons(before.reason, _ENDED), **counted.missing},
-                _ENDED,
-            ),
-            attachments=counted.attachments,
-            finished=_text(finished),
-        )
-        written = write_record(record, records, _files(run_log, counted))
-        journal.remove()
-    return record, written
-
-
-def _so_far(study: Study, run_log: RunLog) -> tuple[Case, ...]:
-    """Every case of the plan: its outcome, or that it has none."""
-    return tuple(
-        run_log.finished.get(index)
-        or Case(
-            factors=factors,
-            status="unavailable",
-            reason=f"{_ENDED[:1].upper()}{_ENDED[1:]}.",
-            layers=study.layers(factors),
-            series=(),
-        )
-        for index, factors in enumerate(run_log.header.cases)
-    )
-
-
 def _header(request: Request, selection: Selection, threads: int) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
@@ -221,11 +157,7 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
 
 
 def _now() -> str:
-    return _text(datetime.now(UTC))
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc(datetime.now(UTC))
 
 
 def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
@@ -309,8 +241,8 @@ def _measured(
     cases = sweep(study, session, run_log, journal, observer)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
-    reasons = _reasons(run_log.ceilings.reason, after["reason"])
-    record = _record(
+    reasons = ceiling_reasons(run_log.ceilings.reason, after["reason"])
+    record = record_of(
         run_log,
         cases=counted.added(cases),
         ceilings=(*run_log.ceilings.ceilings, *after["ceilings"]),
@@ -318,53 +250,7 @@ def _measured(
         attachments=counted.attachments,
         finished=_now(),
     )
-    return record, _files(run_log, counted)
-
-
-def _reasons(before: str | None, after: str | None) -> dict[str, str]:
-    """Why there are no ceilings of a moment."""
-    reasons = {"ceilings.before": before, "ceilings.after": after}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def _record(
-    run_log: RunLog,
-    *,
-    cases: tuple[Case, ...],
-    ceilings: tuple[Ceiling, ...],
-    environment: Environment,
-    attachments: tuple[Attachment, ...],
-    finished: str,
-) -> Record:
-    """The record of a run, as it will be read: never write what cannot be."""
-    header = run_log.header
-    record = Record(
-        schema=SCHEMA_VERSION,
-        study=header.study,
-        started=header.started,
-        finished=finished,
-        command=header.command,
-        code=header.code,
-        protocol=header.protocol,
-        environment=environment,
-        ceilings=ceilings,
-        cases=cases,
-        attachments=(*_attached(run_log), *attachments),
-    )
-    return parse(encode(record), "the new record")
-
-
-def _files(run_log: RunLog, counted: counting.Outcome) -> dict[str, bytes]:
-    """What lies beside the record, by name."""
-    return {name: file.content for name, file in run_log.files.items()} | counted.files
-
-
-def _attached(run_log: RunLog) -> tuple[Attachment, ...]:
-    """What the cases left beside the record, in the order of their names."""
-    return tuple(
-        Attachment(name=name, sha256=digest(file.content), meaning=file.meaning)
-        for name, file in sorted(run_log.files.items())
-    )
+    return record, files_of(run_log, counted)
 
 
 def _ceilings(

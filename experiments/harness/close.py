@@ -1,0 +1,73 @@
+"""The record of a run that nobody can continue, since its machine is gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from experiments import registry
+from experiments.harness import counting, environment
+from experiments.harness.journal import CeilingsBefore, Journal, RunLog, journals, read_run_log
+from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
+from experiments.harness.study import Study
+from report.errors import MeasurementError
+from report.records.record import Case, Record
+
+#: Why a run that was ended early lacks something.
+_ENDED: Final = "the run was ended before this was measured"
+
+
+def close(name: str, records: Path) -> tuple[Record, Path]:
+    """Write the record of the newest unfinished run of a study as far as it went.
+
+    For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
+    unavailable with that reason, and so is what a run measures at its end.  The record's time of
+    finishing is that of the last outcome.  Raises ``MeasurementError`` if there is no such run, or
+    if a process is still at it.
+    """
+    study = registry.load(name)
+    found = journals(records / name)
+    if not found:
+        raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
+    path = found[-1]
+    finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    run_log = read_run_log(path)
+    if not run_log.finished:
+        raise MeasurementError(
+            f"{path.name} holds no measured case, so that there is nothing to write; delete it."
+        )
+    with Journal(path, run_log.valid_bytes) as journal:
+        study = study.on(run_log.header.environment.device)
+        counted = counting.kept(study, run_log, _ENDED)
+        before = run_log.ceilings or CeilingsBefore(ceilings=(), reason=_ENDED)
+        record = record_of(
+            run_log,
+            cases=counted.added(_so_far(study, run_log)),
+            ceilings=before.ceilings,
+            environment=environment.closed(
+                run_log.header.environment,
+                {**ceiling_reasons(before.reason, _ENDED), **counted.missing},
+                _ENDED,
+            ),
+            attachments=counted.attachments,
+            finished=utc(finished),
+        )
+        written = write_record(record, records, files_of(run_log, counted))
+        journal.remove()
+    return record, written
+
+
+def _so_far(study: Study, run_log: RunLog) -> tuple[Case, ...]:
+    """Every case of the plan: its outcome, or that it has none."""
+    return tuple(
+        run_log.finished.get(index)
+        or Case(
+            factors=factors,
+            status="unavailable",
+            reason=f"{_ENDED[:1].upper()}{_ENDED[1:]}.",
+            layers=study.layers(factors),
+            series=(),
+        )
+        for index, factors in enumerate(run_log.header.cases)
+    )
