@@ -13,6 +13,7 @@ from experiments.harness.recording import ceiling_reasons, files_of, record_of, 
 from experiments.harness.study import Study
 from report.errors import MeasurementError
 from report.records.record import Case, Record
+from report.records.store import write_record
 
 #: Why a run that was ended early lacks something.
 _ENDED: Final = "the run was ended before this was measured"
