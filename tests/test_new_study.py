@@ -59,6 +59,25 @@ def test_it_is_measured_built_and_tested_at_once(checkout: Path) -> None:
     assert (checkout / "out" / "pdf" / f"{SLUG}.pdf").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(
+    ("slug", "title"),
+    [("a", "A"), ("a" * 40, "w" * 72), (SLUG, TITLE)],
+    ids=["short", "long", "ours"],
+)
+def test_it_passes_the_lint_untouched(slug: str, title: str, tmp_path: Path) -> None:
+    for folder in ("experiments", "report/studies", "templates/papers", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    made = new_study(slug, title, root=tmp_path)
+    files = [str(path.relative_to(tmp_path)) for path in made if path.suffix == ".py"]
+    for words in (
+        ("format", "--check"),
+        ("check", "--ignore", "I001"),
+    ):  # what is ours is not there
+        run(tmp_path, "-m", "ruff", *words, *files)
+
+
 def test_it_makes_no_other_study_stale(checkout: Path) -> None:
     """The steps of the other studies depend on no file that was written."""
     planned = run(checkout, "build.py", "--dry-run", "conv_scaling", "--html")
