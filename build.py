@@ -51,6 +51,24 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--reported", action="store_true", help="with --new: also a file for published values"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    _add_instead(parser)
+    parser.add_argument(
+        "--serve",
+        type=int,
+        nargs="?",
+        const=_PORT,
+        metavar="PORT",
+        help=f"show the pages on 127.0.0.1 (port {_PORT}); 0 takes any free port",
+    )
+    options = parser.parse_args(arguments)
+    for study in options.study:
+        if study not in STUDIES:
+            parser.error(f"no study {study!r}; the studies are {', '.join(STUDIES)}")
+    return options
+
+
+def _add_instead(parser: argparse.ArgumentParser) -> None:
+    """What is done instead of building, one at a time."""
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="list the studies and stop")
     instead.add_argument(
@@ -82,19 +100,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     instead.add_argument(
         "--watch", action="store_true", help="rebuild on change and reload the page (see --serve)"
     )
-    parser.add_argument(
-        "--serve",
-        type=int,
-        nargs="?",
-        const=_PORT,
-        metavar="PORT",
-        help=f"show the pages on 127.0.0.1 (port {_PORT}); 0 takes any free port",
-    )
-    options = parser.parse_args(arguments)
-    for study in options.study:
-        if study not in STUDIES:
-            parser.error(f"no study {study!r}; the studies are {', '.join(STUDIES)}")
-    return options
 
 
 def _positive(text: str) -> int:
