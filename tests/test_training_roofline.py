@@ -17,10 +17,11 @@ from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Quantity
+from report.quantity.expression import Quantity, exact
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import advice
 from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
+from report.studies.training_roofline.declared import chosen, how_many, median, told, whole
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
 from report.studies.training_roofline.measured import primary_run, runs
@@ -860,3 +861,30 @@ def test_classes_that_take_no_time_are_not_in_the_legend(full: Findings) -> None
 def test_without_a_gpu_there_is_no_section_on_one(full: Findings) -> None:
     assert "On a GPU" not in manuscript(STUDY, full)
     assert "On a GPU" in manuscript(STUDY, found_in(STUDY, ended_early()))
+
+
+# ------------------------------------------------------------------------------------- formulas
+
+
+def test_what_is_declared_tells_how_it_was_computed() -> None:
+    parts = [
+        exact("a step", "s", time, "one.json") / exact("another", "s", 3) for time in (4, 2, 7)
+    ]
+    none = Missing("nothing was timed")
+    counted = how_many(parts, lambda part: value_of(part) > 1, "are above 1", none)
+    found = {
+        "a step / another, to 2 digits": (told(parts[0], 2), 1.3),
+        "a step / another, to a whole number": (whole(parts[1]), 1),
+        "the median of a step / another (3 times)": (median(*parts), 4 / 3),
+        "how many of a step / another (3 times) are above 1": (counted, 2),
+    }
+    for formula, (quantity, expected) in found.items():
+        assert quantity.formula == formula
+        assert quantity.sources == ("one.json",)
+        assert value_of(quantity) == pytest.approx(expected)
+    assert told(chosen(median, [], none), 2).missing == none
+
+
+def test_only_settings_are_typed(full: Findings) -> None:
+    typed = [v.id for v in full.values.values() if v.formula == "setting of this study"]
+    assert typed == ["confidence", "near", "moved", "enough", "source_batch", "host_bound"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.errors import StudyError
 from report.evidence.audit import printed_value
@@ -13,11 +13,12 @@ from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
-from report.quantity.expression import Process, Quantity, absent, measured
+from report.quantity.expression import Inferred, Process, Quantity, absent, measured
 from report.quantity.operations import at_least
+from report.quantity.units import ONE
 from report.quantity.verdicts import Several, all_of, expect
 from report.statistics.anomaly import WIDE, Spread, spread
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import (
     Repeated,
@@ -60,20 +61,22 @@ def times(run: Run, network: str) -> dict[int, Quantity]:
     return {step.batch: run.time(step) for step in run.timed(sweep(run, network))}
 
 
-def fit(run: Run, network: str) -> Saturation | Missing:
+def fit(run: Run, network: str, confidence: float = CONFIDENCE) -> Saturation | Missing:
     """The saturation curve through the times of a network's sweep, a point a batch size."""
     points = {
         b: t for b, each in times(run, network).items() if isinstance(t := point(each), float)
     }
-    return fitted(tuple(points), tuple(points.values()), run.label)
+    return fitted(tuple(points), tuple(points.values()), run.label, confidence)
 
 
-def fitted(batches: Sequence[float], times: Sequence[float], where: str) -> Saturation | Missing:
+def fitted(
+    batches: Sequence[float], times: Sequence[float], where: str, confidence: float = CONFIDENCE
+) -> Saturation | Missing:
     """A saturation curve, or why there is none."""
     if len(set(batches)) < 3:
         return Missing(f"fewer than three batch sizes were measured on {where}")
     try:
-        return saturation_fit(batches, times)
+        return saturation_fit(batches, times, confidence)
     except StudyError as error:
         return Missing(str(error).rstrip("."))
 
@@ -93,12 +96,46 @@ def source_times(inputs: Inputs) -> dict[int, Quantity]:
     }
 
 
-def source_fit(inputs: Inputs) -> Saturation | Missing:
+def source_fit(inputs: Inputs, confidence: float = CONFIDENCE) -> Saturation | Missing:
     """The saturation curve through them."""
     table = rows(inputs.reported, "batches")
     batches = [float(item.number_of("batch").number) for item in table]
     images = [float(item.number_of("throughput").number) for item in table]
-    return fitted(batches, [b / i for b, i in zip(batches, images, strict=True)], T4)
+    return fitted(batches, [b / i for b, i in zip(batches, images, strict=True)], T4, confidence)
+
+
+#: A curve at a level of its intervals.
+Curve: TypeAlias = Callable[[float], Saturation | Missing]
+
+
+def limit(over: Mapping[int, Quantity], curve: Curve) -> Quantity:
+    """The images a second that the rate tends to, with the interval of the curve alone."""
+    return _coefficient("limit of the curve", over, curve, lambda found: found.limit)
+
+
+def half(over: Mapping[int, Quantity], curve: Curve) -> Quantity:
+    """The batch size for half of it, with the interval of the curve alone."""
+    return _coefficient(
+        "batch for half the limit of the curve", over, curve, lambda found: found.half
+    )
+
+
+def _coefficient(
+    name: str,
+    over: Mapping[int, Quantity],
+    curve: Curve,
+    get: Callable[[Saturation], Estimate | Missing],
+) -> Quantity:
+    def at(level: float) -> Estimate | Missing:
+        found = curve(level)
+        return found if isinstance(found, Missing) else get(found)
+
+    found = at(CONFIDENCE)
+    if isinstance(found, Missing):
+        return absent(name, "1", found.reason)
+    first, *_, last = over.values()
+    name = f"{name} through {first.symbol}, …, {last.symbol}"
+    return Inferred(ONE, name, ", ".join(first.sources), interval=lambda level: known(at(level)))
 
 
 # -------------------------------------------------------------------------------------- tables

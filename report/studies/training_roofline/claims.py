@@ -165,7 +165,9 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
     if isinstance(roof, Missing):
         return Claim("compute-bound", sentence, "not measured", roof.reason)
     ridge = roof.ridge.value
-    shares = {n: below(at_batch(of[n].layers, SOURCE_BATCH), ridge) for n in (HEAVY, LIGHT)}
+    heavy, light = (
+        known(point(below(at_batch(of[n].layers, SOURCE_BATCH), ridge))) for n in (HEAVY, LIGHT)
+    )
     over = [exact(n, "1", of[n].layerwise().intensity / ridge) for n in of]
     return Claim(
         "compute-bound",
@@ -173,7 +175,7 @@ def _memory_bound_in_theory(judging: Judging) -> Claim:
         all_of(*(Statement(each, expect("> 1")) for each in over)).judge(),
         f"layer by layer {LIGHT} has {plain(of[LIGHT].layerwise().intensity)} FLOP/B, below the "
         f"{T4}'s ridge point of "
-        f"{plain(ridge)}; {percent(shares[LIGHT])} of its traffic and {percent(shares[HEAVY])} "
+        f"{plain(ridge)}; {percent(light)} of its traffic and {percent(heavy)} "
         f"of that of {HEAVY} belong to layers below it",
     )
 
@@ -286,7 +288,7 @@ def _throttling(judging: Judging) -> Claim:
     sentence = "The collapse comes from thermal throttling up and down (source)."
     if found is None:
         return Claim("throttling", sentence, "not measured", "not printed")
-    need = source_need(judging.complexities[HEAVY], SOURCE_BATCH) / 1e9
+    need = known(point(source_need(judging.complexities[HEAVY], SOURCE_BATCH))) / 1e9
     memory = environment(judging.inputs.reported, RTX).number_of("memory").number
     return Claim(
         "throttling",

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.training_roofline.source import (
+    as_printed,
     environment,
     row,
     rows,
@@ -86,20 +89,14 @@ def corrected(inputs: Inputs, found: dict[str, Complexity]) -> tuple[Corrected, 
     return tuple(made)
 
 
-def printed_work(inputs: Inputs, network: str) -> float | Missing:
-    """FLOP of a training step as the source prints it."""
-    item = row(inputs.reported, "complexity", network=network)
-    return float(item.number_of("training").number) * GIGA if item else Missing("not printed")
-
-
 def average(cases: Sequence[Corrected], device: str) -> Quantity:
     """The mean efficiency of a device over the known peak, without collapsed cases."""
     own = [case for case in cases if case.device == device]
     shares = [case.efficiency for case in own if not _collapsed(case, own)]
-    known = [share for share in shares if not share.missing]
-    if not known:
+    there = [share for share in shares if not share.missing]
+    if not there:
         return absent("efficiency", "1", "no corrected efficiency is known")
-    return sum(known[1:], known[0]) / len(known)
+    return named(f"mean efficiency of the {device}", sum(there[1:], there[0]) / len(there))
 
 
 def _collapsed(case: Corrected, others: Sequence[Corrected]) -> bool:
@@ -109,22 +106,23 @@ def _collapsed(case: Corrected, others: Sequence[Corrected]) -> bool:
     )
 
 
-def rate_ratios(inputs: Inputs) -> tuple[float, ...]:
+def rate_ratios(inputs: Inputs) -> tuple[Quantity, ...]:
     """Printed rates over images a second times printed work, in the order of the rows."""
-    made = []
+    made, file = [], inputs.reported_file
     for item in rows(inputs.reported, "achieved"):
         network, batch = item.text("network"), int(item.number_of("batch").number)
         images = throughput(inputs.reported, item.text("environment"), network, batch)
-        work = printed_work(inputs, network)
-        if images is not None and not isinstance(work, Missing):
-            printed = float(item.number_of("rate").number) * TERA
-            made.append(printed / (images.number * work))
+        of = row(inputs.reported, "complexity", network=network)
+        if images is not None and of is not None:
+            work = as_printed(of.number_of("training"), "FLOP", file, GIGA)
+            rate = as_printed(item.number_of("rate"), "FLOP/s", file, TERA)
+            made.append(rate / (as_printed(images, "1/s", file) * work))
     return tuple(made)
 
 
 def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
     """Printed and corrected rates and efficiencies side by side."""
-    low, high = (laptop_peak(inputs, clock) / TERA for clock in ("low", "high"))
+    low, high = (known(point(laptop_peak(inputs, clock))) / TERA for clock in ("low", "high"))
     made: tuple[tuple[Cell, ...], ...] = tuple(
         (
             *(case.device, case.network, case.batch, _as_printed(case.images)),

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from report.evidence.runs import known
 from report.instruments.trace import Trace
 from report.missing import Missing
-from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.values import Value
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity
+from report.quantity.expression import Quantity, exact
+from report.quantity.operations import constant, furthest_from_zero
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import sweep
+from report.studies.training_roofline.declared import (
+    chosen,
+    declared,
+    fixed,
+    found_in,
+    setting,
+)
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.memory import kept_residuals, sweep_memory, traces
+from report.studies.training_roofline.memory import kept_residuals, residuals, traces
 from report.studies.training_roofline.profiled import LayerTime, Profile, main_profiles, profiles
 from report.studies.training_roofline.settings import HOST_BOUND, host_bound
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import own_sheet
-from report.studies.training_roofline.values import maker
 from report.text.escape import markdown
 from report.theory.roofline import Roof
 
@@ -47,9 +53,12 @@ def fastest(run: Run, steps: Sequence[Step]) -> Step | None:
     return max(rates, key=lambda step: rates[step], default=None)
 
 
-def gpu_values(inputs: Inputs, run: Run | None) -> tuple[Value, ...]:
+def gpu_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     """What the section prints; all of it missing without a run on a GPU."""
-    return (*_speeds(run), *_hosts(run), *_above(inputs, run), *_memory(inputs, run))
+    yield from _speeds(run)
+    yield setting("host_bound", "Wait of a host that is waited for", HOST_BOUND)
+    yield from declared({**_counts(inputs, run), **_above(inputs, run)})
+    yield from _memory(inputs, run)
 
 
 def _none(run: Run | None, what: str) -> Missing:
@@ -67,21 +76,17 @@ def _tuned(run: Run) -> Step | None:
     return fastest(run, [s for s in every if plain and s.image == plain.image])
 
 
-def _speeds(run: Run | None) -> list[Value]:
-    of = maker((run.file,) if run else ())
-    plain, tuned = (find(run) if run else None for find in (_plain, _tuned))
+def _speeds(run: Run | None) -> Iterator[Value]:
     none = _none(run, "nothing was timed")
-    made: list[Value] = []
-    for word, step in (("plain", plain), ("tuned", tuned)):
+    for word, find in (("plain", _plain), ("tuned", _tuned)):
+        step = find(run) if run else None
         found = (run, step) if run and step else None
-        getters = {f"gpu_{word}_images": _images, f"gpu_{word}_share": _efficiency}
-        made += [
-            *values_of(found, getters, none, (f"gpu_{word}_share",)),
-            of(f"gpu_{word}_batch", f"Batch of that step, {word}", _batch(step, none), "1", "case"),
-        ]
+        yield from declared(found_in(found, {f"gpu_{word}_share": _efficiency}, none), "percent")
+        getters = {f"gpu_{word}_images": _images, f"gpu_{word}_batch": _batch}
+        yield from declared(found_in(found, getters, none))
     top = ladder.top(run, network_of(run)) if run else None
     climbed = (run, top) if run and top else None
-    return [*made, *values_of(climbed, {"gpu_top": _gain}, _none(run, "no rung helped"))]
+    yield from declared(found_in(climbed, {"gpu_top": _gain}, _none(run, "no rung helped")))
 
 
 def _images(found: tuple[Run, Step]) -> Quantity:
@@ -97,52 +102,41 @@ def _gain(found: tuple[Run, ladder.Rung]) -> Quantity:
     return ladder.gain_over_base(run, rung.step.network, rung)
 
 
-def _batch(step: Step | None, none: Missing) -> int | Missing:
-    return step.batch if step else none
+def _batch(found: tuple[Run, Step]) -> Quantity:
+    run, step = found
+    return exact("batch of the fastest step", "1", step.batch, run.file)
 
 
-def _hosts(run: Run | None) -> list[Value]:
-    of = maker((run.file,) if run else ())
-    setting = "setting of this study"
+def _counts(inputs: Inputs, run: Run | None) -> dict[str, Quantity]:
     steps = len(run.timed(run.steps)) if run else 0
-    waiting = len(host_bound(run)) if run else _NO_GPU
-    return [
-        of("host_bound", "Wait of a host that is waited for", HOST_BOUND, "1", setting, "percent"),
-        of(
-            "gpu_steps", "Kinds of step timed on the GPU", steps or _none(run, "none"), "1", "count"
+    products = [_fewer_products(trace) for trace in traces(inputs, run).values()] if run else []
+    counts: dict[str, tuple[str, int | Missing]] = {
+        "gpu_steps": ("timed kinds of step", steps or _none(run, "none")),
+        "gpu_hosted": ("steps that waited for the host", len(host_bound(run)) if run else _NO_GPU),
+        "gpu_fewer_products": (
+            f"kernels named {' or '.join(_FEWER_PRODUCTS)}",
+            sum(products) if products else _none(run, "no step was traced"),
         ),
-        of("gpu_hosted", "Those that waited for the host", waiting, "1", "count"),
-    ]
+    }
+    file = run.file if run else ""
+    return {id_: fixed(name, number, "1", file) for id_, (name, number) in counts.items()}
 
 
-def _above(inputs: Inputs, run: Run | None) -> list[Value]:
-    of = maker((run.file,) if run else ())
+def _above(inputs: Inputs, run: Run | None) -> dict[str, Quantity]:
     watched = [p for p in main_profiles(run) if p.disturbed is None] if run else []
     none = _none(run, "no step was watched undisturbed")
     over = [(p, layer) for p in watched for layer in p.above_peak()]
     best = max(over, key=lambda found: found[1].rate, default=None)
     sheet = own_sheet(inputs, run) if run else _NO_GPU
-    slow = _slowest(run)
-    products = [_fewer_products(trace) for trace in traces(inputs, run).values()] if run else []
-    return [
-        of("gpu_above", "Layers above the peak", len(over) if watched else none, "1", "count"),
-        *values_of(best, {"gpu_above_rate": _layer_rate}, _none(run, "no layer is above it")),
-        of(
-            "gpu_sheet_peak",
-            "Peak of the data sheet in float32",
-            sheet.peak.value if isinstance(sheet, Roof) else sheet,
-            "FLOP/s",
-            "data sheet",
-        ),
-        of(
-            "gpu_fewer_products",
-            "Kernels that multiply less often than a direct convolution",
-            sum(products) if products else _none(run, "no step was traced"),
-            "1",
-            "count",
-        ),
-        *values_of(slow, {"gpu_watching": Profile.slowdown}, _none(run, "no step was disturbed")),
-    ]
+    peak = sheet.peak.value if isinstance(sheet, Roof) else sheet
+    number, file = len(over) if watched else none, run.file if run else ""
+    slowed = _none(run, "no step was disturbed")
+    return {
+        "gpu_above": fixed("layers above the peak", number, "1", file),
+        **found_in(best, {"gpu_above_rate": _layer_rate}, _none(run, "no layer is above it")),
+        "gpu_sheet_peak": fixed("peak of the data sheet", peak, "FLOP/s"),
+        **found_in(_slowest(run), {"gpu_watching": Profile.slowdown}, slowed),
+    }
 
 
 def _layer_rate(found: tuple[Profile, LayerTime]) -> Quantity:
@@ -161,24 +155,14 @@ def _slowest(run: Run | None) -> Profile | None:
     return max(found, key=lambda p: known(point(p.slowdown())), default=None)
 
 
-def _memory(inputs: Inputs, run: Run | None) -> list[Value]:
-    of = maker((run.file,) if run else ())
-    found = _residuals(run) if run else ()
-    kept = kept_residuals(inputs, (run,)) if run else ()
-    none = _none(run, "no memory was measured")
-    constant = found[0] if len(set(found)) == 1 else Missing("it differs between the batches")
-    what = "measured − theory"
-    between = constant if found else none
-    traced = max(kept, key=abs, default=_none(run, "no step was traced"))
-    return [
-        of("gpu_residual", "Residual between steps", between, "B", what, "exact"),
-        of("gpu_residual_cases", "Batches that have it", len(found) or none, "1", "count"),
-        of("gpu_residual_kept", "Residual of what is kept", traced, "B", what, "exact"),
-    ]
-
-
-def _residuals(run: Run) -> tuple[int, ...]:
-    return tuple(m.residual for m in sweep_memory(run) if not isinstance(m.residual, Missing))
+def _memory(inputs: Inputs, run: Run | None) -> Iterator[Value]:
+    found, kept = (residuals(run), kept_residuals(inputs, run)) if run else ((), ())
+    none, untraced = _none(run, "no memory was measured"), _none(run, "no step was traced")
+    traced = chosen(furthest_from_zero, kept, untraced, "B")
+    between = chosen(constant, found, none, "B")
+    yield from declared({"gpu_residual": between, "gpu_residual_kept": traced}, "exact")
+    name, file = "batches whose memory was measured", run.file if run else ""
+    yield from declared({"gpu_residual_cases": fixed(name, len(found) or none, "1", file)})
 
 
 def gpu_facts(inputs: Inputs, run: Run | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from report.evidence import runs as any_study
 from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, Sampled, absent, exact
+from report.quantity.expression import Quantity, Sampled, absent, exact, named
 from report.quantity.operations import at_least, at_most, share_of_ceiling
 from report.quantity.verdicts import Statement, Verdict
 from report.records.layers import Layer
@@ -178,15 +178,15 @@ class Run(any_study.Run):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
 
-    def drift(self, precision: Precision = "float32") -> float | Missing:
+    def drift(self, precision: Precision = "float32") -> Quantity:
         """The change of the matrix product from before to after the series, relative."""
-        before, after = (self.product(precision, moment) for moment in MOMENTS)
-        return point(after / before - 1)
+        before, after = (named(f"product {m}", self.product(precision, m)) for m in MOMENTS)
+        return after / before - 1
 
-    def copy_drift(self) -> float | Missing:
+    def copy_drift(self) -> Quantity:
         """The same of the copy."""
-        before, after = (self.peak_rate("copy", moment) for moment in MOMENTS)
-        return point(after / before - 1)
+        before, after = (named(f"copy {m}", self.peak_rate("copy", m)) for m in MOMENTS)
+        return after / before - 1
 
     @property
     def precisions(self) -> tuple[Precision, ...]:
@@ -244,11 +244,12 @@ def _mark(drift: Drift, moved: str, unknown: str) -> tuple[str, ...]:
     return {"steady": (), "moved": (moved,), "unknown": (unknown,)}[drift]
 
 
-def _drift(change: float | Missing, ceiling: Quantity) -> Drift:
+def _drift(change: Quantity, ceiling: Quantity) -> Drift:
     """What a change between both ends of a run tells of a ceiling."""
-    if isinstance(change, Missing):
+    found = point(change)
+    if isinstance(found, Missing):
         return "steady" if ceiling.missing else "unknown"
-    return "moved" if abs(change) > MOVED else "steady"
+    return "moved" if abs(found) > MOVED else "steady"
 
 
 # ------------------------------------------------------------------------------ one process alone

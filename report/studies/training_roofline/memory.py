@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from figures.bars import Bars, BarSeries
@@ -12,6 +11,7 @@ from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.tables import Cell, Column, Table
+from report.quantity.expression import Quantity, exact
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import IMAGE, NETWORKS, Step
@@ -67,6 +67,28 @@ def sweep_memory(run: Run) -> tuple[StepMemory, ...]:
     """The memory of every batch of the sweeps that ran."""
     found = (step_memory(run, step) for network in NETWORKS for step in sweep(run, network))
     return tuple(item for item in found if not isinstance(item, Missing))
+
+
+def residuals(run: Run) -> tuple[Quantity, ...]:
+    """What is alive before each step of the sweeps beyond theory (B)."""
+    return tuple(
+        _beyond(m.before, m.theory.between_steps, run)
+        for m in sweep_memory(run)
+        if not isinstance(m.before, Missing)
+    )
+
+
+def _beyond(measured: int, theory: int, run: Run) -> Quantity:
+    return exact("measured", "B", measured, run.file) - exact("theory", "B", theory)
+
+
+def peak_ratios(run: Run) -> tuple[Quantity, ...]:
+    """The peak of each step of the sweeps over what theory has alive before the backward pass."""
+    return tuple(
+        exact("peak", "B", m.peak, run.file) / exact("theory", "B", m.theory.before_backward)
+        for m in sweep_memory(run)
+        if not isinstance(m.peak, Missing)
+    )
 
 
 def resident_table(run: Run) -> Table:
@@ -166,9 +188,12 @@ def _mega(amount: int | Missing) -> str:
     return "not measured" if isinstance(amount, Missing) else f"{amount / MEGA:.4g} MB"
 
 
-def source_need(found: Complexity, batch: int) -> int:
+def source_need(found: Complexity, batch: int) -> Quantity:
     """Bytes that a GPU must hold at the end of a forward pass of ``batch`` images, by shapes."""
-    return categories(at_batch(found.layers, batch), on_host=False).before_backward
+    of = categories(at_batch(found.layers, batch), on_host=False)
+    resident = exact("parameters", "B", of.parameters) + exact("momentum", "B", of.momentum)
+    images = exact("statistics", "B", of.statistics) + exact("images", "B", of.batch)
+    return resident + images + exact("what the forward pass keeps", "B", of.kept)
 
 
 # -------------------------------------------------------------------------------------- trace
@@ -263,8 +288,8 @@ def kept_table(inputs: Inputs, run: Run) -> Table | None:
     )
 
 
-def kept_residuals(inputs: Inputs, runs: Sequence[Run]) -> tuple[int, ...]:
-    """The residuals of all traced steps."""
-    tables = (kept_table(inputs, run) for run in runs)
-    rows = (row for table in tables if table for row in table.rows)
-    return tuple(row[-1] for row in rows if isinstance(row[-1], int))
+def kept_residuals(inputs: Inputs, run: Run) -> tuple[Quantity, ...]:
+    """The residuals (B) of all traced steps of a run."""
+    table = kept_table(inputs, run)
+    found = (row[-3:-1] for row in (table.rows if table else ()))
+    return tuple(_beyond(s, k, run) for k, s in found if isinstance(k, int) and isinstance(s, int))

@@ -8,7 +8,7 @@ a peak, a ridge point a peak over a bandwidth, and so on.  No rule knows what it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final
@@ -29,6 +29,8 @@ from report.evidence.audit import (
 )
 from report.evidence.devices import Devices
 from report.evidence.reported import Reported
+from report.quantity import operations
+from report.quantity.expression import Quantity
 from report.records.layers import Layer
 from report.studies.training_roofline.subject import NETWORKS
 from report.theory.shapes import parameter_count
@@ -156,10 +158,16 @@ def _sheets(reported: Reported, devices: Devices) -> Iterator[Check]:
             yield check(machines[RTX].number_of("peak"), formula, _core_peak, cores, clock)
 
 
-def core_peak(item: Row, clock: str) -> float:
-    """The peak in FLOP/s of a row of cores and clocks: a core does one multiply-add a cycle."""
-    cores, cycles = item.number_of("cores").value, item.number_of(clock).value
-    return float(_core_peak(cores, cycles)) * 1e12
+def as_printed(number: Printed, unit: str, source: str, factor: float = 1.0) -> Quantity:
+    """A printed number as it stands, without the interval of its digits, in ``unit``."""
+    return replace(number, decimals=None).quantity(unit, source, factor)
+
+
+def core_peak(item: Row, clock: str, source: str) -> Quantity:
+    """The peak (FLOP/s) of a row of cores and clocks: a core does one multiply-add a cycle."""
+    cores = as_printed(item.number_of("cores"), "1", source)
+    cycles = as_printed(item.number_of(clock), "1/s", source, 1e6)
+    return operations.flops(operations.counted_in("MAC", cores) * cycles)
 
 
 def _core_peak(cores: Fraction, clock: Fraction) -> Fraction:

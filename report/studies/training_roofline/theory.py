@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Layer
 from report.studies.training_roofline.measured import MOVED, Drift, Run, network_layers
 from report.studies.training_roofline.source import (
@@ -192,11 +194,12 @@ def class_table(found: dict[str, Complexity]) -> Table:
     )
 
 
-def below(layers: Sequence[Layer], ridge: float) -> float:
+def below(layers: Sequence[Layer], ridge: float) -> Quantity:
     """The share of a step's least traffic that belongs to layers below a ridge point."""
     loads = training_loads(layers)
-    moved = [load.bytes for load in loads if load.intensity < ridge]
-    return sum(moved) / total(loads).bytes
+    moved = sum(load.bytes for load in loads if load.intensity < ridge)
+    whole = exact("traffic of all layers", "B", total(loads).bytes)
+    return exact("traffic of layers below the ridge", "B", moved) / whole
 
 
 # -------------------------------------------------------------------------------------- ridges
@@ -217,13 +220,13 @@ def known_roof(inputs: Inputs, name: str) -> Roof | Missing:
         return sheet_roof(peak.rate, memory.rate)
     if name == RTX:
         bandwidth = float(environment(inputs.reported, name).number_of("bandwidth").number)
-        return sheet_roof(laptop_peak(inputs, "nominal"), bandwidth * GIGA)
+        return sheet_roof(known(point(laptop_peak(inputs, "nominal"))), bandwidth * GIGA)
     return Missing("no data sheet prints it")
 
 
-def laptop_peak(inputs: Inputs, clock: str) -> float:
+def laptop_peak(inputs: Inputs, clock: str) -> Quantity:
     """FLOP/s of the laptop's GPU by its cores at one of its clocks."""
-    return core_peak(rows(inputs.reported, "cores")[0], clock)
+    return core_peak(rows(inputs.reported, "cores")[0], clock, inputs.reported_file)
 
 
 def own_sheet(inputs: Inputs, run: Run) -> Roof | Missing:
@@ -295,9 +298,14 @@ def _measured_cells(run: Run, precision: Precision) -> tuple[Cell, ...]:
     return tuple(map(estimate, (peak, copy, peak / copy)))
 
 
-def traffic_of_source(inputs: Inputs) -> float | Missing:
+def traffic_of_source(inputs: Inputs) -> Quantity:
     """Bytes an image with which all printed intensities of ResNet-50 agree."""
-    found = image_traffic(inputs.reported)
+    found, name = image_traffic(inputs.reported), "traffic by all printed intensities"
     if found is None:
-        return Missing("the printed intensities do not share one traffic an image")
-    return float((found.low + found.high) / 2)
+        why = "the printed intensities do not share one traffic an image"
+        return absent(name, "B", why)
+    low, high = (
+        exact(f"{end} {name}", "B", number, inputs.reported_file)
+        for end, number in (("least", found.low), ("most", found.high))
+    )
+    return (low + high) / 2

@@ -1,0 +1,109 @@
+"""How training_roofline declares values: shares, whole bytes, and numbers without an interval."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Final, TypeVar
+
+from report.missing import Missing
+from report.paper.values import Value, declare
+from report.quantity.evaluation import point
+from report.quantity.expression import Operation, Quantity, absent, combine, exact, same_unit
+from report.quantity.units import ONE
+from report.text.format import Number, Style
+
+Subject = TypeVar("Subject")
+
+#: How the ids of values name the networks.
+WORDS: Final = {"ResNet-18": "small", "ResNet-50": "heavy", "MobileNetV2": "light"}
+
+
+def setting(id_: str, name: str, number: Number, style: Style = "percent") -> Value:
+    """A number that the authors chose."""
+    return Value(id_, name, number, "1", "setting of this study", (), style)
+
+
+def declared(quantities: Mapping[str, Quantity], style: Style = "measured") -> Iterator[Value]:
+    """The values under these ids."""
+    return (declare(id_, quantity, style) for id_, quantity in quantities.items())
+
+
+def found_in(
+    subject: Subject | None,
+    getters: Mapping[str, Callable[[Subject], Quantity]],
+    none: Missing,
+) -> dict[str, Quantity]:
+    """What the getters find; absent for the reason ``none`` where there is no subject."""
+    return {
+        id_: absent(id_, "1", none.reason) if subject is None else get(subject)
+        for id_, get in getters.items()
+    }
+
+
+def fixed(
+    name: str, number: Number | Fraction | Missing, unit: str = "1", source: str = ""
+) -> Quantity:
+    """A number without uncertainty, such as a count; absent where it is missing."""
+    if isinstance(number, Missing):
+        return absent(name, unit, number.reason)
+    return exact(name, unit, number, source)
+
+
+def told(quantity: Quantity, digits: int) -> Quantity:
+    """A value to so many digits: what depends on single samples or printed digits bears no more."""
+    return _plain(quantity, lambda number: float(f"{number:.{digits}g}"), f", to {digits} digits")
+
+
+def whole(quantity: Quantity) -> Quantity:
+    """The nearest whole number from 1 on."""
+    return _plain(quantity, lambda number: max(1, round(number)), ", to a whole number")
+
+
+def without_interval(quantity: Quantity) -> Quantity:
+    """The value of a quantity alone."""
+    return _plain(quantity, lambda number: number, "")
+
+
+def _plain(quantity: Quantity, change: Callable[[float], Number], rule: str) -> Quantity:
+    number, source = point(quantity), ", ".join(quantity.sources)
+    changed = number if isinstance(number, Missing) else change(number)
+    return fixed(quantity.formula + rule, changed, str(quantity.unit), source)
+
+
+def chosen(
+    choose: Callable[..., Quantity], parts: Sequence[Quantity], none: Missing, unit: str = "1"
+) -> Quantity:
+    """What ``choose`` makes of several quantities; absent for the reason ``none`` without any."""
+    return choose(*parts) if parts else absent("none of them", unit, none.reason)
+
+
+def median(*quantities: Quantity) -> Quantity:
+    """The median of several quantities that have one name."""
+    return combine(
+        Operation(
+            "the median of",
+            same_unit,
+            statistics.median,
+            lambda i: tuple(map(statistics.median, zip(*i, strict=True))),
+            lambda texts: f"the median of {texts[0]} ({len(texts)} times)",
+        ),
+        *quantities,
+    )
+
+
+def how_many(
+    quantities: Sequence[Quantity], which: Callable[[Quantity], bool], words: str, none: Missing
+) -> Quantity:
+    """How many of some quantities of one name are such as ``words`` say; absent without any."""
+    number = sum(map(which, quantities))
+    count = Operation(
+        "the number of",
+        lambda _: ONE,
+        lambda _: number,
+        lambda _: (number, number, number),
+        lambda texts: f"how many of {texts[0]} ({len(texts)} times) {words}",
+    )
+    return chosen(partial(combine, count), quantities, none)
