@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from report.evidence.runs import difference
 from report.missing import Missing
 from report.paper.residuals import residual
-from report.paper.values import Finding, Value, exact
+from report.paper.values import Finding, Value, declare, exact
+from report.quantity.expression import Quantity
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.memory import framework, grown, theory
 from report.studies.backend_speedup.memory_tables import peaks, wholes
@@ -28,6 +29,16 @@ def own(
 ) -> Value:
     style: Style = "percent" if percent else "measured"
     return Value(id_, name, found, unit, formula, origin, style)
+
+
+def declared(
+    quantities: Mapping[str, Quantity], style: Style | None = "measured"
+) -> tuple[Value, ...]:
+    """The values of quantities, under their ids; shares are printed in per cent."""
+    return tuple(
+        declare(id_, quantity, "percent" if "share" in id_ else style)
+        for id_, quantity in quantities.items()
+    )
 
 
 def least_explained(run: Run | None) -> Variant | None:

@@ -8,7 +8,7 @@ from typing import Final
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
-from report.paper.values import Finding, Value, declare, exact
+from report.paper.values import Finding, Value, exact
 from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as quantity_of
@@ -32,7 +32,7 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import memory_values, own
+from report.studies.backend_speedup.memory_values import declared, memory_values, own
 from report.studies.backend_speedup.prices import price_values
 from report.studies.backend_speedup.steady import steady_values
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
@@ -141,15 +141,7 @@ def _performance(run: Run | None) -> tuple[Value, ...]:
         "convnet_time_ratio": _time(run, second, NUMPY) / _time(run, setting, NUMPY),
         **{f"speedup_{v.key}": _speedup(run, setting, v) for v in VARIANTS[1:]},
     }
-    return _declared(quantities)
-
-
-def _declared(quantities: Mapping[str, Quantity]) -> tuple[Value, ...]:
-    """Values of quantities; shares are printed in per cent."""
-    return tuple(
-        declare(id_, quantity, "percent" if id_.endswith("share") else "measured")
-        for id_, quantity in quantities.items()
-    )
+    return declared(quantities)
 
 
 def _nothing(unit: str) -> Quantity:
@@ -192,11 +184,11 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     products = shares["matrix_product_share"]
     none = absent("decomposition", "1", missing.reason) if missing else None
     return (
-        *_declared(shares),
-        *_declared({"convnet_product_share": _share(run, second, "matrix_product")}),
+        *declared(shares),
+        *declared({"convnet_product_share": _share(run, second, "matrix_product")}),
         own("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
-        *_declared({
+        *declared({
             "own_total": none or _known(part).measured,
             "own_limit": none or 1 / (1 - products),
             "synchronising": synchronising(run, setting, NUMPY),
@@ -307,7 +299,7 @@ def _growths(run: Run | None, settings: Sequence[Setting], key: str) -> tuple[Va
     if run is not None and last is not None:
         ratio = growth(run, best, settings)
         ratio = ratio if best != NUMPY else absent("growth", "1", "NumPy stands alone")
-    return _declared(
+    return declared(
         {
             f"first_{key}": _speedup(run, first, best),
             f"last_{key}": _speedup(run, last, best),
@@ -345,4 +337,4 @@ def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
         for id_, settings in zip(tuple(found), places, strict=True):
             for setting in settings:
                 found[id_] = compared_runs(setting, NUMPY, few, many)
-    return _declared(found)
+    return declared(found)
