@@ -12,6 +12,7 @@ import pytest
 
 from figures.scaling import Scaling
 from report.errors import StudyError
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, number
@@ -705,6 +706,9 @@ def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None
         assert not isinstance(one.residual, Missing)
         assert not isinstance(one.measured, Missing)
         assert one.end + one.residual == one.measured.amount
+    most = max(told, key=lambda one: abs(known(one.residual_share)))
+    assert found.values["residual_most"].number == most.residual
+    assert found.values["resident_share"].number == abs(known(most.residual_share))
 
 
 def test_two_runs_give_a_table_of_threads() -> None:
