@@ -1,4 +1,4 @@
-"""The numbers of backend_speedup's prose on memory, and how a measured value is made."""
+"""The numbers of backend_speedup's prose on memory, and how values of runs are made."""
 
 from __future__ import annotations
 
@@ -8,27 +8,14 @@ from operator import sub
 
 from report.evidence.residuals import residual
 from report.missing import Missing
-from report.paper.values import Finding, Value, declare
+from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.memory import COMPONENTS, framework, grown, resident, theory
 from report.studies.backend_speedup.memory_tables import peaks, wholes
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.text.format import Style
-
-
-def own(
-    id_: str,
-    name: str,
-    found: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...],
-    percent: bool = False,
-) -> Value:
-    style: Style = "percent" if percent else "measured"
-    return Value(id_, name, found, unit, formula, origin, style)
+from report.text.format import Number, Style
 
 
 def declared(
@@ -39,6 +26,14 @@ def declared(
         declare(id_, quantity, "percent" if "share" in id_ else style)
         for id_, quantity in quantities.items()
     )
+
+
+def of_run(run: Run | None, name: str, number: Number | Missing, unit: str = "1") -> Quantity:
+    """A number without uncertainty that a run gives; absent where it or the run is missing."""
+    if run is None or isinstance(number, Missing):
+        reason = number if isinstance(number, Missing) else NO_RECORD
+        return absent(name, unit, reason.reason)
+    return exact(name, unit, number, run.file)
 
 
 def least_explained(run: Run | None) -> Variant | None:
@@ -67,16 +62,12 @@ def memory_values(run: Run | None) -> tuple[Value, ...]:
     told = wholes(run).values() if run else ()
     peak = tuple(peaks(run).values()) if run else ()
     sources = (run.file,) if run else ()
-    counts = {"peaks_exact": sum(one.explained for one in peak), "peaks_told": len(peak)}
+    explained = sum(one.explained for one in peak) if peak else NO_RECORD
     exactly = {
         "residual_resident": residual(told, "B", *sources),
         "residual_peak": residual(peak, "B", *sources),
-        **{
-            id_: exact(id_.replace("_", " "), "1", count, *sources)
-            if peak
-            else absent("peaks", "1", NO_RECORD.reason)
-            for id_, count in counts.items()
-        },
+        "peaks_exact": of_run(run, "peaks explained to the byte", explained),
+        "peaks_told": of_run(run, "peaks", len(peak) or NO_RECORD),
     }
     return (*declared({**_frameworks(run), **_residuals(run)}), *declared(exactly, "exact"))
 

@@ -8,7 +8,7 @@ from typing import Final
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
-from report.paper.values import Finding, Value, exact
+from report.paper.values import Finding, Value
 from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as quantity_of
@@ -32,12 +32,13 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import declared, memory_values, own
+from report.studies.backend_speedup.memory_values import declared, memory_values, of_run
 from report.studies.backend_speedup.prices import price_values
 from report.studies.backend_speedup.steady import steady_values
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
 from report.studies.backend_speedup.tables import share_of
 from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.text.format import Style
 
 
 def fastest(run: Run | None, setting: Setting | None) -> Variant:
@@ -80,49 +81,40 @@ def run_values(
     )
 
 
+def _own(
+    id_: str,
+    name: str,
+    found: Finding,
+    unit: str,
+    formula: str,
+    origin: tuple[str, ...],
+    percent: bool = False,
+) -> Value:
+    style: Style = "percent" if percent else "measured"
+    return Value(id_, name, found, unit, formula, origin, style)
+
+
 def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
     setting = run.training() if run else None
     trained = run.groups("time", setting, NUMPY) if run and setting else NO_RECORD
+    none = trained if isinstance(trained, Missing) else None
+    groups = () if isinstance(trained, Missing) else trained
     large = run.sizes()[-1].samples if run and run.sizes() else NO_RECORD
-    known = images is not None
-    return (
-        exact(
-            "train_images",
-            "Training images",
-            setting.samples if setting else NO_RECORD,
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "test_images",
-            "Held-out images",
-            images.test if known and images else NO_RECORD,
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "run_iterations",
-            "Training iterations",
-            trained if isinstance(trained, Missing) else len(trained[0]),
-            "1",
-            "samples of time",
-            origin,
-        ),
-        exact(
-            "processes",
-            "Processes of a case",
-            trained if isinstance(trained, Missing) else len(trained),
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "large_samples", "Largest number of images", large, "1", "cases of the record", origin
-        ),
-    )
+    numbers = {
+        "train_images": ("training images", setting.samples if setting else NO_RECORD),
+        "test_images": ("held-out images", images.test if images else NO_RECORD),
+        "run_iterations": ("samples of time", none or len(groups[0])),
+        "processes": ("processes of a case", none or len(groups)),
+        "large_samples": ("largest number of images", large),
+    }
+    return _counted(run, numbers)
+
+
+def _counted(
+    run: Run | None, numbers: Mapping[str, tuple[str, int | Missing]]
+) -> tuple[Value, ...]:
+    """Whole numbers that a run gives, with their names in formulas."""
+    return declared({id_: of_run(run, *number) for id_, number in numbers.items()}, "exact")
 
 
 def _performance(run: Run | None) -> tuple[Value, ...]:
@@ -186,7 +178,7 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     return (
         *declared(shares),
         *declared({"convnet_product_share": _share(run, second, "matrix_product")}),
-        own("own_amdahl", "Total speed-up from the operations",
+        _own("own_amdahl", "Total speed-up from the operations",
                missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
         *declared({
             "own_total": none or _known(part).measured,
@@ -249,12 +241,12 @@ def _learning(run: Run | None) -> tuple[Value, ...]:
         loss = max(shares) if shares else Missing("one library alone recorded its losses")
         spread = largest_accuracy_difference(run, setting)
     return (
-        own("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
+        _own("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
                "after the last iteration", origin, True),
-        own("loss_difference", "Largest difference of losses from NumPy's", _ppm(loss), "ppm",
+        _own("loss_difference", "Largest difference of losses from NumPy's", _ppm(loss), "ppm",
                "10⁶ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
                origin),
-        own("accuracy_spread", "Largest difference of accuracies", spread, "1",
+        _own("accuracy_spread", "Largest difference of accuracies", spread, "1",
                "highest − lowest at any iteration", origin, True),
     )  # fmt: skip
 
@@ -268,24 +260,22 @@ def _ppm(share: Finding) -> Finding:
 
 
 def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
     widths, sizes = (run.widths(), run.sizes()) if run else ((), ())
     met, judged = agreeing(compared)
     others = [s.hidden for s in run.sizes_of_all_widths() if s.hidden != HIDDEN] if run else []
-    wide = max(others) if others else Missing("one width alone was measured")
     none = Missing("no comparison could be judged")
+    alone = Missing("one width alone was measured")
+    numbers = {
+        "sampled_width": ("largest width of several sizes", max(others) if others else alone),
+        "widest": ("largest width", widths[-1].hidden if widths else NO_RECORD),
+        "crossings_met": ("predictions that meet what was found", met if judged else none),
+        "crossings_judged": ("predictions that could be judged", judged or none),
+    }
     return (
-        exact("sampled_width", "Larger width at which the number of images was varied", wide, "1",
-              "cases of the record", origin),
-        exact("widest", "Largest width", widths[-1].hidden if widths else NO_RECORD, "1",
-              "cases of the record", origin),
+        *_counted(run, numbers),
         *_growths(run, widths, "width"),
         *_growths(run, sizes, "images"),
-        exact("crossings_met", "Predictions that meet what was found",
-              met if judged else none, "1", "count", origin),
-        exact("crossings_judged", "Predictions that could be judged", judged or none, "1", "count",
-              origin),
-    )  # fmt: skip
+    )
 
 
 def _growths(run: Run | None, settings: Sequence[Setting], key: str) -> tuple[Value, ...]:
