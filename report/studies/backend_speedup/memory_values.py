@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from operator import sub
 
 from report.evidence.residuals import residual
 from report.missing import Missing
 from report.paper.values import Value, declare
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
@@ -28,12 +31,20 @@ def declared(
     )
 
 
-def of_run(run: Run | None, name: str, number: Number | Missing, unit: str = "1") -> Quantity:
+def declared_in(
+    unit: str, size: Number | Fraction, id_: str, quantity: Quantity, style: Style = "exact"
+) -> Value:
+    """A value in a unit with a prefix, which is ``size`` of the quantity's own."""
+    one = exact(unit, str(quantity.unit), size)
+    return replace(declare(id_, quantity, style), number=number(quantity / one), unit=unit)
+
+
+def of_run(run: Run | None, name: str, found: Number | Missing, unit: str = "1") -> Quantity:
     """A number without uncertainty that a run gives; absent where it or the run is missing."""
-    if run is None or isinstance(number, Missing):
-        reason = number if isinstance(number, Missing) else NO_RECORD
+    if run is None or isinstance(found, Missing):
+        reason = found if isinstance(found, Missing) else NO_RECORD
         return absent(name, unit, reason.reason)
-    return exact(name, unit, number, run.file)
+    return exact(name, unit, found, run.file)
 
 
 def least_explained(run: Run | None) -> Variant | None:

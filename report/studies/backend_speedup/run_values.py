@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from operator import add
 from typing import Final
 
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
-from report.paper.values import Finding, Value
+from report.paper.values import Value, declare
 from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as quantity_of
-from report.statistics.estimates import Estimate
+from report.quantity.operations import at_least
 from report.studies.backend_speedup.claims import growth
 from report.studies.backend_speedup.crossovers import Comparison, agreeing
 from report.studies.backend_speedup.decomposed import (
@@ -32,13 +35,17 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import declared, memory_values, of_run
+from report.studies.backend_speedup.memory_values import (
+    declared,
+    declared_in,
+    memory_values,
+    of_run,
+)
 from report.studies.backend_speedup.prices import price_values
 from report.studies.backend_speedup.steady import steady_values
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
 from report.studies.backend_speedup.tables import share_of
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.text.format import Style
 
 
 def fastest(run: Run | None, setting: Setting | None) -> Variant:
@@ -79,19 +86,6 @@ def run_values(
         *steady_values(run),
         *memory_values(run),
     )
-
-
-def _own(
-    id_: str,
-    name: str,
-    found: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...],
-    percent: bool = False,
-) -> Value:
-    style: Style = "percent" if percent else "measured"
-    return Value(id_, name, found, unit, formula, origin, style)
 
 
 def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
@@ -167,7 +161,7 @@ def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> 
 
 
 def _operations(run: Run | None) -> tuple[Value, ...]:
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
+    setting = run.training() if run else None
     part = _decomposition(run, setting)
     second = run.training("convnet") if run else None
     eager = eager_best(run, setting) if run and setting else None
@@ -178,15 +172,26 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     return (
         *declared(shares),
         *declared({"convnet_product_share": _share(run, second, "matrix_product")}),
-        _own("own_amdahl", "Total speed-up from the operations",
-               missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
         *declared({
+            "own_amdahl": none or _predicted(run, _known(part)),
             "own_total": none or _known(part).measured,
             "own_limit": none or 1 / (1 - products),
             "synchronising": synchronising(run, setting, NUMPY),
             "own_synchronising": synchronising(run, setting, eager or NUMPY),
         }),
     )  # fmt: skip
+
+
+def _predicted(run: Run | None, part: Decomposition) -> Quantity:
+    """The total speed-up that the operations give, from their medians."""
+    return 1 / reduce(
+        add,
+        (
+            of_run(run, f"share({kind.replace('_', ' ')})", share)
+            / of_run(run, f"speed-up({kind.replace('_', ' ')})", speedup)
+            for kind, (share, speedup) in part.parts.items()
+        ),
+    )
 
 
 #: The operations of which the prose tells the share.
@@ -228,32 +233,41 @@ def synchronising(run: Run | None, setting: Setting | None, variant: Variant) ->
 
 
 def _learning(run: Run | None) -> tuple[Value, ...]:
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
-    if run is None or setting is None:
-        accuracy: Finding = NO_RECORD
-        loss: Finding = NO_RECORD
-        spread: Finding = NO_RECORD
-    else:
+    """NumPy's accuracy, and how far the libraries' losses and accuracies ever were apart."""
+    setting = run.training() if run else None
+    accuracy: float | Missing = NO_RECORD
+    spread: float | Missing = NO_RECORD
+    losses: Quantity = absent("difference of losses", "1", NO_RECORD.reason)
+    if run is not None and setting is not None:
         course = run.curve("test_accuracy", setting, NUMPY)
         accuracy = course[-1] if course else Missing("no accuracy was recorded")
-        found = [largest_difference(run, setting, v) for v in learned(run, setting) if v != NUMPY]
-        shares = [share for share in found if not isinstance(share, Missing)]
-        loss = max(shares) if shares else Missing("one library alone recorded its losses")
         spread = largest_accuracy_difference(run, setting)
+        losses = _loss_difference(run, setting)
     return (
-        _own("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
-               "after the last iteration", origin, True),
-        _own("loss_difference", "Largest difference of losses from NumPy's", _ppm(loss), "ppm",
-               "10⁶ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
-               origin),
-        _own("accuracy_spread", "Largest difference of accuracies", spread, "1",
-               "highest − lowest at any iteration", origin, True),
-    )  # fmt: skip
+        declare("accuracy", of_run(run, "last accuracy(NumPy)", accuracy), "percent"),
+        declared_in("ppm", Fraction(1, 10**6), "loss_difference", losses, "measured"),
+        declare(
+            "accuracy_spread",
+            of_run(run, "highest less lowest accuracy at any iteration", spread),
+            "percent",
+        ),
+    )
 
 
-def _ppm(share: Finding) -> Finding:
-    """A share in parts per million, which prints without a row of zeros."""
-    return share if isinstance(share, Missing | Estimate) else 1e6 * share
+def _loss_difference(run: Run, setting: Setting) -> Quantity:
+    """The largest difference of a library's losses from NumPy's, as a share of NumPy's."""
+    shares = [
+        of_run(
+            run,
+            f"|loss({v.name}) − loss(NumPy)| / loss(NumPy) at any iteration",
+            largest_difference(run, setting, v),
+        )
+        for v in learned(run, setting)
+        if v != NUMPY
+    ]
+    known = [share for share in shares if not share.missing]
+    alone = absent("difference of losses", "1", "one library alone recorded its losses")
+    return at_least(*known) if known else alone
 
 
 # ------------------------------------------------------------------------------------ scaling

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from report.evidence.audit import count_by_verdict
 from report.paper.findings import Inputs
-from report.paper.values import Value, declare, exact
-from report.quantity.evaluation import number
+from report.paper.values import Value, exact
 from report.quantity.expression import Quantity
 from report.quantity.expression import exact as count
 from report.quantity.operations import counted_in
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.memory_values import declared
+from report.studies.backend_speedup.memory_values import declared, declared_in
 from report.studies.backend_speedup.source import (
     amdahl,
     amdahl_limit,
@@ -153,8 +152,7 @@ def _in_printed_units(inputs: Inputs) -> Iterator[Value]:
         "printed_input": printed_cell(inputs, "5", "input", "cpu"),
     }
     for id_, size in sizes.items():
-        yield replace(declare(id_, size, "exact"), number=number(size / 10**6), unit="MB")
+        yield declared_in("MB", 10**6, id_, size)
     backward = printed_cell(inputs, "3", "backward", "gpu")
     beyond = printed_cell(inputs, "4", "gradient", "gpu") - backward
-    found = declare("gradient_beyond", beyond, "exact")
-    yield replace(found, number=number(beyond * 1000), unit="ms")
+    yield declared_in("ms", Fraction(1, 1000), "gradient_beyond", beyond)
