@@ -12,12 +12,14 @@ import pytest
 
 from figures.scaling import Scaling
 from report.errors import StudyError
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, number
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record
 from report.statistics.estimates import Estimate
+from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.crossovers import sentence
 from report.studies.backend_speedup.decomposed import (
     Crossing,
@@ -40,6 +42,8 @@ from report.studies.backend_speedup.memory import filling
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
+    FEATURES,
+    NETWORK_NAMES,
     Setting,
     activation_count,
     components,
@@ -50,6 +54,7 @@ from report.studies.backend_speedup.subject import (
     perceptron_arrays,
     total,
 )
+from report.studies.backend_speedup.theory_tables import source_setting
 from report.theory.work import forward_macs as macs_of_layers
 from report.theory.work import training_macs
 from tests import factory
@@ -324,9 +329,29 @@ def test_times_and_totals_of_the_source_agree() -> None:
     }
 
 
+def test_quantities_of_theory_are_those_of_the_shapes() -> None:
+    one = {n: Setting("scaling", n, "float32", 1, "") for n in NETWORK_NAMES}
+    found = inputs_of(STUDY)
+    step, first = total(source_setting(found)), iteration(source_setting(found))[0]
+    pairs = {
+        theory.PARAMETERS: parameter_count("perceptron"),
+        theory.PARAMETER_BYTES: components(one["perceptron"]).parameters,
+        theory.FORWARD: forward_macs("perceptron"),
+        theory.TRAINING: total(one["perceptron"]).macs,
+        theory.CONVNET_PARAMETERS: parameter_count("convnet"),
+        theory.CONVNET_TRAINING: total(one["convnet"]).macs,
+        theory.F: FEATURES,
+        theory.source_work(found): step.flops,
+        theory.source_traffic(found): 4 * step.elements,
+        theory.product_intensity(found): first.flops / (4 * first.elements),
+    }
+    assert [number(quantity) for quantity in pairs] == list(pairs.values())
+
+
 def test_the_total_of_the_source_follows_from_its_parts() -> None:
-    assert amdahl(REPORTED) == pytest.approx(2.806, abs=5e-4)
-    assert amdahl_limit(REPORTED, "matrix_product") == pytest.approx(2.0)
+    found = inputs_of(STUDY)
+    assert number(amdahl(found)) == pytest.approx(2.806, abs=5e-4)
+    assert number(amdahl_limit(found, "matrix_product")) == pytest.approx(2.0)
 
 
 # ------------------------------------------------------------------------------------- measured
@@ -681,6 +706,9 @@ def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None
         assert not isinstance(one.residual, Missing)
         assert not isinstance(one.measured, Missing)
         assert one.end + one.residual == one.measured.amount
+    most = max(told, key=lambda one: abs(known(one.residual_share)))
+    assert found.values["residual_most"].number == most.residual
+    assert found.values["resident_share"].number == abs(known(most.residual_share))
 
 
 def test_two_runs_give_a_table_of_threads() -> None:

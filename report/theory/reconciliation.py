@@ -8,7 +8,7 @@ the residual, and every output prints it; where it is not 0 it is called unexpla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -137,12 +137,3 @@ def without_idle_terms(found: Mapping[Level, Reconciliation]) -> dict[Level, Rec
         level: replace(r, terms=tuple(term for term in r.terms if term.name in active))
         for level, r in found.items()
     }
-
-
-def largest_residual(reconciliations: Iterable[Reconciliation]) -> int | Missing:
-    """The residual that is furthest from 0 among several reconciliations."""
-    left = [r.residual for r in reconciliations]
-    known = [residual for residual in left if isinstance(residual, int)]
-    if not known:
-        return Missing("nothing was measured that could be reconciled")
-    return max(known, key=abs)

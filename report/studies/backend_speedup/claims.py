@@ -339,9 +339,9 @@ def _overhead(primary: Run | None, gpu: Run | None) -> Claim:
         if v.on_gpu == run.on_gpu
     ]
     words = ", ".join(
-        f"{v.name} {quantity_text(known(framework(run, setting, v)), 'B')}" for v in others
+        f"{v.name} {quantity_text(known(point(framework(run, setting, v))), 'B')}" for v in others
     )
-    base = quantity_text(known(framework(run, setting, NUMPY)), "B")
+    base = quantity_text(known(point(framework(run, setting, NUMPY))), "B")
     start = f"on {run.label} " if run.on_gpu else "no GPU is among the runs; on the processor "
     return Claim(id, sentence, all_of(*judged).judge(), f"{start}NumPy takes {base}, {words}")
 

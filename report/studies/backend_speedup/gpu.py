@@ -9,12 +9,13 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Table
-from report.paper.values import Value, declare, exact
+from report.paper.values import Value
 from report.quantity.evaluation import point, slower
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.backend_speedup import learning, memory_tables, tables
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
 from report.studies.backend_speedup.memory import BLOCK
+from report.studies.backend_speedup.memory_values import declared, of_run
 from report.studies.backend_speedup.subject import HIDDEN, Setting
 from report.text.escape import markdown
 
@@ -81,41 +82,25 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
         )
         for v in (NUMPY, *_ON_GPU)
     }
-    ratio = _relu_ratio(run)
-    return (
-        *_counts(run),
-        *(declare(id_, quantity) for id_, quantity in {**speedups, **times}.items()),
-        declare("gpu_relu_ratio", ratio),
-    )
+    documented = exact("documented by the libraries", "B", BLOCK)
+    found = {"gpu_block": documented, **_counts(run), **speedups, **times}
+    return declared({**found, "gpu_relu_ratio": _relu_ratio(run)}, None)
 
 
-def _counts(run: Run | None) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
-    small, wide, many = (place(run) for place in _PLACES.values())
-    groups = run.groups("time", small, NUMPY) if run and small else _NO_RUN
-    counts = {
-        "threads": ("Threads of NumPy beside the GPU",
-                    run.stored.record.environment.threads if run else _NO_RUN),
-        "processes": ("Processes of a case on the GPU",
-                      groups if isinstance(groups, Missing) else len(groups)),
-        "small_width": ("Width of the training on the GPU", small.hidden if small else _NO_RUN),
-        "small_images": ("Images of the training on the GPU",
-                         small.samples if small else _NO_RUN),
-        "wide_width": ("Largest width on the GPU", wide.hidden if wide else _NO_RUN),
-        "wide_images": ("Images at that width", wide.samples if wide else _NO_RUN),
-        "many_width": ("Width at which the images were varied on the GPU",
-                       many.hidden if many else _NO_RUN),
-        "many_images": ("Largest number of images on the GPU", many.samples if many else _NO_RUN),
-    }  # fmt: skip
-    return (
-        exact(
-            "gpu_block", "Block of a GPU's allocators", BLOCK, "B", "documented by the libraries"
-        ),
-        *(
-            exact(f"gpu_{key}", name, count, "1", "record", origin)
-            for key, (name, count) in counts.items()
-        ),
-    )
+def _counts(run: Run | None) -> dict[str, Quantity]:
+    groups = run.groups("time", small, NUMPY) if run and (small := _small(run)) else _NO_RUN
+    processes = groups if isinstance(groups, Missing) else len(groups)
+    threads = run.stored.record.environment.threads if run else _NO_RUN
+    found = {
+        "gpu_threads": of_run(run, "threads", threads),
+        "gpu_processes": of_run(run, "processes of a case", processes),
+    }
+    for key, place in _PLACES.items():
+        setting = place(run)
+        width, images = (setting.hidden, setting.samples) if setting else (_NO_RUN, _NO_RUN)
+        found[f"gpu_{key}_width"] = of_run(run, f"width({key})", width)
+        found[f"gpu_{key}_images"] = of_run(run, f"samples({key})", images)
+    return found
 
 
 def _nothing(unit: str) -> Quantity:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.evidence.runs import difference
+from report.evidence.runs import described
 from report.missing import Missing
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import (
@@ -32,6 +34,7 @@ ELIDED_FROM: Final = 256 * 1024
 #: (``cupy/cuda/memory.pyx``, ``_allocation_unit_size``) hand out multiples of so many bytes.
 BLOCK: Final = 512
 
+_ON_GPU: Final = "what lies on a GPU is not in the resident memory of the process"
 _SHAPES: Final = "shapes in the record"
 _JAX: Final = Variant("jax")
 
@@ -59,21 +62,49 @@ def filling(setting: Setting, variant: Variant, name: str) -> int:
     return sum(-size * count % BLOCK for count in perceptron_arrays(setting)[name])
 
 
-def _level(run: Run, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
-    """A level of the first process, whose iteration was watched.
+def _level(run: Run, moment: str, setting: Setting, variant: Variant) -> Quantity:
+    """The resident bytes of the first process, whose iteration was watched, at a moment.
 
     Levels of other processes differ by some hundred kB, which must not enter a difference.
     """
+    quantity = f"resident_{moment}"
     found = run.groups(quantity, setting, variant)
-    return found if isinstance(found, Missing) else int(found[0][0])
+    where = {"backend": variant.backend, "execution": variant.execution}
+    name = described(quantity, {**setting.factors, **where})
+    if isinstance(found, Missing):
+        return absent(name, "B", found.reason)
+    return exact(name, "B", int(found[0][0]), run.file)
 
 
-def framework(run: Run, setting: Setting, variant: Variant) -> int | Missing:
+def _grown(run: Run, setting: Setting, variant: Variant, moment: str, since: str) -> Quantity:
+    """How much the resident memory grew between two moments."""
+    return _level(run, moment, setting, variant) - _level(run, since, setting, variant)
+
+
+def framework(run: Run, setting: Setting, variant: Variant) -> Quantity:
     """Resident bytes that a library costs before it computes: import and first operation."""
-    return difference(
-        _level(run, "resident_first_use", setting, variant),
-        _level(run, "resident_start", setting, variant),
-    )
+    found = _grown(run, setting, variant, "first_use", "start")
+    return named(f"framework overhead({variant.name})", found)
+
+
+def grown(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    """Resident bytes that a process took after the first operation, before the iteration began."""
+    if variant.on_gpu:
+        return absent("resident before", "B", _ON_GPU)
+    return _grown(run, setting, variant, "before", "first_use")
+
+
+def resident(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    """Highest resident bytes of an iteration beyond those of the fresh process."""
+    if variant.on_gpu:
+        return absent("resident peak", "B", _ON_GPU)
+    return named(f"resident({variant.name})", _grown(run, setting, variant, "peak", "start"))
+
+
+def plain(quantity: Quantity) -> int | Missing:
+    """A count of bytes as a plain number, for tables and reconciliations."""
+    found = point(quantity)
+    return found if isinstance(found, Missing) else int(found)
 
 
 def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
@@ -84,35 +115,15 @@ def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
     return found
 
 
-def grown(run: Run, setting: Setting, variant: Variant) -> int | Missing:
-    """Resident bytes that a process took after the first operation, before the iteration began."""
-    if variant.on_gpu:
-        return Missing("what lies on a GPU is not in the resident memory of the process")
-    return difference(
-        _level(run, "resident_before", setting, variant),
-        _level(run, "resident_first_use", setting, variant),
-    )
-
-
-def resident(run: Run, setting: Setting, variant: Variant) -> int | Missing:
-    """Highest resident bytes of an iteration beyond those of the fresh process."""
-    if variant.on_gpu:
-        return Missing("what lies on a GPU is not in the resident memory of the process")
-    return difference(
-        _level(run, "resident_peak", setting, variant),
-        _level(run, "resident_start", setting, variant),
-    )
-
-
 # ------------------------------------------------------------------------- totals and peaks
 
 
 def whole(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
     """From the framework's overhead and the components of theory to the resident memory."""
-    overhead = framework(run, setting, variant)
+    overhead = plain(framework(run, setting, variant))
     if isinstance(overhead, Missing):
         return overhead
-    total = resident(run, setting, variant)
+    total = plain(resident(run, setting, variant))
     start = Term("Framework overhead", overhead, "first use − start", "resident memory, measured")
     measured = (
         total

@@ -19,6 +19,7 @@ from report.studies.backend_speedup.memory import (
     grown,
     highest,
     peak,
+    plain,
     resident,
     theory,
     whole,
@@ -39,7 +40,7 @@ def measured_variants(run: Run, setting: Setting | None) -> tuple[Variant, ...]:
         v
         for v in run.variants(setting)
         if not isinstance(component(run, setting, v, "input"), Missing)
-        or not isinstance(framework(run, setting, v), Missing)
+        or not framework(run, setting, v).missing
     )
 
 
@@ -90,9 +91,11 @@ def memory_table(run: Run, id: str) -> Table | None:
     ]
     none = Missing("theory says nothing of it")
     rows.append(("Peak of an iteration", none, *(highest(run, setting, v) for v in shown)))
-    rows.append(("Framework overhead", none, *(framework(run, setting, v) for v in shown)))
-    rows.append(("Grown until the iteration", none, *(grown(run, setting, v) for v in shown)))
-    rows.append(("Resident, in all", none, *(resident(run, setting, v) for v in shown)))
+    rows.append(("Framework overhead", none, *(plain(framework(run, setting, v)) for v in shown)))
+    rows.append(
+        ("Grown until the iteration", none, *(plain(grown(run, setting, v)) for v in shown))
+    )
+    rows.append(("Resident, in all", none, *(plain(resident(run, setting, v)) for v in shown)))
     return Table(
         id,
         f"Memory of a training iteration on {run.label} at {setting.samples:,} images in "

@@ -1,33 +1,50 @@
-"""The numbers of backend_speedup's prose on memory, and how a measured value is made."""
+"""The numbers of backend_speedup's prose on memory, and how values of runs are made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from operator import sub
 
-from report.evidence.runs import difference
+from report.evidence.residuals import residual
 from report.missing import Missing
-from report.paper.residuals import residual
-from report.paper.values import Finding, Value, exact
+from report.paper.values import Value, declare
+from report.quantity.evaluation import number
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.operations import at_least
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
-from report.studies.backend_speedup.memory import framework, grown, theory
+from report.studies.backend_speedup.memory import COMPONENTS, framework, grown, resident, theory
 from report.studies.backend_speedup.memory_tables import peaks, wholes
-from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
-from report.text.format import Style
-from report.theory.reconciliation import Reconciliation
+from report.text.format import Number, Style
 
 
-def own(
-    id_: str,
-    name: str,
-    found: Finding,
-    unit: str,
-    formula: str,
-    origin: tuple[str, ...],
-    percent: bool = False,
+def declared(
+    quantities: Mapping[str, Quantity], style: Style | None = "measured"
+) -> tuple[Value, ...]:
+    """The values of quantities, under their ids; shares are printed in per cent."""
+    return tuple(
+        declare(id_, quantity, "percent" if "share" in id_ else style)
+        for id_, quantity in quantities.items()
+    )
+
+
+def declared_in(
+    unit: str, size: Number | Fraction, id_: str, quantity: Quantity, style: Style = "exact"
 ) -> Value:
-    style: Style = "percent" if percent else "measured"
-    return Value(id_, name, found, unit, formula, origin, style)
+    """A value in a unit with a prefix, which is ``size`` of the quantity's own."""
+    one = exact(unit, str(quantity.unit), size)
+    return replace(declare(id_, quantity, style), number=number(quantity / one), unit=unit)
+
+
+def of_run(run: Run | None, name: str, found: Number | Missing, unit: str = "1") -> Quantity:
+    """A number without uncertainty that a run gives; absent where it or the run is missing."""
+    if run is None or isinstance(found, Missing):
+        reason = found if isinstance(found, Missing) else NO_RECORD
+        return absent(name, unit, reason.reason)
+    return exact(name, unit, found, run.file)
 
 
 def least_explained(run: Run | None) -> Variant | None:
@@ -38,25 +55,6 @@ def least_explained(run: Run | None) -> Variant | None:
         if not isinstance(share := told.residual_share, Missing)
     }
     return max(shares, key=lambda v: shares[v], default=None)
-
-
-def _least_explained(run: Run | None, setting: Setting | None) -> tuple[Value, ...]:
-    """Its residual, and how much of it was there before the iteration began."""
-    variant = least_explained(run)
-    rest: int | Missing = NO_RECORD
-    before: int | Missing = NO_RECORD
-    if run is not None and setting is not None and variant is not None:
-        rest = wholes(run)[variant].residual
-        before = difference(
-            grown(run, setting, variant), theory(setting, "input") + theory(setting, "parameters")
-        )
-    origin = (run.file,) if run else ()
-    return (
-        Value("residual_most", "Residual of the library that is explained least", rest, "B",
-              "measured − theory", origin),
-        Value("residual_before", "What of it was there before the iteration", before, "B",
-              "before − first use − input − parameters", origin),
-    )  # fmt: skip
 
 
 def constant_offset(run: Run | None) -> bool:
@@ -72,31 +70,50 @@ def constant_offset(run: Run | None) -> bool:
 
 def memory_values(run: Run | None) -> tuple[Value, ...]:
     """Framework overhead, and what is left unexplained."""
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
-    if run is None or setting is None:
-        base: Finding = NO_RECORD
-        most: Finding = NO_RECORD
-        told: Iterable[Reconciliation] = ()
-        shares: list[float] = []
-    else:
+    told = wholes(run).values() if run else ()
+    peak = tuple(peaks(run).values()) if run else ()
+    sources = (run.file,) if run else ()
+    explained = sum(one.explained for one in peak) if peak else NO_RECORD
+    exactly = {
+        "residual_resident": residual(told, "B", *sources),
+        "residual_peak": residual(peak, "B", *sources),
+        "peaks_exact": of_run(run, "peaks explained to the byte", explained),
+        "peaks_told": of_run(run, "peaks", len(peak) or NO_RECORD),
+    }
+    return (*declared({**_frameworks(run), **_residuals(run)}), *declared(exactly, "exact"))
+
+
+def _frameworks(run: Run | None) -> dict[str, Quantity]:
+    """The framework overhead of NumPy, and the largest of the others."""
+    setting = run.training() if run else None
+    base: Quantity = absent("framework overhead", "B", NO_RECORD.reason)
+    most = base
+    if run and setting:
         base = framework(run, setting, NUMPY)
-        sizes = [framework(run, setting, v) for v in run.variants(setting) if v != NUMPY]
-        known = [size for size in sizes if not isinstance(size, Missing)]
-        most = max(known) if known else Missing("one library alone was measured")
-        told = wholes(run).values()
-        shares = [abs(s) for r in told if not isinstance(s := r.residual_share, Missing)]
-    peak = peaks(run).values() if run else ()
-    return (
-        Value("framework_numpy", "Framework overhead of NumPy", base, "B", "first use − start",
-              origin),
-        Value("framework_most", "Largest framework overhead", most, "B", "first use − start",
-              origin),
-        residual("resident", "of the resident memory", told, "B", origin),
-        own("resident_share", "Largest share of the resident memory that stays unexplained",
-               max(shares) if shares else NO_RECORD, "1", "|residual| / measured", origin, True),
-        *_least_explained(run, setting),
-        residual("peak", "of the peaks", peak, "B", origin),
-        exact("peaks_exact", "Peaks that are explained to the byte",
-              sum(r.explained for r in peak) if peak else NO_RECORD, "1", "count", origin),
-        exact("peaks_told", "Peaks", len(list(peak)) or NO_RECORD, "1", "count", origin),
-    )  # fmt: skip
+        others = [framework(run, setting, v) for v in run.variants(setting) if v != NUMPY]
+        known = [size for size in others if not size.missing]
+        alone = absent("framework overhead", "B", "one library alone was measured")
+        most = at_least(*known) if known else alone
+    return {"framework_numpy": base, "framework_most": most}
+
+
+def _residuals(run: Run | None) -> dict[str, Quantity]:
+    """The largest share of the resident memory without explanation, and that library's bytes."""
+    setting, variant = run.training() if run else None, least_explained(run)
+    if run is None or setting is None or variant is None:
+        units = {"resident_share": "1", "residual_most": "B", "residual_before": "B"}
+        return {id_: absent("residual", unit, NO_RECORD.reason) for id_, unit in units.items()}
+    size = {name: exact(name, "B", theory(setting, name)) for name in COMPONENTS}
+    left, shares = {}, []
+    for v, told in wholes(run).items():
+        whole = resident(run, setting, v)
+        rest = reduce(sub, size.values(), whole - framework(run, setting, v))
+        left[v] = named(f"residual({v.name})", rest)
+        if not isinstance(told.residual_share, Missing):
+            positive = named(f"|residual({v.name})|", at_least(left[v], 0 * left[v] - left[v]))
+            shares.append(positive / whole)
+    return {
+        "resident_share": at_least(*shares),
+        "residual_most": left[variant],
+        "residual_before": grown(run, setting, variant) - size["input"] - size["parameters"],
+    }

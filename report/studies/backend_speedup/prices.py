@@ -16,6 +16,7 @@ from report.studies.backend_speedup.measured import (
     Run,
     Variant,
 )
+from report.studies.backend_speedup.memory_values import declared, of_run
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 
@@ -108,18 +109,14 @@ def precision_ratio(run: Run, short: Setting, long: Setting, v: Variant) -> Quan
 
 
 def _doubles(run: Run | None) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
     pairs = precisions(run) if run else ()
-    found: list[Value] = []
+    found: dict[str, Quantity] = {}
     for key, name, index in (("narrow", "smallest", 0), ("wide", "largest", -1)):
         ratio: Quantity = absent("float64 over float32", "1", NO_RECORD.reason)
         width: int | Missing = NO_RECORD
         if run and pairs:
             short, long = pairs[index]
             ratio, width = precision_ratio(run, short, long, NUMPY), short.hidden
-        found += [
-            declare(f"double_{key}", ratio),
-            exact(f"double_{key}_width", f"The {name} width in both types", width, "1",
-                  "cases of the record", origin),
-        ]  # fmt: skip
-    return tuple(found)
+        found[f"double_{key}"] = ratio
+        found[f"double_{key}_width"] = of_run(run, f"{name} width in both types", width)
+    return declared(found, None)

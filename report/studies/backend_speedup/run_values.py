@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from operator import add
 from typing import Final
 
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.images import DataSet
-from report.paper.values import Finding, Value, declare, exact
+from report.paper.values import Value, declare
 from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as quantity_of
-from report.statistics.estimates import Estimate
+from report.quantity.operations import at_least
 from report.studies.backend_speedup.claims import growth
 from report.studies.backend_speedup.crossovers import Comparison, agreeing
 from report.studies.backend_speedup.decomposed import (
@@ -32,7 +35,12 @@ from report.studies.backend_speedup.measured import (
     Variant,
     compared_runs,
 )
-from report.studies.backend_speedup.memory_values import memory_values, own
+from report.studies.backend_speedup.memory_values import (
+    declared,
+    declared_in,
+    memory_values,
+    of_run,
+)
 from report.studies.backend_speedup.prices import price_values
 from report.studies.backend_speedup.steady import steady_values
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting
@@ -81,48 +89,26 @@ def run_values(
 
 
 def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
     setting = run.training() if run else None
     trained = run.groups("time", setting, NUMPY) if run and setting else NO_RECORD
+    none = trained if isinstance(trained, Missing) else None
+    groups = () if isinstance(trained, Missing) else trained
     large = run.sizes()[-1].samples if run and run.sizes() else NO_RECORD
-    known = images is not None
-    return (
-        exact(
-            "train_images",
-            "Training images",
-            setting.samples if setting else NO_RECORD,
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "test_images",
-            "Held-out images",
-            images.test if known and images else NO_RECORD,
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "run_iterations",
-            "Training iterations",
-            trained if isinstance(trained, Missing) else len(trained[0]),
-            "1",
-            "samples of time",
-            origin,
-        ),
-        exact(
-            "processes",
-            "Processes of a case",
-            trained if isinstance(trained, Missing) else len(trained),
-            "1",
-            "record",
-            origin,
-        ),
-        exact(
-            "large_samples", "Largest number of images", large, "1", "cases of the record", origin
-        ),
-    )
+    numbers = {
+        "train_images": ("training images", setting.samples if setting else NO_RECORD),
+        "test_images": ("held-out images", images.test if images else NO_RECORD),
+        "run_iterations": ("samples of time", none or len(groups[0])),
+        "processes": ("processes of a case", none or len(groups)),
+        "large_samples": ("largest number of images", large),
+    }
+    return _counted(run, numbers)
+
+
+def _counted(
+    run: Run | None, numbers: Mapping[str, tuple[str, int | Missing]]
+) -> tuple[Value, ...]:
+    """Whole numbers that a run gives, with their names in formulas."""
+    return declared({id_: of_run(run, *number) for id_, number in numbers.items()}, "exact")
 
 
 def _performance(run: Run | None) -> tuple[Value, ...]:
@@ -141,15 +127,7 @@ def _performance(run: Run | None) -> tuple[Value, ...]:
         "convnet_time_ratio": _time(run, second, NUMPY) / _time(run, setting, NUMPY),
         **{f"speedup_{v.key}": _speedup(run, setting, v) for v in VARIANTS[1:]},
     }
-    return _declared(quantities)
-
-
-def _declared(quantities: Mapping[str, Quantity]) -> tuple[Value, ...]:
-    """Values of quantities; shares are printed in per cent."""
-    return tuple(
-        declare(id_, quantity, "percent" if id_.endswith("share") else "measured")
-        for id_, quantity in quantities.items()
-    )
+    return declared(quantities)
 
 
 def _nothing(unit: str) -> Quantity:
@@ -183,7 +161,7 @@ def _bound_share(run: Run | None, setting: Setting | None, variant: Variant) -> 
 
 
 def _operations(run: Run | None) -> tuple[Value, ...]:
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
+    setting = run.training() if run else None
     part = _decomposition(run, setting)
     second = run.training("convnet") if run else None
     eager = eager_best(run, setting) if run and setting else None
@@ -192,17 +170,28 @@ def _operations(run: Run | None) -> tuple[Value, ...]:
     products = shares["matrix_product_share"]
     none = absent("decomposition", "1", missing.reason) if missing else None
     return (
-        *_declared(shares),
-        *_declared({"convnet_product_share": _share(run, second, "matrix_product")}),
-        own("own_amdahl", "Total speed-up from the operations",
-               missing or _known(part).predicted, "1", "1 / Σ (share / speed-up)", origin),
-        *_declared({
+        *declared(shares),
+        *declared({"convnet_product_share": _share(run, second, "matrix_product")}),
+        *declared({
+            "own_amdahl": none or _predicted(run, _known(part)),
             "own_total": none or _known(part).measured,
             "own_limit": none or 1 / (1 - products),
             "synchronising": synchronising(run, setting, NUMPY),
             "own_synchronising": synchronising(run, setting, eager or NUMPY),
         }),
     )  # fmt: skip
+
+
+def _predicted(run: Run | None, part: Decomposition) -> Quantity:
+    """The total speed-up that the operations give, from their medians."""
+    return 1 / reduce(
+        add,
+        (
+            of_run(run, f"share({kind.replace('_', ' ')})", share)
+            / of_run(run, f"speed-up({kind.replace('_', ' ')})", speedup)
+            for kind, (share, speedup) in part.parts.items()
+        ),
+    )
 
 
 #: The operations of which the prose tells the share.
@@ -244,56 +233,63 @@ def synchronising(run: Run | None, setting: Setting | None, variant: Variant) ->
 
 
 def _learning(run: Run | None) -> tuple[Value, ...]:
-    setting, origin = run.training() if run else None, (run.file,) if run else ()
-    if run is None or setting is None:
-        accuracy: Finding = NO_RECORD
-        loss: Finding = NO_RECORD
-        spread: Finding = NO_RECORD
-    else:
+    """NumPy's accuracy, and how far the libraries' losses and accuracies ever were apart."""
+    setting = run.training() if run else None
+    accuracy: float | Missing = NO_RECORD
+    spread: float | Missing = NO_RECORD
+    losses: Quantity = absent("difference of losses", "1", NO_RECORD.reason)
+    if run is not None and setting is not None:
         course = run.curve("test_accuracy", setting, NUMPY)
         accuracy = course[-1] if course else Missing("no accuracy was recorded")
-        found = [largest_difference(run, setting, v) for v in learned(run, setting) if v != NUMPY]
-        shares = [share for share in found if not isinstance(share, Missing)]
-        loss = max(shares) if shares else Missing("one library alone recorded its losses")
         spread = largest_accuracy_difference(run, setting)
+        losses = _loss_difference(run, setting)
     return (
-        own("accuracy", "Accuracy on the held-out images, NumPy", accuracy, "1",
-               "after the last iteration", origin, True),
-        own("loss_difference", "Largest difference of losses from NumPy's", _ppm(loss), "ppm",
-               "10⁶ · |loss − loss of NumPy| / loss of NumPy, over all iterations and libraries",
-               origin),
-        own("accuracy_spread", "Largest difference of accuracies", spread, "1",
-               "highest − lowest at any iteration", origin, True),
-    )  # fmt: skip
+        declare("accuracy", of_run(run, "last accuracy(NumPy)", accuracy), "percent"),
+        declared_in("ppm", Fraction(1, 10**6), "loss_difference", losses, "measured"),
+        declare(
+            "accuracy_spread",
+            of_run(run, "highest less lowest accuracy at any iteration", spread),
+            "percent",
+        ),
+    )
 
 
-def _ppm(share: Finding) -> Finding:
-    """A share in parts per million, which prints without a row of zeros."""
-    return share if isinstance(share, Missing | Estimate) else 1e6 * share
+def _loss_difference(run: Run, setting: Setting) -> Quantity:
+    """The largest difference of a library's losses from NumPy's, as a share of NumPy's."""
+    shares = [
+        of_run(
+            run,
+            f"|loss({v.name}) − loss(NumPy)| / loss(NumPy) at any iteration",
+            largest_difference(run, setting, v),
+        )
+        for v in learned(run, setting)
+        if v != NUMPY
+    ]
+    known = [share for share in shares if not share.missing]
+    alone = absent("difference of losses", "1", "one library alone recorded its losses")
+    return at_least(*known) if known else alone
 
 
 # ------------------------------------------------------------------------------------ scaling
 
 
 def _scaling(run: Run | None, compared: Sequence[Comparison]) -> tuple[Value, ...]:
-    origin = (run.file,) if run else ()
     widths, sizes = (run.widths(), run.sizes()) if run else ((), ())
     met, judged = agreeing(compared)
     others = [s.hidden for s in run.sizes_of_all_widths() if s.hidden != HIDDEN] if run else []
-    wide = max(others) if others else Missing("one width alone was measured")
     none = Missing("no comparison could be judged")
+    alone = Missing("one width alone was measured")
+    numbers = {
+        "sampled_width": ("largest width of several sizes", max(others) if others else alone),
+        "widest": ("largest width", widths[-1].hidden if widths else NO_RECORD),
+        "crossings_met": ("predictions that meet what was found", met if judged else none),
+        "crossings_judged": ("predictions that could be judged", judged or none),
+    }
     return (
-        exact("sampled_width", "Larger width at which the number of images was varied", wide, "1",
-              "cases of the record", origin),
-        exact("widest", "Largest width", widths[-1].hidden if widths else NO_RECORD, "1",
-              "cases of the record", origin),
+        *_counted(run, numbers),
         *_growths(run, widths, "width"),
         *_growths(run, sizes, "images"),
-        exact("crossings_met", "Predictions that meet what was found",
-              met if judged else none, "1", "count", origin),
-        exact("crossings_judged", "Predictions that could be judged", judged or none, "1", "count",
-              origin),
-    )  # fmt: skip
+    )
 
 
 def _growths(run: Run | None, settings: Sequence[Setting], key: str) -> tuple[Value, ...]:
@@ -307,7 +303,7 @@ def _growths(run: Run | None, settings: Sequence[Setting], key: str) -> tuple[Va
     if run is not None and last is not None:
         ratio = growth(run, best, settings)
         ratio = ratio if best != NUMPY else absent("growth", "1", "NumPy stands alone")
-    return _declared(
+    return declared(
         {
             f"first_{key}": _speedup(run, first, best),
             f"last_{key}": _speedup(run, last, best),
@@ -345,4 +341,4 @@ def _threads(pair: tuple[Run, Run] | None) -> tuple[Value, ...]:
         for id_, settings in zip(tuple(found), places, strict=True):
             for setting in settings:
                 found[id_] = compared_runs(setting, NUMPY, few, many)
-    return _declared(found)
+    return declared(found)

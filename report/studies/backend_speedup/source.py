@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
+from operator import add
 from typing import Final
 
 from report.errors import StudyError
@@ -21,6 +23,9 @@ from report.evidence.audit import (
     total,
 )
 from report.evidence.reported import Reported
+from report.paper.findings import Inputs
+from report.quantity.expression import Quantity, named
+from report.quantity.expression import exact as leaf
 from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS, parameter_count
 from report.text.format import Number
 
@@ -142,7 +147,7 @@ def _memory(reported: Reported) -> Iterator[Check]:
         *parts, whole = (cell(reported, "5", row, side) for row in MEMORY_ROWS)
         yield check(whole, "sum of the components", total, *parts)
     parameters = exact(parameter_count("perceptron"), "1", "theory: parameters")
-    images = exact(_cell_two(reported, "training"), "1", "Table 2, training samples")
+    images = exact(data_set_number(reported, "training"), "1", "Table 2, training samples")
     learned = exact(count(reported, "training"), "1", "Section 7, training samples")
     pixels = exact(PIXELS, "1", "theory: pixels of an image")
     yield check(
@@ -172,7 +177,7 @@ def _memory(reported: Reported) -> Iterator[Check]:
 
 def _samples(reported: Reported) -> Iterator[Check]:
     of = _value(reported)
-    images = exact(_cell_two(reported, "training"), "1", "Table 2, training samples")
+    images = exact(data_set_number(reported, "training"), "1", "Table 2, training samples")
     yield check(
         of("training"), "training samples − validation samples", difference, images,
         of("validation"),
@@ -183,7 +188,8 @@ def _megabytes(*counts: Fraction) -> Fraction:
     return FLOAT * times(*counts) / MEGA
 
 
-def _cell_two(reported: Reported, column: str) -> int:
+def data_set_number(reported: Reported, column: str) -> int:
+    """A whole number of the source's table of data sets."""
     (found,) = reported.table("2").column(column)
     if isinstance(found, int):
         return found
@@ -193,35 +199,58 @@ def _cell_two(reported: Reported, column: str) -> int:
     )
 
 
-def data_set_number(reported: Reported, column: str) -> int:
-    """A whole number of the source's table of data sets."""
-    return _cell_two(reported, column)
+# -------------------------------------------------------------------------------- quantities
+
+#: Unit of the print → the unit of a quantity, and how many of it the printed one has.
+_UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(MEGA))}
+
+
+def printed_number(inputs: Inputs, id: str) -> Quantity:
+    """A single number of the source as it is printed, without its rounding."""
+    found, printed = inputs.reported.value(id), printed_value(inputs.reported, id)
+    return _quantity(inputs, found.name, printed.place, printed)
+
+
+def printed_cell(inputs: Inputs, table: str, row: str, column: str) -> Quantity:
+    """A cell of the source's Table 3, 4 or 5 in the same way, in s, B or without unit."""
+    printed = cell(inputs.reported, table, row, column)
+    return _quantity(inputs, row, f"Table {table}, {column}", printed)
+
+
+def printed_data_set(inputs: Inputs, column: str) -> Quantity:
+    """A cell of the source's table of data sets in the same way."""
+    source = inputs.reported.table("2")
+    ((name, unit),) = [(c.name, c.unit or "1") for c in source.columns if c.key == column]
+    printed = exact(data_set_number(inputs.reported, column), unit, source.place)
+    return _quantity(inputs, name, printed.place, printed)
+
+
+def _quantity(inputs: Inputs, name: str, place: str, printed: Printed) -> Quantity:
+    unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
+    words = name[0].lower() + name[1:].replace("_", " ")
+    return leaf(f"reported {words}({place})", unit, printed.value * factor, inputs.reported_file)
 
 
 # ------------------------------------------------------------------------------------ Amdahl
 
 
-def amdahl(reported: Reported) -> float:
+def _times_on_cpu(inputs: Inputs) -> tuple[dict[str, Quantity], Quantity]:
+    """The CPU's time of every operation, and their sum."""
+    cpu = {row: printed_cell(inputs, "4", row, "cpu") for row in OPERATION_ROWS}
+    return cpu, named("sum of operations", reduce(add, cpu.values()))
+
+
+def amdahl(inputs: Inputs) -> Quantity:
     """The total speed-up that the printed shares and speed-ups of the operations give.
 
     1 / Σ (fᵢ / sᵢ) with fᵢ the share of operation i in the CPU's time (Amdahl 1967).
     """
-    cpu = {row: float(number(reported, "4", row, "cpu")) for row in OPERATION_ROWS}
-    whole = sum(cpu.values())
-    return 1 / sum(
-        cpu[row] / whole / float(number(reported, "4", row, "speedup")) for row in OPERATION_ROWS
-    )
+    cpu, whole = _times_on_cpu(inputs)
+    speedups = {row: printed_cell(inputs, "4", row, "speedup") for row in cpu}
+    return 1 / reduce(add, (time / whole / speedups[row] for row, time in cpu.items()))
 
 
-def amdahl_limit(reported: Reported, row: str) -> float:
+def amdahl_limit(inputs: Inputs, row: str) -> Quantity:
     """The total speed-up if one operation took no time at all and the others stayed as they are."""
-    cpu = {row: float(number(reported, "4", row, "cpu")) for row in OPERATION_ROWS}
-    whole = sum(cpu.values())
+    cpu, whole = _times_on_cpu(inputs)
     return whole / (whole - cpu[row])
-
-
-def gradient_beyond_backward(reported: Reported, side: str) -> float:
-    """Gradient computation less backward pass (ms): above 0 it takes longer than what it is in."""
-    gradient = cell(reported, "4", "gradient", side)
-    backward = cell(reported, "3", "backward", side)
-    return float(gradient.value - backward.value)

@@ -8,9 +8,9 @@ from statistics import median
 from typing import Final
 
 from report.missing import Missing
-from report.paper.values import Finding, Value, exact
+from report.paper.values import Value, exact
 from report.studies.backend_speedup.measured import Run, Variant
-from report.studies.backend_speedup.memory_values import own
+from report.studies.backend_speedup.memory_values import declared, of_run
 from report.studies.backend_speedup.subject import Setting
 from report.studies.backend_speedup.theory_tables import NO_RECORD
 
@@ -25,7 +25,13 @@ class Spread:
 
     setting: Setting
     variant: Variant
-    ratio: float
+    slowest: float
+    fastest: float
+
+    @property
+    def ratio(self) -> float:
+        """The slowest over the fastest."""
+        return self.slowest / self.fastest
 
 
 def spreads(run: Run) -> tuple[Spread, ...]:
@@ -39,7 +45,7 @@ def _spreads(run: Run, settings: tuple[Setting, ...]) -> Iterator[Spread]:
         for variant in run.variants(setting):
             medians = _medians(run, "time", setting, variant)
             if len(medians) > 1 and min(medians) > 0:
-                yield Spread(setting, variant, max(medians) / min(medians))
+                yield Spread(setting, variant, max(medians), min(medians))
 
 
 def _medians(run: Run, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
@@ -56,29 +62,33 @@ def worst(run: Run | None) -> Spread | None:
 
 def steady_values(run: Run | None) -> tuple[Value, ...]:
     """How many cases have processes that disagree, and the worst of them."""
-    origin = (run.file,) if run else ()
     found, most = spreads(run) if run else (), worst(run)
-    none: Finding = NO_RECORD if run is None else Missing("the processes of every case agree")
+    none = NO_RECORD if run is None else Missing("the processes of every case agree")
     slow, fast = _switches(run, most) if run and most else (none, none)
+    unsteady = sum(one.ratio > APART for one in found) if found else NO_RECORD
+    slowest, fastest = (most.slowest, most.fastest) if most else (none, none)
+    counts = {
+        "cases_timed": of_run(run, "cases of the perceptron's sweeps", len(found) or NO_RECORD),
+        "cases_unsteady": of_run(run, f"cases with medians further apart than {APART:g}", unsteady),
+        "unsteady_width": of_run(
+            run, "width of the worst case", most.setting.hidden if most else none
+        ),
+        "unsteady_images": of_run(
+            run, "samples of the worst case", most.setting.samples if most else none
+        ),
+    }
+    measured = {
+        "process_spread": of_run(run, "median of the slowest process", slowest, "s")
+        / of_run(run, "median of the fastest process", fastest, "s"),
+        "switches_slow": of_run(run, "median of switches, slowest process", slow),
+        "switches_fast": of_run(run, "median of switches, fastest process", fast),
+    }
+    apart = "Factor beyond which medians of one case are unsteady"
     return (
-        exact("apart", "Factor beyond which medians of one case are unsteady", int(APART), "1",
-              "chosen"),
-        exact("cases_timed", "Cases of the perceptron's sweeps", len(found) or NO_RECORD, "1",
-              "count", origin),
-        exact("cases_unsteady", "Cases whose processes differ by more",
-              sum(one.ratio > APART for one in found) if found else NO_RECORD, "1", "count",
-              origin),
-        own("process_spread", "Slowest over fastest process of the worst case",
-            most.ratio if most else none, "1", "median / median", origin),
-        exact("unsteady_width", "Width of the worst case", most.setting.hidden if most else none,
-              "1", "cases of the record", origin),
-        exact("unsteady_images", "Images of the worst case",
-              most.setting.samples if most else none, "1", "cases of the record", origin),
-        own("switches_slow", "Times the system took the processor away in an iteration, slowest "
-            "process", slow, "1", "median of an iteration", origin),
-        own("switches_fast", "The same in the fastest process", fast, "1",
-            "median of an iteration", origin),
-    )  # fmt: skip
+        exact("apart", apart, int(APART), "1", "chosen"),
+        *declared(counts, "exact"),
+        *declared(measured),
+    )
 
 
 def disturbed(run: Run | None) -> bool | None:

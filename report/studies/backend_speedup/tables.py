@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from report.missing import Missing
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate, faster, slower
+from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup.decomposed import (
     Decomposition,
@@ -287,10 +287,10 @@ def amdahl_table(inputs: Inputs, run: Run | None) -> Table:
             "Source, CuPy",
             HIDDEN,
             count(reported, "training"),
-            amdahl(reported),
+            point(amdahl(inputs)),
             reported.value("total_speedup").number,
             KIND_NAMES["matrix_product"],
-            amdahl_limit(reported, "matrix_product"),
+            point(amdahl_limit(inputs, "matrix_product")),
         )
     ]
     for setting, parts in decompositions(run) if run else ():
