@@ -14,6 +14,7 @@ import pypandoc
 import pytest
 
 from figures.drawing.render import render
+from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings
 from report.records.faults import faults
@@ -22,7 +23,10 @@ from report.studies import STUDIES, compute, find_study, module_of
 from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind
 from tests.papers import assert_whole, manuscript, rendered
 
+#: A study that was just made has no records yet.
+MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
 every_study = pytest.mark.parametrize("study", STUDIES)
+every_measured_study = pytest.mark.parametrize("study", MEASURED)
 
 #: Tables that rest on no file, or on all of them.
 WITHOUT_SOURCE = {
@@ -90,7 +94,13 @@ def test_it_is_found_by_its_name(study: str) -> None:
 
 
 @every_study
-@pytest.mark.parametrize("kind", [None, *DEGRADED])
+def test_it_makes_a_whole_paper_without_records(study: str) -> None:
+    assert_described(study, "no record")
+    assert_whole(study, findings(study, "no record"), latex=False)
+
+
+@every_measured_study
+@pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
 def test_it_makes_a_whole_paper(study: str, kind: str | None) -> None:
     assert_described(study, kind)
     assert_whole(study, findings(study, kind), latex=kind is None)
@@ -135,7 +145,7 @@ def test_its_figures_can_be_drawn(study: str) -> None:
 # ---------------------------------------------------------------------------- what is refused
 
 
-@every_study
+@every_measured_study
 def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     stored = inputs.records[0]
@@ -178,7 +188,7 @@ def words(part: Any) -> Iterator[str]:
             yield from words(content)
 
 
-@every_study
+@every_measured_study
 def test_text_of_the_data_is_text_in_the_paper(study: str) -> None:
     text = manuscript(study, findings(study, "hostile text"))
     document = json.loads(pypandoc.convert_text(text, "json", format="markdown-smart"))
