@@ -17,6 +17,12 @@ from report.render.source import read_source
 if TYPE_CHECKING:
     import typst
 
+#: How pandoc's filter lets a figure or table float, and where to: the first place at which Typst
+#: does not fail of itself.  Its tags come apart where a float meets the end of a page, and another
+#: place moves that (https://github.com/typst/typst/issues/8487 and 8776).
+_FLOATING = "#figure(placement: auto,"
+_PLACEMENTS = ("auto", "top", "bottom", "none")
+_OWN_FAULT = "internal error"
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 #: The file, the line and its text at which Typst stopped.
 _STOPPED = re.compile(r"┌─ (\S.*?):(\d+):\d+\n(?:.*\n)*?\s*\2 │ (.*)")
@@ -56,18 +62,31 @@ def compile_typst(main: Path) -> bytes:
     """
     import typst
 
-    try:
-        pdf = typst.compile(
-            main,
-            root=main.parent,
-            format="pdf",
-            font_paths=[FOLDER],
-            ignore_system_fonts=True,
-            timestamp=0,
-            pdf_standards=["ua-1"],
-        )
-    except typst.TypstError as error:
-        raise _refusal(main, error) from error
+    written = main.read_text("utf-8")
+    for placement in _PLACEMENTS:
+        text = written.replace(_FLOATING, f"#figure(placement: {placement},")
+        main.write_text(text, "utf-8", newline="\n")
+        try:
+            return _compiled(main)
+        except typst.TypstError as error:
+            failed = error
+            if not str(error).startswith(_OWN_FAULT):
+                break
+    raise _refusal(main, failed) from failed
+
+
+def _compiled(main: Path) -> bytes:
+    import typst
+
+    pdf = typst.compile(
+        main,
+        root=main.parent,
+        format="pdf",
+        font_paths=[FOLDER],
+        ignore_system_fonts=True,
+        timestamp=0,
+        pdf_standards=["ua-1"],
+    )
     assert pdf is not None  # without an output path the bytes are returned
     return bytes(pdf)
 

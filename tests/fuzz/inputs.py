@@ -109,6 +109,7 @@ _TARGETS = (
     *(
         Target(f"data/reported/{study}.json", _data(f"reported/{study}.json"), _reported)
         for study in STUDIES
+        if (ROOT / "data" / "reported" / f"{study}.json").exists()
     ),
 )
 #: Each kind of file as often as any other, the five files of reported values together.

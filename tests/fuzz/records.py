@@ -16,7 +16,7 @@ from report.errors import RecordError
 from report.paper.manuscript import write_manuscript
 from report.records.record import Record, encode, parse
 from report.records.store import read_record, record_name
-from report.studies import STUDIES, compute
+from report.studies import compute
 from report.studies.training_roofline.subject import Step
 from tests import factory, inference, profiling, test_backend_speedup, training
 from tests.fuzz.judge import judge, not_finite
@@ -112,8 +112,8 @@ def _written(study: str) -> bytes:
 def attack(random: Random, room: Path) -> Report:
     """Damage one record in one place, read it, and now and then compute its study from it."""
     # Every study takes about as much of the time.
-    sizes = [len(small(study).text) for study in STUDIES]
-    (study,) = random.choices(tuple(STUDIES), [1 / size for size in sizes])
+    sizes = [len(small(study).text) for study in _MADE]
+    (study,) = random.choices(tuple(_MADE), [1 / size for size in sizes])
     whole = small(study)
     kind, text = damaged(random, whole.text)
     folder = room / "data" / study

@@ -155,3 +155,28 @@ def test_quarto_is_passed_on_in_one_sentence(
         quarto.render_quarto(project)
     said = "ERROR: p/p.qmd:11 no such shortcode"
     assert str(caught.value) == f"{TEMPLATE}:11: Quarto refused it ({said}); mend that place."
+
+
+def test_floats_go_elsewhere_where_typst_loses_its_own_tags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import typst as engine
+
+    from report.render import typst as room
+
+    tried: list[str] = []
+
+    def compiled(main: Path) -> bytes:
+        tried.append(main.read_text("utf-8"))
+        if len(tried) < 3:
+            raise engine.TypstError("internal error: parent group")
+        return b"%PDF"
+
+    monkeypatch.setattr(room, "_compiled", compiled)
+    main = tmp_path / "p.typ"
+    main.write_text("#figure(placement: auto, a) #figure(placement: none, b)", "utf-8")
+    assert room.compile_typst(main) == b"%PDF"
+    assert tried == [
+        f"#figure(placement: {place}, a) #figure(placement: none, b)"
+        for place in ("auto", "top", "bottom")
+    ]
