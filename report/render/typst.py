@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,10 @@ from report.render.source import read_source
 if TYPE_CHECKING:
     import typst
 
-#: How pandoc's filter lets a figure or table float, and where to: the first place at which Typst
-#: does not fail of itself.  Its tags come apart where a float meets the end of a page, and another
-#: place moves that (https://github.com/typst/typst/issues/8487 and 8776).
+#: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"
-_PLACEMENTS = ("auto", "top", "bottom", "none")
+#: Typst's tags come apart where a float meets the end of a page; a float that stands in the text
+#: instead moves that (https://github.com/typst/typst/issues/8487 and 8776).
 _OWN_FAULT = "internal error"
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 #: The file, the line and its text at which Typst stopped.
@@ -62,17 +62,28 @@ def compile_typst(main: Path) -> bytes:
     """
     import typst
 
-    written = main.read_text("utf-8")
-    for placement in _PLACEMENTS:
-        text = written.replace(_FLOATING, f"#figure(placement: {placement},")
+    failed = None
+    for text in _with_fewer_floats(main.read_text("utf-8")):
         main.write_text(text, "utf-8", newline="\n")
         try:
             return _compiled(main)
         except typst.TypstError as error:
-            failed = error
+            failed = failed or error
             if not str(error).startswith(_OWN_FAULT):
                 break
+    assert failed is not None
     raise _refusal(main, failed) from failed
+
+
+def _with_fewer_floats(text: str) -> Iterator[str]:
+    """The source as it is; with one float less, images and late ones first; and with none."""
+    yield text
+    parts = text.split(_FLOATING)
+    fixed = _FLOATING.replace("auto", "none")
+    places = range(1, len(parts))
+    for place in sorted(places, key=lambda at: ("kind: image" not in parts[at][:40], -at)):
+        yield f"{_FLOATING.join(parts[:place])}{fixed}{_FLOATING.join(parts[place:])}"
+    yield text.replace(_FLOATING, fixed)
 
 
 def _compiled(main: Path) -> bytes:
