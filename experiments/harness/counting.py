@@ -68,30 +68,37 @@ def count(
 
     What cannot be counted is missing with its reason; only interruptions are raised.
     """
+    return _gathered(
+        study, run_log, tools, lambda tool, of: _count_with(tool, of, run_log, journal, watcher)
+    )
+
+
+def kept(study: Study, run_log: RunLog, reason: str) -> Outcome:
+    """What the journal of a run holds that cannot go on; the rest is missing with ``reason``."""
+
+    def why(tool: Tool, counting: Counting) -> str | None:
+        if run_log.header.counters == "none":
+            return _NOT_ASKED
+        return reason if _jobs(tool, counting, run_log) else None
+
+    return _gathered(study, run_log, TOOLS, why)
+
+
+def _gathered(
+    study: Study,
+    run_log: RunLog,
+    tools: Iterable[Tool],
+    why_missing: Callable[[Tool, Counting], str | None],
+) -> Outcome:
+    """What the tools of the device have counted, and why the rest is missing, tool by tool."""
     outcome = Outcome()
     if study.counting is None:
         return outcome
     for tool in tools:
         if tool.device != run_log.header.environment.device:
             continue
-        reason = _count_with(tool, study.counting, run_log, journal, watcher)
+        reason = why_missing(tool, study.counting)
         if reason is not None:
-            outcome.missing |= dict.fromkeys(tool.quantities, reason)
-        _gather(tool, run_log, outcome)
-    return outcome
-
-
-def kept(study: Study, run_log: RunLog, reason: str) -> Outcome:
-    """What the journal of a run holds that cannot go on; the rest is missing with ``reason``."""
-    outcome = Outcome()
-    if study.counting is None:
-        return outcome
-    for tool in TOOLS:
-        if tool.device != run_log.header.environment.device:
-            continue
-        if run_log.header.counters == "none":
-            outcome.missing |= dict.fromkeys(tool.quantities, _NOT_ASKED)
-        elif _jobs(tool, study.counting, run_log):
             outcome.missing |= dict.fromkeys(tool.quantities, reason)
         _gather(tool, run_log, outcome)
     return outcome

@@ -8,8 +8,9 @@ from typing import Final
 
 from report.evidence.runs import known
 from report.missing import Missing
+from report.paper.claims import found_text
 from report.paper.findings import Claim, Inputs
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most
 from report.quantity.verdicts import Statement, all_of, any_of, equals, exactly, expect
@@ -34,12 +35,7 @@ from report.studies.backend_speedup.subject import (
     parameter_count,
 )
 from report.text.format import (
-    NO_BREAK,
-    bounded,
-    interval_text,
-    level_text,
     quantity_text,
-    scale_for,
 )
 
 CUPY: Final = Variant("cupy")
@@ -130,8 +126,8 @@ def _grows(run: Run, v: Variant, settings: Sequence[Setting], key: str, what: st
         f"grows-{key}-{v.key}",
         f"The lead of {v.name} over NumPy grows with the {what} (hypothesis).",
         all_of(*(Statement(each, expect("> 1")) for each in (ratio, end))).judge(),
-        f"the speed-up at {last:,} is {told(ratio)} times the one at {first:,}, and is "
-        f"{told(end)} there",
+        f"the speed-up at {last:,} is {found_text(ratio)} times the one at {first:,}, and is "
+        f"{found_text(end)} there",
     )
 
 
@@ -157,7 +153,7 @@ def _speedup(
         shown = [CUPY] if gpu else others
         ratios = {v: run.speedup(quantity, setting, v) for v in shown}
     claimed = equals(printed, within=ALIKE_SPEED * printed)
-    words = ", ".join(f"{v.name} {told(ratio)} times" for v, ratio in ratios.items())
+    words = ", ".join(f"{v.name} {found_text(ratio)} times" for v, ratio in ratios.items())
     return Claim(
         f"speedup-{row.replace('_', '-')}",
         f"CuPy on a GPU speeds {what} up {printed:g} times (source).",
@@ -204,11 +200,11 @@ def _gains(gains: Mapping[Kind, Quantity]) -> str:
     """How much products gain, and what gains more."""
     points = {kind: at for kind, gain in gains.items() if isinstance(at := point(gain), float)}
     most: Kind = max(points, key=lambda kind: points[kind], default="matrix_product")
-    products = f"products {told(gains['matrix_product'])} times"
+    products = f"products {found_text(gains['matrix_product'])} times"
     if most == "matrix_product":
         return f"{products}, more than all others"
     name = "ReLU" if most == "relu" else KIND_NAMES[most].lower()
-    return f"{products}, {name} {told(gains[most])} times"
+    return f"{products}, {name} {found_text(gains[most])} times"
 
 
 # --------------------------------------------------------------------------------- everything else
@@ -352,15 +348,3 @@ def _overhead_of(run: Run, setting: Setting, variant: Variant) -> Quantity:
         run.measured(f"resident_{moment}", setting, variant) for moment in ("first_use", "start")
     )
     return first - start
-
-
-def told(ratio: Quantity) -> str:
-    """A ratio with its interval and its level where that is low, or why there is none."""
-    found = estimate(ratio)
-    if isinstance(found, Missing):
-        return found.reason
-    if not bounded(found):
-        return quantity_text(found, "1")
-    scale = scale_for(found, "1")
-    text = f"{quantity_text(found, '1')} {interval_text(found, scale)}"
-    return text.replace(" [", f"{NO_BREAK}[") + level_text(found)

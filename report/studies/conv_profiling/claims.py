@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from report.evidence.device_counts import executed_share
 from report.evidence.executed import MAKING
 from report.evidence.residuals import residual
 from report.missing import Missing
@@ -18,6 +17,7 @@ from report.quantity.units import ONE
 from report.quantity.verdicts import Several, Statement, any_of, exactly, expect
 from report.records.passes import PASSES
 from report.statistics.estimates import Estimate
+from report.studies.conv_profiling.gpu_values import executed_shares
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.reconciled import (
     changed,
@@ -34,7 +34,6 @@ from report.studies.conv_profiling.source import (
 )
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import measured_work
-from report.studies.conv_profiling.tiled import tiled
 from report.studies.conv_profiling.values import known
 from report.text.format import quantity_text
 from report.theory.memory import layer_memory
@@ -44,13 +43,18 @@ from report.theory.reconciliation import Reconciliation
 FAR_MORE: Final = 1.5
 
 
-def all_claims(inputs: Inputs, runs: Sequence[Run], values: dict[str, Value]) -> tuple[Claim, ...]:
-    """Every claim of the source that numbers can decide."""
+def all_claims(
+    inputs: Inputs,
+    runs: Sequence[Run],
+    values: dict[str, Value],
+    tiles: Mapping[str, Mapping[str, Reconciliation]],
+) -> tuple[Claim, ...]:
+    """Every claim of the source that numbers can decide; ``tiles`` are GPUs' counts, by key."""
     return (
         *_of_source(inputs, values),
         *map(_saved_work, runs),
         *map(_small_batches, runs),
-        *(_architecture(run, inputs) for run in runs),
+        *(_architecture(run, tiles.get(run.key, {})) for run in runs),
         *([] if runs else [_unmeasured()]),
     )
 
@@ -169,7 +173,7 @@ def _saved(told: Reconciliation) -> Quantity:
 def _saved_work(run: Run) -> Claim:
     """Less is executed than theory says, in a forward call or with its backward pass."""
     if run.on_gpu:
-        found = _executed_shares(run)
+        found = [share for pass_ in PASSES for share in executed_shares(run, pass_)]
         parts = [Statement(share, expect("< 1")) for share in found]
         what = "at least the multiply-adds of theory are executed"
     else:
@@ -186,16 +190,6 @@ def _saved_work(run: Run) -> Claim:
         else _uncounted(run).name,
         *(() if run.on_gpu else ("residual_executed",)),
     )
-
-
-def _executed_shares(run: Run) -> tuple[Quantity, ...]:
-    """Multiply-adds that a GPU executed for each of theory's, by batch size and pass."""
-    shares = (
-        executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
-        for pass_ in PASSES
-        for batch in run.batches()
-    )
-    return tuple(each for each in shares if not each.missing)
 
 
 def _small_batches(run: Run) -> Claim:
@@ -231,10 +225,10 @@ def _slower(run: Run) -> str:
     )
 
 
-def _architecture(run: Run, inputs: Inputs) -> Claim:
+def _architecture(run: Run, shapes: Mapping[str, Reconciliation]) -> Claim:
     """An unexplained count is none that no estimate could explain, so that it decides nothing."""
     if run.on_gpu:
-        told, what = [*tiled(inputs, run).values()], "counts of work"
+        told, what = [*shapes.values()], "counts of work"
         by = "shapes and the tile that the kernel's name tells"
     else:
         told = [*changed(run).values(), *changed_peaks(run).values()]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from report.evidence.device_counts import executed_share
 from report.missing import Missing
 from report.paper.values import Value
 from report.quantity.expression import Quantity, absent
 from report.quantity.operations import at_least, at_most
+from report.records.passes import Pass
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 from report.studies.conv_profiling.tables import counted_work, measured_work
@@ -29,7 +29,7 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
     executed = {
         at: known(both, counted.get(batch, why), "FLOP", file) for at, batch in names.items()
     }
-    with_backward = _with_backward(run) if run else ()
+    with_backward = executed_shares(run, "forward_backward") if run else ()
     shares = with_backward or (absent("multiply-adds executed", "1", why.reason),)
     return tuple(
         declared(
@@ -74,9 +74,8 @@ def tiled_values(told: Mapping[str, Reconciliation], file: str) -> tuple[Value, 
     )
 
 
-def _with_backward(run: Run) -> tuple[Quantity, ...]:
-    """Multiply-adds executed for each of theory's, in calls with their backward pass."""
-    pass_: Final = "forward_backward"
+def executed_shares(run: Run, pass_: Pass) -> tuple[Quantity, ...]:
+    """Multiply-adds that a GPU executed for each of theory's, by the batch sizes counted."""
     shares = (
         executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
         for batch in run.batches()

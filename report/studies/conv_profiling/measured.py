@@ -53,12 +53,6 @@ class Run(any_study.Run):
         where = {n: f for n, f in dimensions.factors(1, "forward").items() if n not in _CALL}
         return tuple(map(int, self.levels("batch", **where)))
 
-    def count(
-        self, quantity: str, batch: int, pass_: Pass, dimensions: Dimensions
-    ) -> int | Missing:
-        """A quantity that is the same in every repetition."""
-        return self.fixed(quantity, dimensions.factors(batch, pass_))
-
     def raw(
         self, quantity: str, batch: int, pass_: Pass, dimensions: Dimensions = BASE
     ) -> tuple[Sample, ...] | Missing:

@@ -56,7 +56,8 @@ def findings(inputs: Inputs) -> Findings:
     layer, whole = profiled.find(own, "layer"), profiled.find(own, "network")
     learner = learning_run(all_runs, primary)
     gpu = next((run for run in all_runs if run.on_gpu), None)
-    shapes = tiled(inputs, gpu) if gpu else {}
+    tiles = {run.key: tiled(inputs, run) for run in all_runs if run.on_gpu}
+    shapes = tiles[gpu.key] if gpu else {}
     images = data_set(inputs, learner) if learner else None
     found = (
         *values.theory_values(),
@@ -66,7 +67,7 @@ def findings(inputs: Inputs) -> Findings:
         *tiled_values(shapes, gpu.file if gpu else ""),
     )
     by_id = {value.id: value for value in found}
-    judged = claims.all_claims(inputs, all_runs, by_id)
+    judged = claims.all_claims(inputs, all_runs, by_id, tiles)
     drawn = _figures(inputs, all_runs, learner, (layer, whole))
     offered = profiled.downloads(traces)
     printed = _tables(inputs, all_runs, (primary, learner), (layer, whole), images, judged)
