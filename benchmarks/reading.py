@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from report.engine.pipeline import ROOT
-from report.records.record import Record, encode, parse
+from report.records.filed import encode, parse
+from report.records.record import Record
 from report.records.store import read_study
 
 REPEATS = 7

@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import ROOT, copy_project
-from report.records.record import Case, Record, encode
+from report.records.filed import encode
+from report.records.record import Case, Record
 from report.records.store import read_study, record_name
 
 STUDY: Final = "conv_scaling"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from report.errors import RecordError
 from report.instruments.counters import lackey, perf
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
-from report.records.record import parse
+from report.records.filed import parse
 from report.records.store import read_attachment, read_record
 from report.theory.work import macs
 

@@ -9,8 +9,9 @@ import pytest
 
 from report.paper.findings import Findings
 from report.paper.tables import to_latex, to_markdown
+from report.records.filed import parse
 from report.records.layers import Convolution, Linear
-from report.records.record import Case, Series, parse
+from report.records.record import Case, Series
 from report.studies.conv_scaling.study import findings
 from report.text.format import NO_BREAK
 from report.theory.products import LIBRARY, MATRIX_MATRIX

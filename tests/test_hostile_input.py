@@ -17,7 +17,7 @@ from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.case_checks import check_factors
-from report.records.record import content_hash, encode, parse
+from report.records.filed import content_hash, encode, parse
 from report.records.store import read_record
 from report.studies import compute
 from tests import factory

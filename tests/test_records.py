@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
-from report.records import record as records
+from report.records import filed as records
+from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.quantities import LARGEST, SHORTEST_S, Quantity
-from report.records.record import Case, Record, content_hash, encode, file_hash, parse
+from report.records.record import Case, Record
 from report.records.schema import SCHEMA_FILE, record_schema, schema_text
 from report.records.store import read_record
 from tests import factory

@@ -14,7 +14,7 @@ import pytest
 
 from report.engine.gather import choose
 from report.errors import RecordError
-from report.records.record import content_hash, encode
+from report.records.filed import content_hash, encode
 from report.records.store import (
     Stored,
     list_records,

@@ -10,7 +10,8 @@ import pytest
 
 from report.errors import RecordError
 from report.records import store
-from report.records.record import Attachment, Record, encode, parse
+from report.records.filed import encode, parse
+from report.records.record import Attachment, Record
 from report.records.store import digest, read_attachment, read_record, read_study, write_record
 from tests import factory
 

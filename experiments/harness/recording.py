@@ -6,16 +6,8 @@ from datetime import datetime
 
 from experiments.harness import counting
 from experiments.harness.journal import RunLog
-from report.records.record import (
-    SCHEMA_VERSION,
-    Attachment,
-    Case,
-    Ceiling,
-    Environment,
-    Record,
-    encode,
-    parse,
-)
+from report.records.filed import encode, parse
+from report.records.record import SCHEMA_VERSION, Attachment, Case, Ceiling, Environment, Record
 from report.records.store import digest
 
 

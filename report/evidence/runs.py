@@ -7,7 +7,7 @@ medians, intervals and ceilings are taken in one way in all papers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -25,7 +25,7 @@ from report.quantity.expression import (
 from report.quantity.operations import at_least
 from report.records.layers import Layer
 from report.records.quantities import QUANTITIES
-from report.records.record import Case, Ceiling, Factor, Sample
+from report.records.record import Case, Ceiling, Factor, Policy, Sample
 from report.records.store import Stored
 from report.statistics.estimates import (
     Estimate,
@@ -43,7 +43,14 @@ _STATUS_WORDS: Final = {
 }
 
 MOMENTS: Final = ("before", "after")
-CEILING_UNITS: Final = {"matrix_product": "FLOP/s", "copy": "B/s"}
+CEILING_UNITS: Final = {
+    "matrix_product": "FLOP/s",
+    "convolution": "FLOP/s",
+    "copy": "B/s",
+    "read": "B/s",
+    "triad": "B/s",
+    "page_mapping": "1/s",
+}
 
 Found = TypeVar("Found")
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -73,10 +80,14 @@ def remembered(
 
 @dataclass(frozen=True)
 class Run:
-    """One record; ``label`` names its device as a reader would."""
+    """One record; ``label`` names its device as a reader would.
+
+    Of times those under ``policy`` are meant.
+    """
 
     stored: Stored
     label: str
+    policy: Policy = field(default="retained", kw_only=True)
 
     @property
     def key(self) -> str:
@@ -129,7 +140,7 @@ class Run:
         case = self.case(factors)
         if isinstance(case, Missing):
             return case
-        found = case.samples(quantity)
+        found = case.samples(quantity, self.policy)
         if not found:
             return Missing(f"{quantity.replace('_', ' ')} was not recorded on {self.label}")
         if quantity == "time" and min(found) <= 0:
@@ -137,24 +148,28 @@ class Run:
         return found
 
     def series(self, quantity: str, factors: Factors) -> Leaf:
-        """A measured series as a quantity, process by process where cases name theirs.
+        """A measured series as a quantity, process by process.
 
-        ``factors`` are those of the case but for ``process``.  Absent, with the reason, where no
-        process recorded it.
+        Absent, with the reason, where no process recorded it.
         """
         name, unit = described(quantity, factors), QUANTITIES[quantity].unit
-        found = {process: self.samples(quantity, case) for process, case in self._cases(factors)}
-        present = {key: s for key, s in found.items() if not isinstance(s, Missing)}
-        if not present:
-            reason = next(item for item in found.values() if isinstance(item, Missing))
-            return absent(name, unit, reason.reason)
-        processes = [Process(self.file, key, tuple(map(float, s))) for key, s in present.items()]
-        return measured(name, unit, processes, self.file, self.stored.record.environment.device)
+        found = self.processes(quantity, factors)
+        if isinstance(found, Missing):
+            return absent(name, unit, found.reason)
+        return measured(name, unit, found, self.file, self.stored.record.environment.device)
 
-    def _cases(self, factors: Factors) -> list[tuple[str, Factors]]:
-        """The cases of these factors, one a process."""
-        numbers = self.levels("process", **factors)
-        return [(str(n), {**factors, "process": n}) for n in numbers] or [("", factors)]
+    def processes(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
+        """The samples of a quantity, process by process, or why there are none."""
+        found = self.samples(quantity, factors)
+        if isinstance(found, Missing):
+            return found
+        case = known(self.case(factors))
+        rounds = case.rounds_under(self.policy)
+        by_process = {str(r.process): r.samples(quantity) for r in rounds if r.samples(quantity)}
+        return tuple(
+            Process(self.file, name, tuple(map(float, samples)))
+            for name, samples in (by_process or {"": found}).items()
+        )
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
         """A deterministic quantity, the same in every repetition, as an exact one."""
@@ -228,7 +243,7 @@ def described(quantity: str, factors: Factors) -> str:
     levels = (
         _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
         for factor, level in factors.items()
-        if factor not in ("subject", "process")
+        if factor != "subject"
     )
     return f"{_words(quantity)}({', '.join(levels)})"
 

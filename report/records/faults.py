@@ -14,7 +14,7 @@ from report.records.quantities import LARGEST, QUANTITIES, SHORTEST_S, Quantity
 from report.records.strict import repeated
 
 if TYPE_CHECKING:
-    from report.records.record import Case, Ceiling, Environment, Factor, Record, Series
+    from report.records.record import Case, Ceiling, Environment, Factor, Record, Round, Series
 
 LONGEST_NAME: Final = 200
 _LONGEST_REASON: Final = 2000
@@ -87,6 +87,7 @@ def _names(environment: Environment) -> dict[str, str]:
         "environment.operating_system": environment.operating_system,
         "environment.python": environment.python,
         "environment.torch.version": environment.torch.version,
+        "environment.name": environment.name or "",
     }
 
 
@@ -109,17 +110,27 @@ def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
 
 
 def _case_faults(case: Case) -> Iterator[str]:
-    if case.status == "ok":
-        if case.reason is not None:
-            yield f"reason: found {case.reason!r}, but a case that is ok has null here"
-    elif case.reason is None:
-        yield f"reason: found null, but a case that is {case.status} needs a reason"
-    yield from _text_faults({"reason": case.reason or ""}, _LONGEST_REASON)
+    yield from _outcome_faults(case)
     yield from _factor_faults(case.factors)
-    names = [series.quantity for series in case.series]
+    for index, round_ in enumerate(case.rounds):
+        for fault in _outcome_faults(round_):
+            yield f"rounds[{index}].{fault}"
+    measured = [(round_.policy, round_.process) for round_ in case.rounds]
+    if len(set(measured)) < len(measured):
+        yield "rounds: found the same process twice under one policy"
+
+
+def _outcome_faults(found: Case | Round) -> Iterator[str]:
+    if found.status == "ok":
+        if found.reason is not None:
+            yield f"reason: found {found.reason!r}, but what is ok has null here"
+    elif found.reason is None:
+        yield f"reason: found null, but what is {found.status} needs a reason"
+    yield from _text_faults({"reason": found.reason or ""}, _LONGEST_REASON)
+    names = [series.quantity for series in found.series]
     if len(set(names)) < len(names):
         yield f"series: found the quantity {repeated(names)} twice"
-    for index, series in enumerate(case.series):
+    for index, series in enumerate(found.series):
         quantity = QUANTITIES.get(series.quantity)
         if quantity is None or quantity.unit != series.unit or not quantity.admits(series.samples):
             yield f"series[{index}].{_series_fault(series, quantity)}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from report.records.record import Case, Factor
+from report.records.record import Case, Factor, Series
 from report.records.store import Stored
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Column(StrEnum):
     REASON = "reason"
     QUANTITY = "quantity"
     UNIT = "unit"
+    PROCESS = "process"
+    POLICY = "policy"
     REPETITION = "repetition"
     VALUE = "value"
 
@@ -36,6 +38,8 @@ def sample_frame(stored: Iterable[Stored]) -> pd.DataFrame:
     series = _frame(
         {
             **_case_columns(item, index, case),
+            Column.PROCESS: process,
+            Column.POLICY: policy,
             Column.QUANTITY: series.quantity,
             Column.UNIT: series.unit,
             # Spread over rows below, which is much quicker than a mapping for each sample.
@@ -44,10 +48,17 @@ def sample_frame(stored: Iterable[Stored]) -> pd.DataFrame:
         }
         for item in stored
         for index, case in enumerate(item.record.cases)
-        for series in case.series
+        for process, policy, measured in _measured(case)
+        for series in measured
     )
     spread = [str(Column.REPETITION), str(Column.VALUE)]
     return series.explode(spread, ignore_index=True).infer_objects() if len(series) else series
+
+
+def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ...]]]:
+    """The series of a case with their process and memory policy."""
+    rounds = [(round_.process, round_.policy, round_.series) for round_ in case.rounds]
+    return [(None, None, case.series), *rounds]
 
 
 def case_frame(stored: Iterable[Stored]) -> pd.DataFrame:

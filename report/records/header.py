@@ -10,15 +10,8 @@ from typing import Annotated
 import msgspec
 
 from report.records import strict
-from report.records.record import (
-    SCHEMA_VERSION,
-    Attachment,
-    Environment,
-    Protocol,
-    Slug,
-    Timestamp,
-    parse,
-)
+from report.records.filed import parse
+from report.records.record import SCHEMA_VERSION, Attachment, Environment, Protocol, Slug, Timestamp
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):

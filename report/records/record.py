@@ -8,26 +8,20 @@ and migrates older schema versions; parsing here is pure, files are the business
 
 Schema history
     1   2026-11  first version
+    2   2026-11  layers stand once a network; cases have rounds, one a process and memory policy;
+                 more of the host's identity; ceilings name their instrument and working set
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.errors import RecordError
-from report.records import strict
-from report.records.faults import faults
 from report.records.layers import Layer
 
-SCHEMA_VERSION: Final = 1
-
-#: ``MIGRATIONS[n]`` turns the plain dictionary of a version ``n`` record into one of ``n + 1``.
-MIGRATIONS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+SCHEMA_VERSION: Final = 2
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -44,6 +38,13 @@ Factor: TypeAlias = bool | int | float | str
 Sample: TypeAlias = int | float
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 Plan: TypeAlias = Literal["full", "quick", "custom"]
+#: What the C library does with memory that is freed: gives it back to the system as it does by
+#: itself, or keeps it; jemalloc keeps it in place of the C library.
+Policy: TypeAlias = Literal["default", "retained", "jemalloc"]
+Moment: TypeAlias = Literal["before", "after"]
+#: What a ceiling is the best rate of, and the unit of its work.
+Peak: TypeAlias = Literal["matrix_product", "convolution", "copy", "read", "triad", "page_mapping"]
+WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -103,11 +104,42 @@ class Precision(_Part, frozen=True):
     deterministic_algorithms: bool
 
 
+class Cache(_Part, frozen=True):
+    """One cache as a core sees it; ``cores`` share it."""
+
+    level: Count
+    kind: Literal["data", "instruction", "unified"]
+    size_bytes: Count
+    cores: Count
+
+
+class Host(_Part, frozen=True):
+    """What tells this machine from others of the same name; null where the system does not say.
+
+    ``flags`` are all features that the processor names, ``machine`` is a random number that is
+    kept beside the data of the machine, never part of what a paper prints.
+    """
+
+    vendor: Text | None
+    family: int | None
+    model: int | None
+    stepping: int | None
+    microcode: Text | None
+    flags: tuple[Text, ...]
+    caches: tuple[Cache, ...]
+    sockets: Count | None
+    virtualisation: Text | None
+    c_library: Text | None
+    machine: Text | None
+
+
 class Environment(_Part, frozen=True):
     """The machine and the software as they were during the run.
 
     ``missing`` gives, for every field that is null, the reason why it could not be read.
-    ``load_before`` and ``load_after`` are the one-minute load averages of the system.
+    ``load_before`` and ``load_after`` are the one-minute load averages of the system.  ``name`` is
+    what its people call the machine.  ``variables`` are those of the environment that change times
+    or results.
     """
 
     device: Literal["cpu", "cuda"]
@@ -123,13 +155,18 @@ class Environment(_Part, frozen=True):
     load_before: float | None
     load_after: float | None
     missing: dict[str, Text]
+    name: Text | None = None
+    host: Host | None = None
+    variables: dict[str, str] = {}
 
     @property
     def label(self) -> str:
         """The device in words, as a reader would name it; a GPU without its memory."""
         if self.gpu is not None:
-            return re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
-        return f"{self.cpu.model}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+            model = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
+            return self.name or model
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{self.name or self.cpu.model}, {threads}"
 
 
 class Series(_Part, frozen=True):
@@ -143,35 +180,88 @@ class Series(_Part, frozen=True):
 class Ceiling(_Part, frozen=True):
     """A measured peak: repeated runs of a known amount of work in a fresh process.
 
-    ``work`` is what one run does, in ``work_unit``: floating-point operations of a matrix product,
-    or bytes moved (read and written) by a copy; ``samples`` are durations in seconds.
+    ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
+    convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in
+    seconds.  ``instrument`` is the program that did it; ``working_set`` (B) is what one thread's
+    share of it touches again and again.
     """
 
-    operation: Literal["matrix_product", "copy"]
-    moment: Literal["before", "after"]
+    operation: Peak
+    moment: Moment
     dtype: Text
     size: Text
     work: Count
-    work_unit: Literal["FLOP", "B"]
+    work_unit: WorkUnit
     samples: tuple[Sample, ...]
+    instrument: Text | None = None
+    working_set: Count | None = None
+
+
+class Round(_Part, frozen=True):
+    """One process's measurement of a case, under one memory policy.
+
+    Processes are counted from 1; the cases of a process are measured one after the other, in an
+    order of its own.  ``policy`` is null where a record does not say it.  ``disturbance`` says in
+    words what else the machine did meanwhile; a disturbed round has been measured again by a
+    further process, as far as there was time.  ``reason`` is null exactly when it is ok.
+    """
+
+    process: Count
+    policy: Policy | None
+    status: Status
+    reason: Text | None
+    disturbance: Text | None
+    series: tuple[Series, ...]
+
+    def samples(self, quantity: str) -> tuple[Sample, ...]:
+        """The raw samples of ``quantity``, empty if the round has none."""
+        return _samples(self.series, quantity)
 
 
 class Case(_Part, frozen=True):
-    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok."""
+    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
+
+    ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
+    are what processes of their own measured, in the order of measuring.
+    """
 
     factors: dict[str, Factor]
     status: Status
     reason: Text | None
     layers: tuple[Layer, ...]
     series: tuple[Series, ...]
+    rounds: tuple[Round, ...] = ()
 
-    def samples(self, quantity: str) -> tuple[Sample, ...]:
-        """The raw samples of ``quantity``, empty if the case has none."""
-        return next((s.samples for s in self.series if s.quantity == quantity), ())
+    def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
+        """The raw samples of ``quantity``, process after process, empty if the case has none."""
+        own = _samples(self.series, quantity)
+        return own or tuple(
+            sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
+        )
+
+    def rounds_under(self, policy: Policy) -> tuple[Round, ...]:
+        """The rounds under ``policy`` that went well, or those of the only policy that there is.
+
+        Disturbed ones are left out unless there are no others.
+        """
+        well = [round_ for round_ in self.rounds if round_.status == "ok"]
+        known = {round_.policy for round_ in well}
+        chosen = policy if policy in known else next(iter(known)) if len(known) == 1 else None
+        found = tuple(round_ for round_ in well if round_.policy == chosen)
+        return tuple(round_ for round_ in found if round_.disturbance is None) or found
+
+
+def _samples(series: tuple[Series, ...], quantity: str) -> tuple[Sample, ...]:
+    return next((s.samples for s in series if s.quantity == quantity), ())
 
 
 class Protocol(_Part, frozen=True):
-    """How the run measured: which plan, how many repetitions, within which time budget."""
+    """How the run measured: which plan, how many repetitions, within which time budget.
+
+    ``processes`` are those planned for each case under each memory policy; each takes a process's
+    share of ``budget_s``, the time that all rounds together may take.  Their order comes from
+    ``seed``.
+    """
 
     plan: Plan
     seed: int
@@ -180,6 +270,8 @@ class Protocol(_Part, frozen=True):
     maximum_samples: Count
     case_budget_s: Annotated[float, msgspec.Meta(gt=0)]
     timer: Text
+    processes: dict[Policy, Count] = {}
+    budget_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class Attachment(_Part, frozen=True):
@@ -208,106 +300,3 @@ class Record(_Part, frozen=True):
     ceilings: tuple[Ceiling, ...]
     cases: tuple[Case, ...]
     attachments: tuple[Attachment, ...]
-
-
-class _Versioned(msgspec.Struct):
-    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_REMEDY = "restore the file with git, or run the experiment again"
-_encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(Record)
-_versioned = msgspec.json.Decoder(_Versioned)
-
-
-def encode(record: Record) -> bytes:
-    """The record as JSON, a value a line, so that git can compare runs and people can read them."""
-    return msgspec.json.format(_encoder.encode(record), indent=1)
-
-
-def content_hash(record: Record) -> str:
-    """Eight hexadecimal digits that change with any value of the record (not with its layout)."""
-    return hashlib.sha256(_encoder.encode(record)).hexdigest()[:8]
-
-
-def file_hash(text: bytes) -> str | None:
-    """``content_hash`` of a record that lies as ``encode`` wrote it, without reading it.
-
-    In any other layout the digits are others; None for what is no JSON.
-    """
-    try:
-        return hashlib.sha256(msgspec.json.format(text, indent=-1)).hexdigest()[:8]
-    except strict.NO_JSON:
-        return None
-
-
-def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
-    """Read one record from JSON.
-
-    ``place`` names the file in messages; ``as_written`` says that the text is one that ``encode``
-    wrote, in which no field can stand twice.  Raises ``RecordError`` with the file, the field, what
-    was found and what to do.
-    """
-    with strict.no_cycles():
-        try:
-            # One look at a file that is right; at any other a second one tells why it is not.
-            record = _decoder.decode(text)
-        except strict.NO_JSON:
-            record = _other(text, place)
-        if not as_written:
-            strict.refuse_repeated_keys(text, place, _REMEDY)
-        strict.refuse_first(faults(record), place, _REMEDY)
-    return record
-
-
-def _other(text: bytes, place: str) -> Record:
-    """A record of an older schema; raises ``RecordError`` for what is none."""
-    version = _schema_version(text, place)
-    if version < SCHEMA_VERSION:
-        return _migrated(text, version, place)
-    return strict.parse_json(text, _decoder.decode, place, _REMEDY)
-
-
-def _schema_version(text: bytes, place: str) -> int:
-    """The version that the file states, one that ``parse`` can read; else ``RecordError``."""
-    raw = strict.parse_json(text, _versioned.decode, place, _REMEDY).schema
-    if raw is msgspec.UNSET:
-        raise RecordError(
-            f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
-        )
-    try:
-        version = msgspec.json.decode(raw)
-    except strict.NO_JSON:  # a number out of range
-        version = None
-    if not isinstance(version, int) or isinstance(version, bool):
-        found = bytes(raw).decode()
-        raise RecordError(f"{place}: schema: expected a whole number, found {found}; {_REMEDY}.")
-    if version > SCHEMA_VERSION:
-        raise RecordError(
-            f"{place}: schema: found version {version}, newer than {SCHEMA_VERSION}, the newest "
-            "that this ridgepoint reads; update ridgepoint to build from it."
-        )
-    oldest = min(MIGRATIONS, default=SCHEMA_VERSION)
-    if version < oldest:
-        raise RecordError(
-            f"{place}: schema: found version {version}, older than {oldest}, the oldest that this "
-            "ridgepoint can migrate; run the experiment again."
-        )
-    return version
-
-
-def _migrated(text: bytes, version: int, place: str) -> Record:
-    """An older record, brought up the ladder of ``MIGRATIONS`` and then read like a new one."""
-    data = strict.parse_json(text, msgspec.json.decode, place, _REMEDY)
-    for step in range(version, SCHEMA_VERSION):
-        try:
-            data = MIGRATIONS[step](data)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise RecordError(
-                f"{place}: {error}: not what a record of schema version {step} holds here, so it "
-                f"cannot be migrated; {_REMEDY}."
-            ) from error
-    try:
-        return msgspec.convert(data, Record)
-    except msgspec.ValidationError as error:
-        raise strict.refusal(error, data, place, _REMEDY) from error

@@ -1,8 +1,8 @@
 """The record's published form, a JSON Schema (draft 2020-12), made from the types that read it.
 
-``python -m records.schema`` writes ``data/record.schema.json``.  A schema can say which fields,
-types and ranges are allowed; what a reader checks beyond that (units of quantities, a reason for
-every failure) is in ``report.records.record``.
+``python -m report.records.schema`` writes ``data/record.schema.json``.  A schema can say which
+fields, types and ranges are allowed; what a reader checks beyond that is in
+``report.records.faults``.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from typing import Any, Final
 
 import msgspec
 
+from report.records.filed import FiledRecord
 from report.records.quantities import QUANTITIES
-from report.records.record import SCHEMA_VERSION, Record
+from report.records.record import SCHEMA_VERSION
 
 SCHEMA_FILE: Final = Path(__file__).resolve().parents[2] / "data" / "record.schema.json"
 
 
 def record_schema() -> dict[str, Any]:
     """The JSON Schema of a record of the present version."""
-    (reference,), parts = msgspec.json.schema_components([Record])
+    (reference,), parts = msgspec.json.schema_components([FiledRecord])
     for part in parts.values():
         part["description"] = " ".join(part.get("description", "").replace("``", "").split())
     parts["Series"]["allOf"] = [_unit_of(name) for name in QUANTITIES]
     parts["Series"]["properties"]["quantity"] = {"enum": list(QUANTITIES)}
-    parts["Case"].update(_null_exactly_if("reason", status="ok"))
+    for name in ("FiledCase", "Round"):
+        parts[name].update(_null_exactly_if("reason", status="ok"))
     parts["Environment"].update(_null_exactly_if("gpu", device="cpu"))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"ridgepoint record, schema version {SCHEMA_VERSION}",
-        "description": parts["Record"]["description"],
+        "description": parts["FiledRecord"]["description"],
         **reference,
         "$defs": parts,
     }

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from report.errors import RecordError
+from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
 from report.records.header import Head, parse_head
-from report.records.record import Record, content_hash, encode, file_hash, parse
+from report.records.record import Record
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import measured
 
-from report.records.record import Record, content_hash
+from report.records.filed import content_hash
+from report.records.record import Record
 
 
 @pytest.fixture(scope="module")

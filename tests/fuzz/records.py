@@ -14,7 +14,8 @@ from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.manuscript import write_manuscript
-from report.records.record import Record, encode, parse
+from report.records.filed import encode, parse
+from report.records.record import Record
 from report.records.store import read_record, record_name
 from report.studies import compute
 from report.studies.training_roofline.subject import Step

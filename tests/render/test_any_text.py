@@ -22,7 +22,8 @@ from figures.canvas import Drawing
 from figures.characters import visible
 from figures.drawing.render import render
 from report.engine.compose import compose
-from report.records.record import Record, encode
+from report.records.filed import encode
+from report.records.record import Record
 from report.records.store import record_name
 from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, find_latex, write_latex
