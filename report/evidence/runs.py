@@ -153,22 +153,22 @@ class Run:
         Absent, with the reason, where no process recorded it.
         """
         name, unit = described(quantity, factors), QUANTITIES[quantity].unit
-        found = self.processes(quantity, factors)
+        found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
         return measured(name, unit, found, self.file, self.stored.record.environment.device)
 
-    def processes(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
+    def by_process(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
         """The samples of a quantity, process by process, or why there are none."""
         found = self.samples(quantity, factors)
         if isinstance(found, Missing):
             return found
         case = known(self.case(factors))
         rounds = case.rounds_under(self.policy)
-        by_process = {str(r.process): r.samples(quantity) for r in rounds if r.samples(quantity)}
+        each = {str(r.process): r.samples(quantity) for r in rounds if r.samples(quantity)}
         return tuple(
             Process(self.file, name, tuple(map(float, samples)))
-            for name, samples in (by_process or {"": found}).items()
+            for name, samples in (each or {"": found}).items()
         )
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
