@@ -26,7 +26,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from experiments.harness.images import check_folder, image_files, images_of
-from experiments.harness.measure import measure, measure_memory
+from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.study import (
     SEED,
     CaseFile,
@@ -203,13 +203,15 @@ def _network(factors: Factors) -> Workload:
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Times and memory of the layer, memory of what is traced, the course of a training."""
-    match factors["subject"]:
-        case "trace":
-            return measure_memory(lambda: build(factors, session.device), session)
-        case "training":
-            return _trained(factors, session)
-    return measure(lambda: build(factors, session.device), session)
+    """Memory of the layer and of what is traced, the course of a training."""
+    if factors["subject"] == "training":
+        return _trained(factors, session)
+    return measure_memory(lambda: build(factors, session.device), session)
+
+
+def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Times of the layer in this process."""
+    return measure_time(lambda: build(factors, session.device), session)
 
 
 def _trained(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -339,6 +341,8 @@ STUDY = Study(
     cases=cases,
     layers=layers,
     measure=measure_case,
+    timed=time_case,
+    is_timed=lambda factors: factors["subject"] == "layer",
     effort=effort,
     files=files,
     counting=Counting(

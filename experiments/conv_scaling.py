@@ -23,7 +23,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from experiments.harness import passes
-from experiments.harness.measure import measure, measure_memory
+from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.study import (
     SEED,
     Counting,
@@ -111,10 +111,13 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Times and memory of one case, memory alone of a variant; raises what torch raises."""
-    if factors["subject"] == "variant":
-        return measure_memory(lambda: build(factors, session.device), session)
-    return measure(lambda: build(factors, session.device), session)
+    """Memory of one case; raises what torch raises."""
+    return measure_memory(lambda: build(factors, session.device), session)
+
+
+def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Times of one case in this process; raises what torch raises."""
+    return measure_time(lambda: build(factors, session.device), session)
 
 
 def build(factors: Factors, device: Device) -> Workload:
@@ -248,6 +251,8 @@ STUDY = Study(
     cases=cases,
     layers=layers,
     measure=measure_case,
+    timed=time_case,
+    is_timed=lambda factors: factors["subject"] != "variant",
     effort=effort,
     counting=Counting(
         workload=build,

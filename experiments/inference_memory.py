@@ -36,7 +36,7 @@ import msgspec
 
 from experiments import inference_sweeps as sweeps
 from experiments.harness.limits import limited, refuse_beyond
-from experiments.harness.measure import measure, measure_memory, measure_time
+from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.memory import REPEATS, call_once
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
@@ -178,7 +178,7 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
         case "accuracy":
             return image_series(factors, session)
         case "matrix_product":
-            return measure(lambda: build(factors, session.device), session)
+            return measure_memory(lambda: build(factors, session.device), session)
     if session.device == "cpu" and "memory_limit" not in factors:
         refuse_beyond(needed_bytes(layers(factors)))
     with _cache(factors):
@@ -235,8 +235,23 @@ def _cache(factors: Factors) -> AbstractContextManager[None]:
     return empty_cache() if factors["execution"] == "compiled" else nullcontext()
 
 
+def is_timed(factors: Factors) -> bool:
+    """Whether processes of their own time a case."""
+    if factors["subject"] == "inference":
+        return "memory_limit" not in factors and sweeps.is_timed(factors)
+    return factors["subject"] == "matrix_product"
+
+
+def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Times of a case in this process; raises what torch raises."""
+    if factors["subject"] == "matrix_product":
+        return measure_time(lambda: build(factors, session.device), session)
+    with _cache(factors), limited() if session.device == "cpu" else nullcontext():
+        return measure_time(lambda: build(factors, session.device), _patient(factors, session))
+
+
 def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Durations and bytes, as far as they are wanted of this case."""
+    """Bytes, and what else this process finds of a case."""
 
     def made() -> Workload:
         return build(factors, session.device)
@@ -249,16 +264,11 @@ def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
 
     if "memory_limit" in factors:
         return _under_limit(factors, session)
-    session = _patient(factors, session)
     repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else REPEATS
     with limited() if session.device == "cpu" else nullcontext():
-        if sweeps.is_timed(factors):
-            durations = measure_time(made, session)
-        else:
-            _probe(made())
-            durations = ()
+        _probe(made())
         found = measure_memory(warm, session, repeats)
-    return (*durations, *filter(_is_kept, found), *_transfers(factors, session))
+    return (*filter(_is_kept, found), *_transfers(factors, session))
 
 
 def _is_kept(series: Series) -> bool:
@@ -419,6 +429,8 @@ STUDY = Study(
     cases=sweeps.cases,
     layers=layers,
     measure=measure_case,
+    timed=time_case,
+    is_timed=is_timed,
     effort=effort,
     files=files,
     counting=Counting(
@@ -430,7 +442,12 @@ STUDY = Study(
     ),
     prepare=check_folder,
     images="cifar10",
-    # Seven samples are the fewest from which a ratio of two medians has its 95 % confidence.
-    full=replanned(FULL, minimum=7, maximum=100, budget=0.6, warmup=2),
-    quick=replanned(QUICK, minimum=3, maximum=20, budget=0.1, warmup=1),
+    full=replanned(
+        FULL,
+        minimum_samples=3,
+        maximum_samples=15,
+        case_budget_s=0.3,
+        processes={"retained": 6, "default": 3},
+    ),
+    quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )

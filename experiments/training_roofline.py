@@ -268,8 +268,8 @@ _ON_CPU: Final = Study(
     ),
     prepare=prepare,
     images="folder",
-    full=replanned(FULL, warmup=10, minimum=6, maximum=50, budget=2.0),
-    quick=replanned(QUICK, warmup=3, minimum=3, maximum=10, budget=0.5),
+    full=replanned(FULL, minimum_samples=3, maximum_samples=20, case_budget_s=1.5),
+    quick=replanned(QUICK, minimum_samples=3, maximum_samples=10, case_budget_s=0.5),
 )
 
 #: The factors that have other levels on a GPU.
@@ -293,7 +293,7 @@ _ON_GPU: Final = replace(
         for factor in _ON_CPU.factors
     ),
     cases=partial(cases, scale=GPU),
-    full=replanned(FULL, warmup=10, minimum=6, maximum=100, budget=2.0),
+    full=replanned(FULL, maximum_samples=50, case_budget_s=1.5),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)

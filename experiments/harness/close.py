@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments import registry
-from experiments.harness import counting, environment
+from experiments.harness import counting, environment, rounds
 from experiments.harness.journal import CeilingsBefore, Journal, RunLog, journals, read_run_log
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.study import Study
@@ -44,7 +44,7 @@ def close(name: str, records: Path) -> tuple[Record, Path]:
         before = run_log.ceilings or CeilingsBefore(ceilings=(), reason=_ENDED)
         record = record_of(
             run_log,
-            cases=counted.added(_so_far(study, run_log)),
+            cases=counted.added(rounds.added(_so_far(study, run_log), run_log.rounds)),
             ceilings=before.ceilings,
             environment=environment.closed(
                 run_log.header.environment,

@@ -21,7 +21,8 @@ from experiments.harness.counters.tools import TOOLS, Tool
 from experiments.harness.journal import Count, Journal, RunLog
 from experiments.harness.measure import release
 from experiments.harness.study import Counting, Study
-from experiments.harness.summary import factors_text, period_text
+from experiments.harness.summary import factors_text
+from experiments.harness.text import period_text
 from report.errors import MeasurementError, RecordError
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.records.record import Attachment, Case, Series
@@ -36,7 +37,7 @@ class Watcher(Interface):
     def note(self, text: str) -> None:
         """Something worth a line."""
 
-    def counting(self, text: str | None, done: float, left: str) -> None:
+    def progressed(self, text: str | None, done: float, left: str) -> None:
         """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
 
 
@@ -172,7 +173,7 @@ def _follow(tool: Tool, plan: Plan, run_log: RunLog, journal: Journal, watcher: 
             if isinstance(event, Counted):
                 _keep(tool, event, run_log, journal)
                 text = f"{factors_text(run_log.header.cases[event.case])}: {_found(tool, event)}"
-            watcher.counting(text, pace.done, period_text(pace.left))
+            watcher.progressed(text, pace.done, period_text(pace.left))
 
 
 def _keep(tool: Tool, event: Counted, run_log: RunLog, journal: Journal) -> None:

@@ -1,10 +1,10 @@
 """What a run has done so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>.journal.jsonl`` holds one JSON object a line: the run, the
-ceilings before it, every start of a case, every outcome, every file that it leaves, and what
-was counted of a case afterwards; each line is on disk before the run goes on.  So a run that is
-interrupted, killed or cut off from power loses at most the case that ran.  The file is hidden,
-ignored by git, and removed once the record is written.
+ceilings before it, every start of a case, every outcome, every file that it leaves, what each
+process found of it, and what was counted of it afterwards; each line is on disk before the run
+goes on.  So a run that is interrupted, killed or cut off from power loses at most the case that
+ran.  The file is hidden, ignored by git, and removed once the record is written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import msgspec
 
 from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records.record import Case, Ceiling, Code, Environment, Protocol
+from report.records.record import Case, Ceiling, Code, Environment, Protocol, Round
 
-JOURNAL_VERSION: Final = 1
+JOURNAL_VERSION: Final = 2
 
 _SUFFIX: Final = ".journal.jsonl"
 
@@ -36,7 +36,7 @@ class _Line(
 class Header(_Line, frozen=True, kw_only=True, tag="run"):
     """The first line: all of the record that is known when the run begins."""
 
-    journal: Literal[1] = JOURNAL_VERSION
+    journal: Literal[2] = JOURNAL_VERSION
     study: str
     started: str
     command: tuple[str, ...]
@@ -82,6 +82,14 @@ class Finish(_Line, frozen=True, kw_only=True, tag="finish"):
     outcome: Case
 
 
+class Ended(_Line, frozen=True, kw_only=True, tag="round"):
+    """One process has measured a case, which took ``seconds`` in all."""
+
+    case: int
+    round: Round
+    seconds: float
+
+
 class Count(_Line, frozen=True, kw_only=True, tag="count"):
     """A case has been counted by ``tool``: what that printed, or the reason why nothing."""
 
@@ -91,7 +99,7 @@ class Count(_Line, frozen=True, kw_only=True, tag="count"):
     reason: str | None
 
 
-Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Keep | Finish | Count
+Line: TypeAlias = Header | CeilingsBefore | Start | Stop | Keep | Finish | Ended | Count
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
@@ -110,6 +118,7 @@ class RunLog:
     starts: Counter[int] = field(default_factory=Counter)
     finished: dict[int, Case] = field(default_factory=dict)
     files: dict[str, Keep] = field(default_factory=dict)
+    rounds: list[Ended] = field(default_factory=list)
     counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
     def crashing_cases(self, limit: int = 2) -> tuple[int, ...]:
@@ -174,6 +183,8 @@ def _tell(run_log: RunLog, line: Line) -> None:
             run_log.files[name] = line
         case Finish(case=case, outcome=outcome):
             run_log.finished[case] = outcome
+        case Ended():
+            run_log.rounds.append(line)
         case Count(tool=tool, case=case):
             run_log.counts[tool, case] = line
         case Header():

@@ -1,4 +1,4 @@
-"""One case: time first, while nothing else has touched the process, then memory."""
+"""What most studies measure of a case: its times in each process, its bytes in one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from experiments.harness.memory import REPEATS
 from experiments.harness.study import Session
 from experiments.harness.workload import Build
 from report.records.record import Series
-
-
-def measure(build: Build, session: Session, repeats: int = REPEATS) -> tuple[Series, ...]:
-    """Times and bytes of the workload that ``build`` makes, with their raw samples.
-
-    ``repeats`` is how often the bytes are measured, which are the same every time: once is enough
-    for calls that last seconds.
-    """
-    return (*measure_time(build, session), *measure_memory(build, session, repeats))
 
 
 def measure_time(build: Build, session: Session) -> tuple[Series, ...]:

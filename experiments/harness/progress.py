@@ -52,7 +52,7 @@ class _Watch:
     def ended(self) -> None:
         """Nothing to close."""
 
-    def counting(self, text: str | None, done: float, left: str) -> None:
+    def progressed(self, text: str | None, done: float, left: str) -> None:
         """A line for each case, with the time left."""
         if text is not None:
             self.note(f"[{done:.0%}, {left} left] {text}")
@@ -114,9 +114,9 @@ class Bar(_Watch):
         """Close the bar."""
         self._bar.stop()
 
-    def counting(self, text: str | None, done: float, left: str) -> None:
+    def progressed(self, text: str | None, done: float, left: str) -> None:
         """One line that is written over, with the time left."""
-        shown = f"counting  {done:4.0%}  {left} left  {text or ''}".rstrip()
+        shown = f"{done:4.0%}  {left} left  {text or ''}".rstrip()
         width = self.console.width - 1
         end = "\n" if done == 1 else "\r"
         self.console.print(shown[:width].ljust(width), end=end, highlight=False, markup=False)

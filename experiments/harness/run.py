@@ -12,7 +12,16 @@ from typing import TypedDict
 import msgspec
 
 from experiments import registry
-from experiments.harness import ceilings, code, counting, environment, runtime, timing
+from experiments.harness import (
+    ceilings,
+    code,
+    counting,
+    environment,
+    policies,
+    rounds,
+    runtime,
+    timing,
+)
 from experiments.harness.journal import (
     CeilingsBefore,
     Header,
@@ -34,10 +43,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records.record import (
-    Ceiling,
-    Record,
-)
+from report.records.record import Ceiling, Protocol, Record
 from report.records.store import write_record
 
 
@@ -123,7 +129,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     )
     threads = runtime.checked_threads(request.threads)
     header = _header(request, selection, threads)
-    session = Session(request.device, header.protocol, request.images)
+    session = Session(request.device, header.protocol, request.images, threads)
     if study.prepare is not None:
         study.prepare(session)
     run_log, journal = _opened(request, header, observer)
@@ -142,17 +148,33 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads)
     identity, missing = code.identify()
-    protocol = selection.plan.protocol
-    timer = timing.TIMERS[request.device] if protocol.timer == UNSET else protocol.timer
+    protocol = _possible(selection.plan.protocol, request.device)
     return Header(
         study=request.study,
         started=_now(),
         command=command_of(request, threads),
         code=identity,
-        protocol=msgspec.structs.replace(protocol, timer=timer),
+        protocol=protocol,
         environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
         cases=selection.cases,
         counters=request.counter_choice,
+    )
+
+
+def _possible(protocol: Protocol, device: Device) -> Protocol:
+    """``protocol`` with this device's clock and the memory policies that there are here.
+
+    Where only the default is there, it takes the most processes that are planned.
+    """
+    planned = protocol.processes
+    there = {p: n for p, n in planned.items() if policies.unavailable(p, device) is None}
+    if len(there) == 1 and planned:
+        there = dict.fromkeys(there, max(planned.values()))
+    return msgspec.structs.replace(
+        protocol,
+        timer=timing.TIMERS[device] if protocol.timer == UNSET else protocol.timer,
+        processes=there,
+        variables={policy: policies.as_recorded(policy) for policy in there},
     )
 
 
@@ -238,7 +260,9 @@ def _measured(
     if run_log.ceilings is None:
         run_log.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
         journal.append(run_log.ceilings)
-    cases = sweep(study, session, run_log, journal, observer)
+    alone = sweep(study, session, run_log, journal, observer)
+    rounds.measure(study, session, run_log, journal, observer)
+    cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
     reasons = ceiling_reasons(run_log.ceilings.reason, after["reason"])

@@ -55,17 +55,23 @@ def start_torch(device: Device, threads: int) -> types.ModuleType:
     chooses its algorithms by its heuristics (``benchmark`` off), as torch does by default.
     Raises ``MeasurementError`` if torch or the device is not there.
     """
+    torch = prepare_torch(threads)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MeasurementError(
+            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
+            "CUDA build of PyTorch and a driver."
+        )
+    return torch
+
+
+def prepare_torch(threads: int) -> types.ModuleType:
+    """Fix the threads, import torch and fix the precision; nothing of a device is touched."""
     imported_before = "torch" in sys.modules
     fix_threads(threads)
     torch = import_torch()
     torch.set_num_threads(threads)
     if not imported_before:
         torch.set_num_interop_threads(1)  # allowed once, before any parallel work
-    if device == "cuda" and not torch.cuda.is_available():
-        raise MeasurementError(
-            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
-            "CUDA build of PyTorch and a driver."
-        )
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False

@@ -36,11 +36,6 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def period_text(seconds: float) -> str:
-    """A time that is only estimated: ``45 s``, ``3 min``."""
-    return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"
-
-
 def bytes_text(count: float) -> str:
     """Bytes with a decimal prefix."""
     for factor, unit in ((1, "B"), (1e3, "kB"), (1e6, "MB")):

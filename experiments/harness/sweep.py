@@ -36,8 +36,8 @@ class Observer(Interface):
     def ended(self) -> None:
         """The series is over, complete or not."""
 
-    def counting(self, text: str | None, done: float, left: str) -> None:
-        """Executed work is counted; see ``experiments.harness.counting``."""
+    def progressed(self, text: str | None, done: float, left: str) -> None:
+        """Rounds are measured, or work is counted: ``text`` ended, ``done`` of 1 is done."""
 
 
 def sweep(

@@ -22,3 +22,8 @@ def first_line(text: str) -> str:
     """The first line that says something."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return without_paths(lines[0]) if lines else "no message"
+
+
+def period_text(seconds: float) -> str:
+    """A time that is only estimated: ``45 s``, ``3 min``."""
+    return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"

@@ -13,12 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from experiments.harness.study import Device
 from experiments.harness.workload import Workload
 from report.records.quantities import QUANTITIES
 from report.records.record import Protocol, Series
+
+#: The warm-up ends after this share of a case's time at the latest.
+WARMUP_SHARE: Final = 0.5
+#: So many calls in a row must not be faster than all before, by this share.
+_STEADY: Final = 3
+_FASTER: Final = 0.02
 
 TIMERS: dict[Device, str] = {
     "cpu": "time.perf_counter_ns around one call a sample",
@@ -127,22 +133,49 @@ def cuda_wall_clock(workload: Workload) -> Duration:
 def first_and_repeated(
     workload: Workload, protocol: Protocol, device: Device
 ) -> tuple[Series, ...]:
-    """The first call apart, warm-up calls, then the samples.
+    """The first call apart, warm-up calls until they no longer get faster, then the samples.
 
-    Returns the series ``first_call_time`` (1 sample) and ``time``; on a CPU also ``cpu_time`` (s),
-    ``page_faults``, ``voluntary_switches``, ``involuntary_switches``; on a GPU ``wait_time`` (s).
+    Returns the series ``first_call_time`` (1 sample), ``warmup_time`` and ``time``; on a CPU also
+    ``cpu_time`` (s), ``page_faults``, ``voluntary_switches``, ``involuntary_switches``; on a GPU
+    ``wait_time`` (s).
     """
     first = (cpu_clock if device == "cpu" else cuda_wall_clock)(workload)
     clock = cpu_clock if device == "cpu" else cuda_clock
-    for _ in range(protocol.warmup_calls):
-        workload.reset()
-        clock(workload)
     with collector_off():
+        warm = warmed_up(workload, protocol, clock)
         durations = repeated(workload, protocol, clock)
     return (
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
+        Series(quantity="warmup_time", unit="s", samples=tuple(d.wall for d in warm)),
         *series_of(durations),
     )
+
+
+def warmed_up(
+    workload: Workload,
+    protocol: Protocol,
+    clock: Clock,
+    now: Callable[[], float] = time.monotonic,
+) -> tuple[Duration, ...]:
+    """Calls until they are steady or half of the case's time is spent; at least the protocol's."""
+    durations: list[Duration] = []
+    deadline = now() + WARMUP_SHARE * protocol.case_budget_s
+    while len(durations) < protocol.warmup_calls or (
+        not is_steady([d.wall for d in durations]) and now() < deadline
+    ):
+        workload.reset()
+        durations.append(clock(workload))
+    return tuple(durations)
+
+
+def is_steady(durations: Sequence[float]) -> bool:
+    """Whether none of the last calls was faster than all before by more than the clock's noise.
+
+    As long as memory is touched for the first time, code is generated or a clock speeds up, calls
+    keep getting faster.
+    """
+    before, last = durations[:-_STEADY], durations[-_STEADY:]
+    return bool(before) and min(last) >= (1 - _FASTER) * min(before)
 
 
 def series_of(durations: Sequence[Duration]) -> tuple[Series, ...]:

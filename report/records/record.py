@@ -258,9 +258,10 @@ def _samples(series: tuple[Series, ...], quantity: str) -> tuple[Sample, ...]:
 class Protocol(_Part, frozen=True):
     """How the run measured: which plan, how many repetitions, within which time budget.
 
-    ``processes`` are those planned for each case under each memory policy; each takes a process's
-    share of ``budget_s``, the time that all rounds together may take.  Their order comes from
-    ``seed``.
+    ``processes`` are those planned for each case under each memory policy, ``variables`` how the
+    policy was set.  In each process a case has ``case_budget_s``; ``budget_s`` is the time that all
+    of them may take together, so that cases that last long are measured by fewer processes.  The
+    order of the cases in each process comes from ``seed``.
     """
 
     plan: Plan
@@ -271,6 +272,7 @@ class Protocol(_Part, frozen=True):
     case_budget_s: Annotated[float, msgspec.Meta(gt=0)]
     timer: Text
     processes: dict[Policy, Count] = {}
+    variables: dict[Policy, dict[str, str]] = {}
     budget_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 

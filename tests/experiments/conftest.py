@@ -50,7 +50,7 @@ class Notes:
     def ended(self) -> None:
         self.closed += 1
 
-    def counting(self, text: str | None, done: float, left: str) -> None:
+    def progressed(self, text: str | None, done: float, left: str) -> None:
         if text is not None:
             self.counted.append((text, done, left))
 

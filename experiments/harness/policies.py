@@ -1,0 +1,75 @@
+"""What the C library does with freed memory: a factor of every time, set before a process starts.
+
+By default glibc gives large blocks back to the system as soon as they are freed, and the next call
+of a network faults them in again, page by page: two to three times the time of the call itself for
+a convolution on a processor.  ``retained`` makes it keep what it has; ``jemalloc`` is another
+allocator that keeps it.  Both are set by variables of the environment, which a process reads when
+it starts; that they took effect is shown by the page faults that stand beside every time.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from ctypes.util import find_library
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from experiments.harness.study import Device
+from report.records.record import Policy
+
+#: glibc reads ``GLIBC_TUNABLES`` from 2.26 on.
+_TUNABLES_SINCE: Final = (2, 26)
+#: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
+_RETAINED: Final = (
+    "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:"
+    "glibc.malloc.top_pad=268435456"
+)
+#: jemalloc never gives back pages that are free.
+_KEEPING: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+
+
+def variables(policy: Policy) -> Mapping[str, str]:
+    """What a process needs in its environment to start under ``policy``."""
+    match policy:
+        case "default":
+            return {}
+        case "retained":
+            return {"GLIBC_TUNABLES": _RETAINED}
+        case "jemalloc":
+            return {"LD_PRELOAD": os.fspath(jemalloc() or ""), "MALLOC_CONF": _KEEPING}
+
+
+def unavailable(policy: Policy, device: Device) -> str | None:
+    """Why no process can start under ``policy`` here, or None where it can."""
+    if policy == "default":
+        return None
+    if device == "cuda":
+        return "PyTorch manages the memory of a GPU itself"
+    if policy == "jemalloc":
+        return None if jemalloc() else "jemalloc is not installed (Debian: libjemalloc2)"
+    library, version = platform.libc_ver()
+    if library != "glibc" or _numbers(version) < _TUNABLES_SINCE:
+        return f"the C library ({library or 'no glibc'} {version}".rstrip() + ") cannot be told so"
+    return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+@lru_cache(maxsize=1)
+def jemalloc() -> Path | None:
+    """The library's file, or None where it is not installed; only looked for on Linux."""
+    name = find_library("jemalloc") if platform.system() == "Linux" else None
+    if name is None:
+        return None
+    folders = (Path("/usr/lib") / f"{platform.machine()}-linux-gnu", Path("/usr/lib64"))
+    return next((f / name for f in (*folders, Path("/usr/lib")) if (f / name).exists()), None)
+
+
+def as_recorded(policy: Policy) -> dict[str, str]:
+    """The variables without the folders of this machine."""
+    return {name: value.rpartition("/")[2] for name, value in variables(policy).items()}

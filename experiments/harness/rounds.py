@@ -1,0 +1,300 @@
+"""All timed cases in rounds: each round a process that measures every case in an order of its own.
+
+Calls of one process resemble each other more than those of several do, since a process keeps what
+it drew by chance; so the process is the unit, and every case is measured by several.  The order is
+shuffled, so that slow changes of the machine reach all cases alike, and memory policies take turns.
+A case that something else on the machine disturbed is measured again by a further process, as far
+as there is time; both are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Final
+from typing import Protocol as Interface
+
+import msgspec
+
+from experiments import registry
+from experiments.harness import isolated, policies, worker
+from experiments.harness.journal import Ended, Journal, RunLog
+from experiments.harness.study import Session, Study
+from experiments.harness.summary import duration_text, factors_text
+from experiments.harness.text import last_line, period_text
+from experiments.harness.worker import Task
+from report.errors import MeasurementError
+from report.records.record import Case, Policy, Protocol, Round
+
+#: Further processes for what was disturbed: at most so many a policy, and so much of the time.
+REPEATS: Final = 3
+REPEAT_SHARE: Final = 0.25
+
+
+class Watcher(Interface):
+    """Who watches the rounds."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+    def progressed(self, text: str | None, done: float, left: str) -> None:
+        """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
+
+
+# -------------------------------------------------------------------------------------- planning
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One process: its number under its policy."""
+
+    process: int
+    policy: Policy
+
+
+def turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
+    """All processes in order; policies take turns, and each begins every other time."""
+    found = []
+    for process in range(1, max(processes.values(), default=0) + 1):
+        here = [Turn(process, policy) for policy, n in processes.items() if process <= n]
+        found += here if process % 2 else here[::-1]
+    return tuple(found)
+
+
+def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
+    """``cases`` in the order of one process, which the seed of the record repeats."""
+    order = sorted(cases)
+    Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)  # noqa: S311: no secret
+    return tuple(order)
+
+
+def affordable(
+    cases: Iterable[int], log: Sequence[Ended], policy: Policy, turns_left: int, left_s: float
+) -> tuple[int, ...]:
+    """The cases that a process measures, so that all that is to come fits into ``left_s``.
+
+    ``turns_left`` counts this process and those after it, of all policies.  Each case is given the
+    same time in all, the largest with which everything fits; those that last longer are left out
+    of the processes that this time does not reach.  What has not been measured yet is not left out.
+    """
+    cases = tuple(cases)
+    spent: dict[int, float] = dict.fromkeys(cases, 0.0)
+    latest: dict[int, float] = {}
+    for ended in log:
+        if ended.case in spent:
+            spent[ended.case] += ended.seconds
+            latest[ended.case] = ended.seconds
+    tried = {ended.case for ended in log if ended.round.policy == policy}
+    demand = {case: (spent[case], latest.get(case, 0.0) * turns_left) for case in cases}
+    most = water_level(tuple(demand.values()), left_s)
+    return tuple(
+        case
+        for case in cases
+        if case not in tried or spent[case] + latest.get(case, 0.0) <= most * (1 + 1e-9)
+    )
+
+
+def water_level(demand: Sequence[tuple[float, float]], supply: float) -> float:
+    """The time that each may have in all, when ``supply`` is shared out.
+
+    ``demand`` are (spent, wanted) in s.  Whoever has had least is served first, as water fills a
+    vessel of uneven ground: nobody gets more than it wants.  Infinite where all can be served.
+    """
+    if sum(wanted for _, wanted in demand) <= supply:
+        return float("inf")
+    edges = sorted({spent for spent, _ in demand} | {spent + wanted for spent, wanted in demand})
+    for low, high in pairwise(edges):
+        needed = sum(min(max(high - spent, 0.0), wanted) for spent, wanted in demand)
+        if needed > supply:
+            below = sum(min(max(low - spent, 0.0), wanted) for spent, wanted in demand)
+            return low + (high - low) * (supply - below) / (needed - below)
+    return edges[-1]
+
+
+def to_repeat(
+    cases: Iterable[int], log: Sequence[Ended], policy: Policy, planned: int
+) -> tuple[int, ...]:
+    """The cases of which a process under ``policy`` was disturbed and no further one made up.
+
+    Processes beyond the number that was ``planned`` are such further ones.
+    """
+    found = []
+    for case in cases:
+        well = [e.round for e in log if e.case == case and _is_well(e, policy)]
+        first = sum(round_.process <= planned for round_ in well)
+        if sum(round_.disturbance is None for round_ in well) < first:
+            found.append(case)
+    return tuple(found)
+
+
+def _is_well(ended: Ended, policy: Policy) -> bool:
+    return ended.round.policy == policy and ended.round.status == "ok"
+
+
+# ------------------------------------------------------------------------------------- measuring
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What all rounds of a run share; ``cases`` are the timed ones by their number."""
+
+    module: str
+    session: Session
+    cases: Mapping[int, str]
+    run_log: RunLog
+    journal: Journal
+    watcher: Watcher
+    began: float
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of the run."""
+        return self.run_log.header.protocol
+
+    def left(self, share: float = 1.0) -> float:
+        """Seconds of the time for all rounds, times ``share``, that are left; infinite if free.
+
+        What an interrupted run has spent counts.
+        """
+        budget = self.protocol.budget_s
+        spent = sum(ended.seconds for ended in self.run_log.rounds)
+        return float("inf") if budget is None else share * budget - spent
+
+
+def measure(
+    study: Study, session: Session, run_log: RunLog, journal: Journal, watcher: Watcher
+) -> None:
+    """Measure what the journal does not hold yet; every outcome is in it before the next begins.
+
+    Raises ``MeasurementError`` if a process cannot be started at all.
+    """
+    timed = {
+        index: factors_text(factors)
+        for index, factors in enumerate(run_log.header.cases)
+        if study.timed is not None
+        and study.is_timed(factors)
+        and run_log.finished[index].status == "ok"
+    }
+    all_turns = turns(run_log.header.protocol.processes) if timed else ()
+    rounds = Rounds(
+        module=registry.STUDIES[study.name],
+        session=session,
+        cases=timed,
+        run_log=run_log,
+        journal=journal,
+        watcher=watcher,
+        began=time.monotonic(),
+    )
+    if timed:
+        watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
+    for number, turn in enumerate(all_turns):
+        left = len(all_turns) - number
+        chosen = affordable(timed, run_log.rounds, turn.policy, left, rounds.left())
+        _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
+    for policy, planned in run_log.header.protocol.processes.items():
+        _repeat(policy, planned if timed else 0, rounds)
+
+
+def _repeat(policy: Policy, planned: int, rounds: Rounds) -> None:
+    """Further processes for the cases that were disturbed."""
+    for process in range(planned + 1, planned + 1 + min(REPEATS, planned)):
+        cases = to_repeat(rounds.cases, rounds.run_log.rounds, policy, planned)
+        if not cases or rounds.left(1 + REPEAT_SHARE) <= 0:
+            return
+        rounds.watcher.note(f"Measuring {len(cases)} cases again, which were disturbed.")
+        _take(Turn(process, policy), cases, rounds, done=1.0, share=0.0)
+
+
+def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
+    """One process, for the cases of which the journal holds nothing of it."""
+    key = (turn.policy, turn.process)
+    had = {e.case for e in rounds.run_log.rounds if (e.round.policy, e.round.process) == key}
+    order = [c for c in shuffled(cases, rounds.protocol.seed, turn) if c not in had]
+    if not order:
+        return
+    for ended in _processed(turn, order, rounds):
+        if ended is not None:
+            rounds.journal.append(ended)
+            rounds.run_log.rounds.append(ended)
+            had.add(ended.case)
+        text = None if ended is None else f"{rounds.cases[ended.case]}: {_told(ended)}"
+        at = done + share * len(had) / max(len(had), len(order))
+        rounds.watcher.progressed(text, min(at, 1.0), _time_left(rounds, at))
+
+
+def _told(ended: Ended) -> str:
+    round_ = ended.round
+    what = f"process {round_.process}, memory {round_.policy}"
+    return f"{what}, {round_.reason or round_.disturbance or outcome_of_round(round_)}"
+
+
+def outcome_of_round(round_: Round) -> str:
+    """The median time of a round that went well."""
+    times = round_.samples("time")
+    return duration_text(median(times)) if times else "ok"
+
+
+def _time_left(rounds: Rounds, done: float) -> str:
+    """By the pace so far, and never more than the time for all rounds."""
+    spent = time.monotonic() - rounds.began
+    by_pace = spent / done - spent if done > 0 else float("inf")
+    left = min(by_pace, max(rounds.left(), 0.0))
+    return period_text(left) if left != float("inf") else "unknown time"
+
+
+def _processed(turn: Turn, order: Sequence[int], rounds: Rounds) -> Iterator[Ended | None]:
+    """Start one process and give each case as it ends, and None for each second without."""
+    device = rounds.session.device
+    task = Task(
+        module=rounds.module,
+        session=replace(rounds.session, process=turn.process),
+        policy=turn.policy,
+        apart=worker.can_fork(device),
+        cases=tuple((index, rounds.run_log.header.cases[index]) for index in order),
+    )
+    with tempfile.TemporaryDirectory(prefix="ridgepoint-rounds-") as name:
+        folder = Path(name)
+        lines, said = folder / "rounds.jsonl", folder / "said.txt"
+        lines.touch()
+        call = partial(worker.work, task, lines)
+        with said.open("wb") as stream:
+            process = subprocess.Popen(
+                isolated.command(call, folder),
+                cwd=isolated.ROOT,
+                env={**os.environ, **policies.variables(turn.policy)},
+                stdout=stream,
+                stderr=stream,
+            )
+            try:
+                for line in isolated.lines(process, lines):
+                    yield None if line is None else msgspec.json.decode(line, type=Ended)
+            finally:
+                process.kill()
+                process.wait()
+        if process.returncode not in (0, -9) and not lines.stat().st_size:
+            words = last_line(said.read_text(errors="replace"))
+            raise MeasurementError(f"The process that measures could not start: {words}.")
+
+
+def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:
+    """The cases with their rounds, in the order of measuring.
+
+    A case none of whose rounds went well has the outcome of the first one.
+    """
+    found = []
+    for index, case in enumerate(cases):
+        of = tuple(ended.round for ended in log if ended.case == index)
+        outcome = {}
+        if of and all(round_.status != "ok" for round_ in of):
+            outcome = {"status": of[0].status, "reason": of[0].reason}
+        found.append(msgspec.structs.replace(case, rounds=of, **outcome))
+    return tuple(found)
