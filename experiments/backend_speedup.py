@@ -2,8 +2,8 @@
 
 A perceptron 784-h-10 (ReLU, softmax, cross-entropy) and a small convolutional network are written
 once against the array API standard (``experiments.backends``) and trained by full-batch gradient
-descent from the same initial parameters on every library.  Each case is measured in a process of
-its own that imports one library.  Factors:
+descent from the same initial parameters on every library.  Each case is measured by processes of
+its own that import one library.  Factors:
 
 - ``subject``: ``training`` goes through whole trainings, every iteration a sample; ``scaling``
   repeats the first iteration, so that the work stays the same.
@@ -15,8 +15,6 @@ its own that imports one library.  Factors:
 - ``samples``: training images.  Where the data set has fewer, they begin again from the first.
 - ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
   1,000 images held out.
-- ``process``: the same case is measured by several processes in rounds, since one process keeps
-  what it draws by chance.  The first also gives the course of a training and the bytes.
 
 Losses and accuracies of a training have one value before the first iteration and one after each.
 """
@@ -44,9 +42,9 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    Plan,
     Session,
     Study,
+    replanned,
 )
 from report.records.layers import DType, Layer
 from report.records.record import Series
@@ -75,17 +73,14 @@ _DTYPES: Final[tuple[DType, ...]] = ("float32", "float64")
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """On a CPU; that a GPU's libraries are not available there, one case each says."""
     return tuple(
-        case
-        for case in cases_on_gpu(levels)
-        if case["backend"] in ON_CPU or (_is_source(case) and case["process"] == 1)
+        case for case in cases_on_gpu(levels) if case["backend"] in ON_CPU or _is_source(case)
     )
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """In rounds, a process a round; in a round the libraries side by side at each size."""
+    """The libraries side by side at each size."""
     found = (
-        {**size, "backend": backend, "execution": execution, "process": process}
-        for process in levels["process"]
+        {**size, "backend": backend, "execution": execution}
         for size in _sizes(levels)
         for backend, execution in product(levels["backend"], levels["execution"])
         if execution == "eager" or (backend == "jax" and size["dtype"] == "float32")
@@ -140,7 +135,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Everything that is measured of a case, in a process of its own."""
+    """The bytes of a case and the course of its training, in a process of its own."""
     if session.device == "cpu" and factors["backend"] in ON_GPU:
         raise UnavailableError(
             f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
@@ -148,24 +143,22 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     return child.isolated_call(child.measured, _task(factors, session))
 
 
+def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """The times of a case, in this process, which has not imported any library yet."""
+    return child.timed(_task(factors, session))
+
+
 def _task(factors: Factors, session: Session) -> Task:
     images = _images(str(factors["dataset"]), session.images)
     training = factors["subject"] == "training"
     return Task(
         factors=factors,
-        threads=_threads(),
+        threads=session.threads,
         protocol=session.protocol,
         iterations=ITERATIONS[str(factors["network"])] if training else 0,
         train=_pictures(images.train, int(factors["samples"])),
-        test=_pictures(images.test) if training and factors["process"] == 1 else None,
+        test=_pictures(images.test) if training and session.process == 0 else None,
     )
-
-
-def _threads() -> int:
-    """Those of the run, which the harness has told torch."""
-    import torch
-
-    return torch.get_num_threads()
 
 
 @lru_cache(maxsize=1)
@@ -184,14 +177,14 @@ def _pictures(split: Split, count: int | None = None) -> Pictures:
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """Which images were trained on, with some of them; what each library is."""
-    if factors["subject"] != "training" or factors["process"] != 1:
+    if factors["subject"] != "training":
         return ()
     images = image_files(_images(str(factors["dataset"]), session.images))
     return (*images, _library_file(factors, session)) if _is_source(factors) else images
 
 
 def _library_file(factors: Factors, session: Session) -> CaseFile:
-    task = Task(factors=factors, threads=_threads(), protocol=session.protocol)
+    task = Task(factors=factors, threads=session.threads, protocol=session.protocol)
     content = msgspec.json.encode(child.isolated_call(child.described, task), order="sorted")
     return CaseFile(
         name=f"backend.{factors['backend']}.json",
@@ -209,20 +202,6 @@ def effort(factors: Factors) -> float:
     return 3 + work * (2e-6 if factors["dtype"] == "float64" else 1e-6)
 
 
-def _brief(plan: Plan, fewest: int, most: int, budget: float, timer: str) -> Plan:
-    """Several processes measure each case, so that each takes fewer samples."""
-    return replace(
-        plan,
-        protocol=msgspec.structs.replace(
-            plan.protocol,
-            minimum_samples=fewest,
-            maximum_samples=most,
-            case_budget_s=budget,
-            timer=timer,
-        ),
-    )
-
-
 _TIMER: Final = "time.perf_counter_ns around one iteration a sample, which has ended on its device"
 
 _ON_CPU: Final = Study(
@@ -236,7 +215,6 @@ _ON_CPU: Final = Study(
         Factor("dtype", levels=_DTYPES, quick=("float32",)),
         Factor("backend", levels=(*ON_CPU, *ON_GPU), quick=(*ON_CPU, *ON_GPU)),
         Factor("execution", levels=("eager", "compiled"), quick=("eager", "compiled")),
-        Factor("process", levels=(1, 2, 3), quick=(1,)),
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
     measures=(
@@ -268,12 +246,21 @@ _ON_CPU: Final = Study(
     cases=cases,
     layers=layers,
     measure=measure_case,
+    timed=time_case,
+    uses_torch=False,
     effort=effort,
     files=files,
     prepare=check_folder,
     images="mnist",
-    full=_brief(FULL, fewest=10, most=50, budget=1.0, timer=_TIMER),
-    quick=_brief(QUICK, fewest=10, most=30, budget=0.3, timer=_TIMER),
+    full=replanned(
+        FULL,
+        minimum_samples=5,
+        maximum_samples=20,
+        case_budget_s=0.5,
+        timer=_TIMER,
+        processes={"retained": 6, "default": 2},
+    ),
+    quick=replanned(QUICK, timer=_TIMER, processes={"retained": 2}),
 )
 
 STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, cases=cases_on_gpu))

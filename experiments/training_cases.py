@@ -77,16 +77,12 @@ _WAYS: Final[tuple[Factors, ...]] = (
 
 
 def cases(levels: Levels, scale: Scale) -> tuple[Factors, ...]:
-    """Ceilings, sensors, profiles, round after round of training, and the ceilings again."""
+    """Ceilings, sensors, profiles, training, and the ceilings again."""
     found = [
         *_products(levels, "before"),
         *_sensors(levels),
         *_profiles(levels, scale),
-        *(
-            {**case, "process": process}
-            for process in levels["process"]
-            for case in _rounds(levels, scale)
-        ),
+        *_trainings(levels, scale),
         *_products(levels, "after"),
     ]
     return tuple(found)
@@ -129,8 +125,8 @@ def _profiles(levels: Levels, scale: Scale) -> Iterator[Factors]:
                 }
 
 
-def _rounds(levels: Levels, scale: Scale) -> tuple[Factors, ...]:
-    """The cases of one round, network by network; what is compared stands close together."""
+def _trainings(levels: Levels, scale: Scale) -> tuple[Factors, ...]:
+    """The cases network by network; what is compared stands close together."""
     found = [
         {"subject": "training", "network": network, **case}
         for network in levels["network"]

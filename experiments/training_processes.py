@@ -1,11 +1,7 @@
-"""What the processes of the study of training do, each one case; imports torch.
-
-Each of these functions is called in an isolated process (``experiments.harness.isolated``).
-"""
+"""What the processes of the study of training do, each one case; imports torch."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,7 +9,7 @@ from typing import Final, cast
 
 import torch
 
-from experiments.harness import layer_times, memory, sensors, steps, timing
+from experiments.harness import layer_times, sensors, steps, timing
 from experiments.harness.measure import measure_memory
 from experiments.harness.profiling import trace_of_call
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
@@ -37,20 +33,12 @@ from report.records.record import Series
 
 #: Steps whose layers are timed: enough for an interval of their median, which takes six.
 _PROFILED: Final = 7
-#: What is the same in every process is kept of the first one only, since it is long.
-_KEPT_ONCE: Final = ("memory_events", "memory_events_before", "memory_owners")
-#: Memory is measured in two processes, so that a paper can check that it is the same.
-_MEMORY_PROCESSES: Final = (1, 2)
+#: Memory is measured twice, so that a paper can check that it is the same.
+_MEMORY_REPEATS: Final = 2
 
 
 def train(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Steps of training, timed; in the first processes also their memory."""
-    found = _timed(factors, session)
-    gc.collect()  # what was timed must not stand beside what the memory is measured with
-    return (*found, *_memory(factors, session))
-
-
-def _timed(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Steps of training, timed."""
     made, batch = _made(factors, session.device)
     loads = factors["dataset"] == "folder"
     feed = _loader(factors, session, made) if loads else partial(relabelled, batch, CLASSES)
@@ -111,28 +99,11 @@ def _loader(factors: Factors, session: Session, made: Trainer) -> steps.Feed:
     return lambda: made.placed(next(found))
 
 
-def _memory(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Bytes of an eager step; what the first process keeps alone is left out of the second."""
-    process = factors["process"]
-    plain = factors["execution"] == "eager" and factors["dataset"] == "synthetic"
-    if not plain or process not in _MEMORY_PROCESSES:
+def needed(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Bytes of an eager step on images that are in memory; of others nothing."""
+    if factors["execution"] != "eager" or factors["dataset"] != "synthetic":
         return ()
-    build = partial(second_step, factors, session.device)
-    if session.device == "cpu" and process != _MEMORY_PROCESSES[0]:
-        return _allocated(memory.profiled(build))
-    found = measure_memory(build, session, repeats=1)
-    if process == _MEMORY_PROCESSES[0]:
-        return found
-    return tuple(series for series in found if series.quantity not in _KEPT_ONCE)
-
-
-def _allocated(found: memory.Allocations) -> tuple[Series, ...]:
-    """What the allocator tells, without the resident memory, which takes three steps more."""
-    told = {"before": found.before, "after": found.after, "peak": found.peak}
-    return tuple(
-        Series(quantity=f"allocated_{moment}", unit="B", samples=(size,))
-        for moment, size in told.items()
-    )
+    return measure_memory(partial(second_step, factors, session.device), session, _MEMORY_REPEATS)
 
 
 def second_step(factors: Factors, device: Device) -> Workload:

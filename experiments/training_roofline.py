@@ -17,8 +17,6 @@ cases (``sweep``) answers one question; a case that belongs to several is measur
 - ``optimizer``: ``default`` is what torch chooses; ``fused`` updates all parameters in one kernel.
 - ``dataset``: ``synthetic`` is one random batch in memory; ``folder`` are photographs, decoded by
   as many processes as ``workers`` says.
-- ``process``: every case is measured in processes of its own, once in each round, so that slow
-  changes of the machine reach all cases alike.
 - ``moment``, ``side``, ``sensor``: of ceilings (before and after all else) and of sensors.
 
 A step drops the gradients, then goes forward through network and cross entropy, backward, and
@@ -29,13 +27,14 @@ What each subject leaves behind, series and files, stands in ``experiments.train
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from experiments.harness import isolated, runtime, sensors
 from experiments.harness.study import (
@@ -55,7 +54,7 @@ from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
 from experiments.training_layers import layers
 from report.instruments.counters import ncu_logs
 from report.records.record import Factor as Level
-from report.records.record import Series
+from report.records.record import Policy, Series
 
 if TYPE_CHECKING:
     from experiments.datasets.image_folder import Photographs
@@ -66,17 +65,23 @@ Result = TypeVar("Result")
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """The series of a case, all but a sensor's measured by a process of its own."""
+    """What is measured once of a case, all but a sensor's by a process of its own."""
     if factors["subject"] == "sensor":
         return (_reading(str(factors["sensor"]), session),)
     return _isolated_call(measure_here, factors, session)
 
 
-def measure_here(factors: Factors, session: Session, threads: int) -> tuple[Series, ...]:
-    """The series of a case, in this process."""
-    processes = _processes(session, threads)
+def measure_here(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """The same in this process."""
+    processes = _processes(session)
     parts = {"matrix_product": processes.multiply, "profile": processes.profile}
-    return parts.get(str(factors["subject"]), processes.train)(factors, session)
+    measure = parts.get(str(factors["subject"]), processes.needed)
+    return cast(tuple[Series, ...], measure(factors, session))
+
+
+def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """Steps of training, timed in this process."""
+    return cast(tuple[Series, ...], _processes(session).train(factors, session))
 
 
 def _reading(sensor: str, session: Session) -> Series:
@@ -93,28 +98,23 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     return ()
 
 
-def trace_here(factors: Factors, session: Session, threads: int) -> tuple[CaseFile, ...]:
+def trace_here(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """The trace of a step, made in this process."""
-    return _processes(session, threads).trace(factors, session)
+    return cast(tuple[CaseFile, ...], _processes(session).trace(factors, session))
 
 
-def _processes(session: Session, threads: int) -> ModuleType:
-    """What isolated processes do, which needs torch."""
-    runtime.start_torch(session.device, threads)
+def _processes(session: Session) -> ModuleType:
+    """What processes of their own do, which needs torch."""
+    runtime.start_torch(session.device, session.threads)
     from experiments import training_processes
 
     return training_processes
 
 
 def _isolated_call(
-    function: Callable[[Factors, Session, int], Result], factors: Factors, session: Session
+    function: Callable[[Factors, Session], Result], factors: Factors, session: Session
 ) -> Result:
-    import torch
-
-    return isolated.run(
-        partial(function, factors, session, torch.get_num_threads()),
-        {"TORCHINDUCTOR_CACHE_DIR": _compiled_code().name},
-    )
+    return isolated.run(partial(function, factors, session))
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +124,11 @@ def _compiled_code() -> tempfile.TemporaryDirectory[str]:
 
 
 def prepare(session: Session) -> None:
-    """Look through the user's photographs before anything is measured; raises ``DataSetError``."""
+    """Look through the user's photographs before anything is measured; raises ``DataSetError``.
+
+    What torch.compile makes is kept for the other processes of the run.
+    """
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled_code().name
     if session.images is not None:
         from experiments.datasets.image_folder import require_pillow
 
@@ -197,12 +201,15 @@ _FORWARD: Final[Mapping[Level, float]] = {
     "MobileNetV2": 3e8,
 }
 #: What a case has whose work is counted.
-_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic", "process": 1}
+_COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
 _COUNTED_BATCH: Final = 32
 
 
 # ------------------------------------------------------------------------------------------ plan
 
+
+#: Steps with the memory that glibc keeps by itself stand beside the others.
+_PROCESSES: Final[dict[Policy, int]] = {"retained": 6, "default": 2}
 
 _ON_CPU: Final = Study(
     name="training_roofline",
@@ -222,7 +229,6 @@ _ON_CPU: Final = Study(
         Factor("optimizer", levels=("default", "fused"), quick=("default", "fused")),
         Factor("dataset", levels=("synthetic",), quick=("synthetic",)),
         Factor("workers", levels=(1,), quick=(1,), any_count=True),
-        Factor("process", levels=(1, 2, 3), quick=(1, 2), any_count=True),
         Factor("side", levels=(2048,), quick=(1024,), any_count=True),
     ),
     measures=(
@@ -251,6 +257,8 @@ _ON_CPU: Final = Study(
     cases=partial(cases, scale=CPU),
     layers=layers,
     measure=measure_case,
+    timed=time_case,
+    is_timed=lambda factors: factors["subject"] == "training",
     effort=effort,
     files=files,
     counting=Counting(
@@ -268,7 +276,9 @@ _ON_CPU: Final = Study(
     ),
     prepare=prepare,
     images="folder",
-    full=replanned(FULL, minimum_samples=3, maximum_samples=20, case_budget_s=1.5),
+    full=replanned(
+        FULL, minimum_samples=3, maximum_samples=20, case_budget_s=1.5, processes=_PROCESSES
+    ),
     quick=replanned(QUICK, minimum_samples=3, maximum_samples=10, case_budget_s=0.5),
 )
 
@@ -293,7 +303,7 @@ _ON_GPU: Final = replace(
         for factor in _ON_CPU.factors
     ),
     cases=partial(cases, scale=GPU),
-    full=replanned(FULL, maximum_samples=50, case_budget_s=1.5),
+    full=replanned(FULL, maximum_samples=50, case_budget_s=1.5, processes=_PROCESSES),
 )
 
 STUDY = replace(_ON_CPU, on_gpu=_ON_GPU)

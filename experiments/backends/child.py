@@ -20,7 +20,7 @@ from report.records.record import Protocol, Series
 
 if TYPE_CHECKING:
     from experiments.backends.libraries import Library
-    from experiments.backends.subject import Images
+    from experiments.backends.subject import Images, Subject
 
 
 class Pictures(msgspec.Struct, frozen=True):
@@ -40,7 +40,8 @@ class Pictures(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """A case, and the images that it takes; without ``train`` its library can only be described.
 
-    ``iterations`` is the length of a training, 0 for a case that learns nothing.
+    ``iterations`` is the length of a training, 0 for a case that learns nothing; with ``test`` its
+    course is told too.
     """
 
     factors: Factors
@@ -55,18 +56,22 @@ Found = TypeVar("Found")
 
 
 def isolated_call(function: Callable[[Task], Found], task: Task) -> Found:
-    """What ``function`` finds in a process of its own; raises ``OutcomeError``.
+    """What ``function`` finds in a process of its own; raises ``OutcomeError``."""
+    return isolated.run(partial(function, task), variables(task))
 
-    Every library reads its number of threads when it is imported.  JAX computes in float32 whatever
-    is asked for unless it is told otherwise, and takes a GPU where it finds one.
+
+def variables(task: Task) -> dict[str, str]:
+    """What stands in the environment when a library is imported.
+
+    Every library reads its number of threads then.  JAX computes in float32 whatever is asked for
+    unless it is told otherwise, and takes a GPU where it finds one.
     """
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-    variables = {
+    return {
         **dict.fromkeys(names, str(task.threads)),
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": "1" if task.factors["dtype"] == "float64" else "0",
     }
-    return isolated.run(partial(function, task), variables)
 
 
 def described(task: Task) -> dict[str, Any]:
@@ -78,9 +83,23 @@ def described(task: Task) -> dict[str, Any]:
 
 
 def measured(task: Task) -> tuple[Series, ...]:
-    """The series of a case, in this process."""
+    """The bytes of a case, and the course of its training, in this process."""
+    from experiments.backends import times
+    from experiments.backends.memory import measured, resident
+
     library, footprint = _started(task)
-    return (*_series(task, library), *footprint)
+    case = _subject(task, library)
+    found: tuple[Series, ...] = ()
+    if task.test is not None:
+        found = times.course(case, case.placed(), task.test.arrays(), task.iterations)
+    return (*found, *resident(case), *measured(case), *footprint)
+
+
+def timed(task: Task) -> tuple[Series, ...]:
+    """The times of a case, in this process, which has not imported its library yet."""
+    os.environ.update(variables(task))
+    library, _ = _started(task)
+    return _times(task, library)
 
 
 def _started(task: Task) -> tuple[Library, tuple[Series, ...]]:
@@ -121,16 +140,20 @@ def limit_cores(threads: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
-def _series(task: Task, library: Library) -> tuple[Series, ...]:
-    from experiments.backends import times
-    from experiments.backends.libraries import ON_GPU
-    from experiments.backends.memory import measured, resident
+def _subject(task: Task, library: Library) -> Subject:
     from experiments.backends.subject import subject
 
     assert task.train is not None
     if task.factors["execution"] == "compiled" and library.compiled is None:
         raise UnavailableError(f"{library.name} is measured eagerly only.")
-    case = subject(library, task.factors, task.train.arrays())
+    return subject(library, task.factors, task.train.arrays())
+
+
+def _times(task: Task, library: Library) -> tuple[Series, ...]:
+    from experiments.backends import times
+    from experiments.backends.libraries import ON_GPU
+
+    case = _subject(task, library)
     part, parameters = case.placed(), case.parameters()
     step = case.step(part)
     found = (
@@ -143,9 +166,4 @@ def _series(task: Task, library: Library) -> tuple[Series, ...]:
         found += times.operations(case, part, task.protocol)
     if library.name in ON_GPU and task.iterations:
         found += times.transfers(case, part, task.protocol)
-    if task.test is not None:
-        found += times.course(case, part, task.test.arrays(), task.iterations)
-    del part, parameters, step
-    if task.factors["process"] == 1:
-        found += (*resident(case), *measured(case))
     return found
