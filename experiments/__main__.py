@@ -52,7 +52,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="FACTOR=LEVEL,...",
         help="measure these levels of a factor only; may be repeated",
     )
-    go.add_argument("--budget", type=_seconds, metavar="SECONDS", help="time for each case")
+    go.add_argument(
+        "--budget", type=_seconds, metavar="SECONDS", help="time for each case in each process"
+    )
     go.add_argument(
         "--counters",
         choices=("none", "auto", "all"),
@@ -158,10 +160,12 @@ def _told(record: Record, path: Path) -> int:
     """Print what was measured and where it lies; the exit code."""
     from rich.console import Console
 
-    from experiments.harness.summary import table
+    from experiments.harness.summary import instability, table
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(record.cases))
+    if warning := instability(record.cases):
+        print(warning, file=sys.stderr)
     print(f"Record: {_shown(path)}")
     if not any(case.status == "ok" for case in record.cases):
         print("No case could be measured; the record says why.", file=sys.stderr)

@@ -29,7 +29,8 @@ def select(
 ) -> Selection:
     """The cases and the plan; ``settings`` are ``factor=level,level`` as given to ``--set``.
 
-    A run with settings or a budget of its own (in s) is a ``custom`` plan.  ``images`` says that a
+    A run with settings or a budget of its own (s for a case in each process, however long all of
+    them take) is a ``custom`` plan.  ``images`` says that a
     folder of images was given, which takes the place of the study's own.  Raises ``UsageError``.
     """
     chosen = _parsed(study, settings)
@@ -61,7 +62,12 @@ def _custom(plan: Plan, budget: float | None) -> Plan:
     seconds = plan.protocol.case_budget_s if budget is None else budget
     return replace(
         plan,
-        protocol=msgspec.structs.replace(plan.protocol, plan="custom", case_budget_s=seconds),
+        protocol=msgspec.structs.replace(
+            plan.protocol,
+            plan="custom",
+            case_budget_s=seconds,
+            budget_s=plan.protocol.budget_s if budget is None else None,
+        ),
     )
 
 

@@ -23,8 +23,7 @@ from experiments.harness.training_step import Batch, Mark
 from experiments.harness.workload import Workload
 from report.records.record import Protocol, Series
 
-#: The warm-up of a slow case ends sooner: after half the case's time, but not before two steps.
-WARMUP_SHARE: Final = 0.5
+#: Steps before anything but time is looked at.
 LEAST_WARMUP: Final = 2
 #: Steps from one reading of the sensors to the next.
 SENSOR_STRIDE: Final = 10
@@ -128,8 +127,8 @@ def _seconds(quantity: str, samples: Sequence[float]) -> Series:
 def _warmed_up(step: Callable[[], float], protocol: Protocol) -> tuple[float, ...]:
     """The durations of the warm-up's steps (s)."""
     found: list[float] = []
-    while len(found) < protocol.warmup_calls and (
-        len(found) < LEAST_WARMUP or sum(found) < WARMUP_SHARE * protocol.case_budget_s
+    while len(found) < protocol.warmup_calls or not (
+        timing.is_steady(found) or sum(found) >= timing.WARMUP_SHARE * protocol.case_budget_s
     ):
         found.append(step())
     return tuple(found)

@@ -14,7 +14,7 @@ from experiments.harness.workload import Workload
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Factor as Level
-from report.records.record import Protocol, Series
+from report.records.record import Policy, Protocol, Series
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
@@ -68,12 +68,18 @@ class Plan:
         """Processes, samples, time budget and ceilings in words."""
         p = self.protocol
         ceilings = "no ceilings" if self.ceilings == "none" else f"{self.ceilings} ceilings"
-        processes = " and ".join(f"{n} with memory {how}" for how, n in p.processes.items())
+        most = "" if p.budget_s is None else f"{period_text(p.budget_s)} at most, "
         return (
-            f"each case in {processes} processes ({p.minimum_samples} to {p.maximum_samples} "
-            f"samples, about {p.case_budget_s:g} s in each), {period_text(p.budget_s or 0)} at "
-            f"most, {ceilings}"
+            f"each in {_listed(p.processes)} ({p.minimum_samples} to {p.maximum_samples} "
+            f"samples, about {p.case_budget_s:g} s in each), {most}{ceilings}"
         )
+
+
+def _listed(processes: Mapping[Policy, int]) -> str:
+    """``6 processes with memory retained, 2 with default and 1 with jemalloc``."""
+    (policy, count), *others = processes.items()
+    parts = [f"{count} processes with memory {policy}", *(f"{n} with {p}" for p, n in others)]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 #: Six processes bound a median at 96.9 %, the fewest that reach 95 %.

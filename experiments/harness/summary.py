@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 #: Factors that have a column of their own each; with more, no column is wide enough to be read.
 _MOST_COLUMNS: Final = 8
+#: Processes whose medians are this far apart do not measure the same thing.
+_DISAGREE: Final = 1.25
+#: So many unstable results are named.
+_NAMED: Final = 5
 
 
 def factors_text(factors: dict[str, Factor]) -> str:
@@ -26,6 +30,36 @@ def outcome_text(case: Case) -> str:
         return f"{case.status}: {case.reason}"
     times = case.samples("time")
     return f"{duration_text(median(times))} ({len(times)} samples)" if times else "ok"
+
+
+def instability(cases: Iterable[Case]) -> str | None:
+    """Which results may be unstable and why, in one sentence; None if none is.
+
+    Those whose processes disagree by more than a quarter, and those that were disturbed in every
+    process.
+    """
+    cases = tuple(cases)
+    reasons = [(factors_text(case.factors), _unstable(case)) for case in cases]
+    found = [f"{name} ({why})" for name, why in reasons if why]
+    if not found:
+        return None
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return (
+        f"{len(found)} of {len(cases)} results may be unstable: {'; '.join(found[:_NAMED])}{more}; "
+        "end other programs and run again with --wait-quiet 10."
+    )
+
+
+def _unstable(case: Case) -> str | None:
+    for policy in dict.fromkeys(r.policy for r in case.rounds if r.policy):
+        rounds = case.rounds_under(policy)
+        medians = [median(r.samples("time")) for r in rounds if r.samples("time")]
+        if rounds and all(r.disturbance for r in rounds):
+            return f"{rounds[0].disturbance}, memory {policy}"
+        if medians and max(medians) > _DISAGREE * min(medians):
+            low, high = duration_text(min(medians)), duration_text(max(medians))
+            return f"processes between {low} and {high}, memory {policy}"
+    return None
 
 
 def duration_text(seconds: float) -> str:

@@ -23,7 +23,7 @@ def test_the_full_plan() -> None:
     layer = [case for case in selection.cases if case["subject"] == "layer"]
     network = [case for case in selection.cases if case["subject"] == "network"]
     assert selection.plan.protocol.plan == "full"
-    assert selection.plan.protocol.minimum_samples >= 30
+    assert selection.plan.protocol.processes["retained"] >= 6
     assert {case["batch"] for case in layer} == {2**n for n in range(11)}
     assert {case["pass"] for case in layer} == {"forward", "forward_backward"}
     assert len([case for case in layer if case["layout"] == "contiguous"]) == 22
@@ -52,7 +52,7 @@ def test_a_folder_of_images_takes_the_place_of_the_studys_own(tiny: Study) -> No
 def test_the_quick_plan_and_a_budget_of_its_own() -> None:
     selection = select(STUDY, quick=True)
     assert selection.plan.protocol.plan == "quick"
-    assert selection.plan.protocol.minimum_samples >= 10
+    assert selection.plan.protocol.processes["retained"] >= 2
     assert len(selection.cases) == 11
     assert "variant" not in {case["subject"] for case in selection.cases}
     protocol = select(STUDY, quick=True, budget=2.0).plan.protocol
@@ -104,5 +104,9 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "conv_scaling: How do" in done.stdout
-    assert "full plan: 44 cases, 30 to 200 samples" in done.stdout
+    told = (
+        "full plan: 44 cases, each in 6 processes with memory retained, 6 with default and 2 with "
+        "jemalloc (5 to 30 samples, about 0.5 s in each), 15 min at most, large ceilings"
+    )
+    assert told in done.stdout
     assert "factor pass: forward, forward_backward" in done.stdout

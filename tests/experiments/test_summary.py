@@ -10,8 +10,8 @@ from rich.console import Console
 
 from experiments.harness.progress import Bar, Lines, watch
 from experiments.harness.study import Study
-from experiments.harness.summary import bytes_text, duration_text, outcome_text, table
-from report.records.record import Case, Series
+from experiments.harness.summary import bytes_text, duration_text, instability, outcome_text, table
+from report.records.record import Case, Round, Series
 
 GOOD = Case(
     factors={"batch": 1024, "pass": "forward_backward", "subject": "layer"},
@@ -94,3 +94,40 @@ def test_a_bar_on_a_terminal(tiny: Study) -> None:
     assert "batch=1024, pass=forward_backward" in out.getvalue()
     assert "2/2" in out.getvalue()
     assert "out_of_memory: Memory ran out" in out.getvalue()
+
+
+# ----------------------------------------------------------------------------------- stability
+
+
+def in_processes(*medians: float, disturbance: str | None = None) -> Case:
+    rounds = tuple(
+        Round(
+            process=process,
+            policy="retained",
+            status="ok",
+            reason=None,
+            disturbance=disturbance,
+            series=(Series(quantity="time", unit="s", samples=(time,)),),
+        )
+        for process, time in enumerate(medians, 1)
+    )
+    return Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=(), rounds=rounds)
+
+
+def test_processes_that_agree_are_not_mentioned() -> None:
+    assert instability([in_processes(1.0, 1.1, 1.2)]) is None
+    assert instability([]) is None
+
+
+def test_processes_that_disagree_are_named_with_both_ends() -> None:
+    told = instability([in_processes(1.0, 1.1), in_processes(0.001, 0.002, 0.0015)])
+    assert told is not None
+    assert told.startswith(
+        "1 of 2 results may be unstable: size=1 (processes between 1 ms and 2 ms"
+    )
+    assert "--wait-quiet 10" in told
+
+
+def test_what_was_disturbed_throughout_is_named_with_the_reason() -> None:
+    told = instability([in_processes(1.0, 1.0, disturbance="others used 2 processors")])
+    assert told is not None and "others used 2 processors" in told

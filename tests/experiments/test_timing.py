@@ -49,9 +49,12 @@ def test_every_call_starts_from_the_same_state_and_the_first_is_apart() -> None:
     calls: list[str] = []
     workload = Workload(call=lambda: calls.append("call"), reset=lambda: calls.append("reset"))
     series = timing.first_and_repeated(workload, protocol(3, 3, 60.0), "cpu")
-    assert calls == ["call", *["reset", "call"] * (2 + 3)]
+    warm = len(series[1].samples)
+    assert calls == ["call", *["reset", "call"] * (warm + 3)]
+    assert warm >= 2
     assert {s.quantity: len(s.samples) for s in series} == {
         "first_call_time": 1,
+        "warmup_time": warm,
         "time": 3,
         "cpu_time": 3,
         "page_faults": 3,
@@ -140,3 +143,25 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (duration.wall, duration.cpu, duration.system) == (0.0025, None, None)
     assert duration.wait is not None and duration.wait >= 0
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=4, max_size=20))
+def test_calls_that_keep_getting_faster_are_no_steady_state(durations: list[float]) -> None:
+    slower_and_slower = sorted(durations)
+    assert timing.is_steady(slower_and_slower)
+    halving = [2.0**-n for n in range(len(durations))]
+    assert not timing.is_steady(halving)
+    assert timing.is_steady([*halving, *[halving[-1]] * 3])
+
+
+def test_the_warm_up_ends_with_half_of_the_time_at_the_latest() -> None:
+    elapsed = 0.0
+
+    def clock(workload: Workload) -> Duration:
+        nonlocal elapsed
+        elapsed += 1.0
+        return Duration(1.0 / elapsed, None)  # faster and faster
+
+    idle = Workload(call=lambda: None, reset=lambda: None)
+    warm = timing.warmed_up(idle, protocol(1, 1, 20.0), clock, now=lambda: elapsed)
+    assert len(warm) == 10

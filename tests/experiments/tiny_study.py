@@ -12,6 +12,9 @@ import msgspec
 from experiments.harness.study import FULL, Factor, Factors, Levels, Session, Study
 from report.records.record import Series
 
+#: Sizes at which the timed study kills its process, or says that it was disturbed.
+DEADLY, LOUD = 66, 77
+
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple({"size": size} for size in levels["size"])

@@ -1,0 +1,224 @@
+"""Rounds: which process measures which case, for how long, and what becomes of a disturbed one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import tiny_study
+from conftest import Notes, make_header
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import registry
+from experiments.harness import rounds, worker
+from experiments.harness.journal import Ended, Finish, Journal, read_run_log
+from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
+from experiments.harness.study import Session, Study
+from report.records.record import Case, Policy, Round, Series
+
+# ---------------------------------------------------------------------------------------- planning
+
+
+@given(st.dictionaries(st.sampled_from(["retained", "default", "jemalloc"]), st.integers(1, 9)))
+def test_every_policy_gets_its_processes_and_none_stands_apart(planned: dict[Policy, int]) -> None:
+    found = turns(planned)
+    assert Counter(turn.policy for turn in found) == Counter(planned)
+    for policy, n in planned.items():
+        assert [t.process for t in found if t.policy == policy] == list(range(1, n + 1))
+    assert [t.process for t in found] == sorted(t.process for t in found)
+
+
+@given(st.sets(st.integers(0, 50)), st.integers(0, 5), st.integers(1, 9))
+def test_the_order_of_a_process_comes_from_the_seed(
+    cases: set[int], seed: int, process: int
+) -> None:
+    turn = Turn(process, "retained")
+    order = shuffled(cases, seed, turn)
+    assert sorted(order) == sorted(cases)
+    assert shuffled(sorted(cases, reverse=True), seed, turn) == order
+
+
+def test_processes_measure_in_different_orders() -> None:
+    orders = {
+        shuffled(range(20), 0, Turn(process, policy))
+        for process in (1, 2, 3)
+        for policy in ("retained", "default")  # type: ignore[misc]
+    }
+    assert len(orders) == 6
+
+
+def ended(
+    case: int,
+    seconds: float,
+    process: int = 1,
+    policy: Policy = "retained",
+    disturbance: str | None = None,
+    reason: str | None = None,
+) -> Ended:
+    found = Round(
+        process=process,
+        policy=policy,
+        status="failed" if reason else "ok",
+        reason=reason,
+        disturbance=disturbance,
+        series=() if reason else (Series(quantity="time", unit="s", samples=(seconds,)),),
+    )
+    return Ended(case=case, round=found, seconds=seconds)
+
+
+DEMAND = st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 100)), min_size=1, max_size=12)
+
+
+@given(DEMAND, st.floats(0, 1500))
+def test_water_is_shared_out_to_the_last_drop_and_to_who_has_least(
+    demand: list[tuple[float, float]], supply: float
+) -> None:
+    level = water_level(demand, supply)
+    given_ = [min(max(level - spent, 0.0), wanted) for spent, wanted in demand]
+    assert sum(given_) == pytest.approx(min(supply, sum(w for _, w in demand)), abs=1e-6)
+    for (spent, wanted), amount in zip(demand, given_, strict=True):
+        if 1e-9 < amount < wanted - 1e-9:  # who gets less than it wants stands at the level
+            assert spent + amount == pytest.approx(level)
+
+
+def test_what_fits_is_measured_by_every_process() -> None:
+    log = [ended(case, 1.0) for case in range(4)]
+    assert affordable(range(4), log, "retained", turns_left=5, left_s=20.0) == (0, 1, 2, 3)
+
+
+def test_long_cases_are_measured_by_fewer_processes() -> None:
+    durations = {0: 1.0, 1: 1.0, 2: 30.0}
+    log: list[Ended] = []
+    left = 80.0
+    for process in range(1, 7):
+        chosen = affordable(durations, log, "retained", turns_left=7 - process, left_s=left)
+        for case in chosen:
+            log.append(ended(case, durations[case], process))
+            left -= durations[case]
+    counts = Counter(e.case for e in log)
+    assert (counts[0], counts[1]) == (6, 6)
+    assert counts[2] == 2
+    assert left >= 0
+
+
+def test_a_case_that_a_policy_has_not_measured_is_never_left_out() -> None:
+    log = [ended(0, 1.0), ended(1, 500.0)]
+    assert affordable((0, 1), log, "retained", turns_left=2, left_s=10.0) == (0,)
+    assert affordable((0, 1), log, "default", turns_left=2, left_s=10.0) == (0, 1)
+
+
+def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
+    log = [ended(0, 1.0), ended(0, 1.0, 2, disturbance="somebody"), ended(1, 1.0)]
+    assert to_repeat((0, 1), log, "retained", planned=2) == (0,)
+    again = [*log, ended(0, 1.0, 3, disturbance="still")]
+    assert to_repeat((0, 1), again, "retained", planned=2) == (0,)
+    made_up = [*again, ended(0, 1.0, 4)]
+    assert to_repeat((0, 1), made_up, "retained", planned=2) == ()
+    assert to_repeat((0, 1), log, "default", planned=2) == ()
+
+
+def test_a_case_whose_rounds_all_failed_has_their_outcome() -> None:
+    case = Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=())
+    (lost,) = rounds.added(
+        [case], [ended(0, 1.0, reason="It broke."), ended(0, 1.0, 2, reason="x")]
+    )
+    assert (lost.status, lost.reason) == ("failed", "It broke.")
+    (kept,) = rounds.added([case], [ended(0, 1.0, reason="It broke."), ended(0, 1.0, 2)])
+    assert (kept.status, kept.samples("time")) == ("ok", (1.0,))
+
+
+# --------------------------------------------------------------------------------------- measuring
+
+PROTOCOL = msgspec.structs.replace(
+    tiny_study.STUDY.full.protocol, processes={"retained": 2, "default": 1}, budget_s=60.0
+)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Study:
+    """The timed tiny study, known under its name, in processes that can import it."""
+    monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    import tiny_timed
+
+    return tiny_timed.STUDY
+
+
+def run(study: Study, path: Path, notes: Notes, sizes: Sequence[int] = (1, 2, 3)) -> list[Case]:
+    """Measure in rounds what the journal in ``path`` does not hold yet."""
+    header = make_header(study, protocol=PROTOCOL, cases=tuple({"size": size} for size in sizes))
+    fresh = not path.exists()
+    with Journal(path, 0 if fresh else path.stat().st_size) as journal:
+        if fresh:
+            journal.append(header)
+            for index, factors in enumerate(header.cases):
+                alone = Case(factors=factors, status="ok", reason=None, layers=(), series=())
+                journal.append(Finish(case=index, outcome=alone))
+        run_log = read_run_log(path)
+        session = Session("cpu", PROTOCOL)
+        rounds.measure(study, session, run_log, journal, notes)
+        alone_cases = [run_log.finished[index] for index in sorted(run_log.finished)]
+    return list(rounds.added(alone_cases, run_log.rounds))
+
+
+def test_each_case_is_measured_by_each_process(tmp_path: Path, timed: Study, notes: Notes) -> None:
+    cases = run(timed, tmp_path / ".j.journal.jsonl", notes)
+    for case in cases:
+        found = [(r.policy, r.process, r.status) for r in case.rounds]
+        assert sorted(found, key=str) == [
+            ("default", 1, "ok"),
+            ("retained", 1, "ok"),
+            ("retained", 2, "ok"),
+        ]
+        assert case.samples("time") == (float(case.factors["size"]),) * 2
+
+
+def test_each_case_has_a_process_of_its_own_with_its_policy_set(
+    tmp_path: Path, timed: Study, notes: Notes
+) -> None:
+    cases = run(timed, tmp_path / ".j.journal.jsonl", notes)
+    processes = [r.samples("step_loss")[0] for case in cases for r in case.rounds]
+    if worker.can_fork("cpu"):
+        assert len(set(processes)) == 9
+    told = {(r.policy, r.samples("train_loss")[0]) for case in cases for r in case.rounds}
+    assert told == {("default", 0), ("retained", 1)}
+
+
+def test_a_case_that_kills_its_process_takes_no_other_with_it(
+    tmp_path: Path, timed: Study, notes: Notes
+) -> None:
+    if not worker.can_fork("cpu"):
+        pytest.skip("cases share their process here")
+    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
+    assert [case.status for case in cases] == ["ok", "failed", "ok"]
+    assert "killed, most likely for lack of memory" in str(cases[1].reason)
+
+
+def test_what_the_journal_holds_is_not_measured_again(
+    tmp_path: Path, timed: Study, notes: Notes
+) -> None:
+    path = tmp_path / ".j.journal.jsonl"
+    whole = run(timed, path, notes)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-4]))
+    again = run(timed, path, notes)
+    assert len(path.read_bytes().splitlines()) == len(lines)
+    assert [len(case.rounds) for case in again] == [len(case.rounds) for case in whole]
+
+
+def test_disturbed_rounds_are_kept_marked_and_repeated_as_often_as_allowed(
+    tmp_path: Path, timed: Study, notes: Notes
+) -> None:
+    study = replace(timed)
+    cases = run(study, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.LOUD))
+    quiet, loud = cases
+    assert {r.disturbance for r in quiet.rounds} == {None}
+    assert len(loud.rounds) > 3
+    assert all(r.disturbance == "a test" for r in loud.rounds)
+    assert loud.samples("time"), "what was disturbed throughout is still there"
+    assert any("again" in note for note in notes.notes)

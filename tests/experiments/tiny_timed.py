@@ -1,0 +1,34 @@
+"""The tiny study with times, which processes of their own measure; it measures nothing either."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+from tiny_study import DEADLY, LOUD
+from tiny_study import STUDY as PLAIN
+
+from experiments.harness import quiet
+from experiments.harness.study import Factors, Session
+from report.records.record import Series
+
+
+def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
+    """The size as a time; the process and whether glibc was told to keep memory beside it."""
+    size = int(factors["size"])
+    if size == DEADLY:
+        os.kill(os.getpid(), signal.SIGKILL)
+    loud = "a test" if size == LOUD else None
+    quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]
+    retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
+    return (
+        Series(quantity="time", unit="s", samples=(float(size),)),
+        Series(quantity="step_loss", unit="1", samples=(float(os.getpid()),)),
+        Series(quantity="train_loss", unit="1", samples=(retained,)),
+    )
+
+
+STUDY = replace(
+    PLAIN, measure=lambda factors, session: (), timed=timed, uses_torch=False, effort=lambda f: 1.0
+)
