@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from experiments import registry
 from experiments.harness.close import close
+from experiments.harness.identity import checked_label
 from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
@@ -73,6 +74,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where the record is written; default: data",
     )
+    go.add_argument(
+        "--label",
+        metavar="NAME",
+        help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
+    )
+    go.add_argument(
+        "--wait-quiet",
+        type=_minutes,
+        metavar="MIN",
+        help="wait until other processes leave the processors alone, for at most so many minutes",
+    )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
     close = commands.add_parser(
@@ -86,13 +98,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
+    return _above_zero(text, "seconds")
+
+
+def _minutes(text: str) -> float:
+    return _above_zero(text, "minutes")
+
+
+def _above_zero(text: str, unit: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0")
+    return number
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -150,6 +170,8 @@ def _run(options: argparse.Namespace) -> int:
         budget=options.budget,
         resume=options.resume,
         counters=options.counters,
+        label=checked_label(options.label),
+        wait_quiet=options.wait_quiet,
     )
     return _told(*run(request, watch(Console(stderr=True), options.debug)))
 
