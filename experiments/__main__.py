@@ -10,11 +10,13 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from experiments import registry
 from experiments.harness.close import close
+from experiments.harness.doctor import doctor
 from experiments.harness.identity import checked_label
 from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
@@ -38,9 +40,26 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
-    commands = made.add_subparsers(dest="command", required=True, metavar="{list,run,close}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="{list,doctor,run,close}")
     commands.add_parser("list", help="the studies, their factors and plans")
-    go = commands.add_parser("run", help="measure a study on this machine and write a record")
+    health = commands.add_parser(
+        "doctor", help="what this machine can measure, what disturbs it, and what to install"
+    )
+    health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    health.add_argument("--debug", action="store_true", help="show tracebacks")
+    _add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    close = commands.add_parser(
+        "close",
+        help="make a record of an unfinished run as far as it went, when its machine is gone",
+    )
+    close.add_argument("study", help="the study whose newest unfinished run is meant")
+    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    close.add_argument("--debug", action="store_true", help="show tracebacks")
+    return made
+
+
+def _add_run(go: argparse.ArgumentParser) -> None:
+    """The options of ``run``."""
     go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
     go.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
@@ -87,14 +106,6 @@ def parser() -> argparse.ArgumentParser:
     )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
-    close = commands.add_parser(
-        "close",
-        help="make a record of an unfinished run as far as it went, when its machine is gone",
-    )
-    close.add_argument("study", help="the study whose newest unfinished run is meant")
-    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    close.add_argument("--debug", action="store_true", help="show tracebacks")
-    return made
 
 
 def _seconds(text: str) -> float:
@@ -149,6 +160,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         print(listing(registry.load(name) for name in registry.STUDIES))
         check_output()
         return 0
+    if options.command == "doctor":
+        code = doctor(options.records, partial(print, flush=True))
+        check_output()
+        return code
     if options.command == "close":
         return _told(*close(options.study, options.records))
     return _run(options)
