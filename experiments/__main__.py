@@ -10,11 +10,14 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from experiments import registry
 from experiments.harness.close import close
+from experiments.harness.doctor import doctor
+from experiments.harness.identity import checked_label
 from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
@@ -37,9 +40,26 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
-    commands = made.add_subparsers(dest="command", required=True, metavar="{list,run,close}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="{list,doctor,run,close}")
     commands.add_parser("list", help="the studies, their factors and plans")
-    go = commands.add_parser("run", help="measure a study on this machine and write a record")
+    health = commands.add_parser(
+        "doctor", help="what this machine can measure, what disturbs it, and what to install"
+    )
+    health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    health.add_argument("--debug", action="store_true", help="show tracebacks")
+    _add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    close = commands.add_parser(
+        "close",
+        help="make a record of an unfinished run as far as it went, when its machine is gone",
+    )
+    close.add_argument("study", help="the study whose newest unfinished run is meant")
+    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    close.add_argument("--debug", action="store_true", help="show tracebacks")
+    return made
+
+
+def _add_run(go: argparse.ArgumentParser) -> None:
+    """The options of ``run``."""
     go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
     go.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
@@ -75,26 +95,37 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where the record is written; default: data",
     )
+    go.add_argument(
+        "--label",
+        metavar="NAME",
+        help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
+    )
+    go.add_argument(
+        "--wait-quiet",
+        type=_minutes,
+        metavar="MIN",
+        help="wait until other processes leave the processors alone, for at most so many minutes",
+    )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
-    close = commands.add_parser(
-        "close",
-        help="make a record of an unfinished run as far as it went, when its machine is gone",
-    )
-    close.add_argument("study", help="the study whose newest unfinished run is meant")
-    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    close.add_argument("--debug", action="store_true", help="show tracebacks")
-    return made
 
 
 def _seconds(text: str) -> float:
+    return _above_zero(text, "seconds")
+
+
+def _minutes(text: str) -> float:
+    return _above_zero(text, "minutes")
+
+
+def _above_zero(text: str, unit: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0")
+    return number
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -131,6 +162,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         print(listing(registry.load(name) for name in registry.STUDIES))
         check_output()
         return 0
+    if options.command == "doctor":
+        code = doctor(options.records, partial(print, flush=True))
+        check_output()
+        return code
     if options.command == "close":
         return _told(*close(options.study, options.records))
     return _run(options)
@@ -152,6 +187,8 @@ def _run(options: argparse.Namespace) -> int:
         budget=options.budget,
         resume=options.resume,
         counters=options.counters,
+        label=checked_label(options.label),
+        wait_quiet=options.wait_quiet,
     )
     return _told(*run(request, watch(Console(stderr=True), options.debug)))
 

@@ -10,11 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.filed import content_hash, encode
+from report.records.record import Host
 from report.records.store import (
     Stored,
     list_records,
@@ -284,6 +286,39 @@ def test_bad_pins_are_refused() -> None:
     first, second = run(1), run(2)
     with pytest.raises(RecordError, match="are both records of a; pin one of them"):
         newest_by_device([first, second], [first.file, second.file])
+
+
+def host(**change: Any) -> Host:
+    plain = Host(
+        vendor="AuthenticAMD",
+        family=25,
+        model=1,
+        stepping=1,
+        microcode=None,
+        flags=("avx2", "fma"),
+        caches=(),
+        sockets=1,
+        virtualisation="kvm",
+        c_library=None,
+        machine=None,
+    )
+    return msgspec.structs.replace(plain, **change)
+
+
+def test_hosts_that_call_themselves_alike_do_not_displace_each_other(tmp_path: Path) -> None:
+    """Two unlike machines of one cloud, both «Example Processor»: their keys end in digests."""
+    hosts = {"example-2t-0a1b2c": host(), "example-2t-3d4e5f": host(flags=("avx2", "avx512f"))}
+    for day, (key, found) in enumerate(hosts.items(), 1):
+        machine = factory.environment(key, host=found)
+        write_record(factory.record(None, machine, started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
+    (tmp_path / "devices.yaml").write_text("devices: []")
+    chosen = choose("conv_scaling", tmp_path)
+    assert len(chosen.origin.records) == 2
+    assert chosen.notices == ()
+    assert chosen.origin.devices == (
+        "Example Processor, 2 threads (AVX-512)",
+        "Example Processor, 2 threads (AVX2)",
+    )
 
 
 def saved(items: list[Stored], data: Path) -> None:

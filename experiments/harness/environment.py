@@ -8,31 +8,46 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from experiments.harness import machine, memory
+from experiments.harness import host, machine, memory, quiet
+from experiments.harness.identity import device_key
 from experiments.harness.study import Device
 from experiments.harness.text import without_paths
+from experiments.harness.variables import variables
 from report.records.record import Environment, Gpu, Precision, Torch
 
 if TYPE_CHECKING:
     import types
 
+_NO_NAME = "the run was given no --label"
 _NO_LOAD = "the system keeps no load average"
 
 
-def gather(torch: types.ModuleType, device: Device, threads: int) -> Environment:
-    """The machine and the software now; ``load_after`` is added by ``closed``."""
+def gather(
+    torch: types.ModuleType,
+    device: Device,
+    threads: int,
+    *,
+    name: str | None = None,
+    number: tuple[str | None, str] = (None, ""),
+) -> Environment:
+    """The machine and the software now; ``load_after`` is added by ``closed``.
+
+    ``name`` is what its people call the machine; ``number`` its random number, or None and why.
+    """
     import psutil  # type: ignore[import-untyped]
 
     cpu, missing = machine.cpu()
+    identity, host_missing = host.read_host(*number)
     gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
-    load = machine.load()
+    gpus = torch.cuda.device_count() if gpu else 0
+    load, memory_bytes = machine.load(), psutil.virtual_memory().total
     return Environment(
         device=device,
-        key=machine.slug(gpu.model) if gpu else machine.slug(cpu.model, f"{threads}t"),
+        key=device_key(cpu.model, threads, identity, memory_bytes, gpu, gpus, name),
         cpu=cpu,
         gpu=gpu,
         threads=threads,
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=memory_bytes,
         operating_system=machine.operating_system(),
         python=platform.python_version(),
         torch=_torch(torch),
@@ -41,10 +56,15 @@ def gather(torch: types.ModuleType, device: Device, threads: int) -> Environment
         load_after=None,
         missing={
             **missing,
+            **host_missing,
             **gpu_missing,
+            **({} if name else {"name": _NO_NAME}),
             **({"load_before": _NO_LOAD} if load is None else {}),
-            **(_resident_missing() if device == "cpu" else {}),
+            **_unwatched(device),
         },
+        name=name,
+        host=identity,
+        variables=variables(),
     )
 
 
@@ -62,9 +82,14 @@ def closed(
     )
 
 
-def _resident_missing() -> dict[str, str]:
-    reason = memory.resident_unavailable()
-    return {} if reason is None else {"resident_before": reason, "resident_peak": reason}
+def _unwatched(device: Device) -> dict[str, str]:
+    """Why resident memory or disturbances cannot be told here."""
+    resident = memory.resident_unavailable() if device == "cpu" else None
+    blind = quiet.unavailable()
+    return {
+        **({"resident_before": resident, "resident_peak": resident} if resident else {}),
+        **({"disturbance": blind} if blind else {}),
+    }
 
 
 def _torch(torch: types.ModuleType) -> Torch:

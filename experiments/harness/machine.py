@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from experiments.harness import host
 from experiments.harness.runtime import cores_available
 from report.records.record import Cpu
 
-_CPUINFO: Final = Path("/proc/cpuinfo")
 _GOVERNOR: Final = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 #: Flags of the system -> the name under which an extension is known.
@@ -42,46 +42,23 @@ _EXTENSIONS: Final = {
 
 def cpu() -> tuple[Cpu, dict[str, str]]:
     """The processor, and the reason for each field that is null."""
-    info = cpuinfo()
+    info = host.cpuinfo()
     found = governor()
     missing = {} if found else {"cpu.governor": "the system shows no frequency governor"}
-    model = info.get("model name") or info.get("machdep.cpu.brand_string") or platform.processor()
-    flags = " ".join(info.get(key, "") for key in ("flags", "Features", "features"))
-    if sys.platform == "darwin" and platform.machine() == "arm64":
-        flags = "neon"
+    arm_mac = sys.platform == "darwin" and platform.machine() == "arm64"
     return Cpu(
-        model=tidy_model(model or platform.machine()),
+        model=model_name(info),
         architecture=platform.machine() or "unknown",
         cores_available=cores_available(),
         governor=found,
-        vector_extensions=extensions(flags),
+        vector_extensions=extensions("neon" if arm_mac else " ".join(host.processor(info).flags)),
     ), missing
 
 
-def cpuinfo() -> dict[str, str]:
-    """What the system says of the first processor, by its own keys."""
-    if _CPUINFO.exists():
-        return parse_cpuinfo(_CPUINFO.read_text(errors="replace"))
-    if sys.platform == "darwin":
-        return _sysctl("machdep.cpu.brand_string")
-    return {}
-
-
-def parse_cpuinfo(text: str) -> dict[str, str]:
-    """The first block of ``/proc/cpuinfo``."""
-    block = text.strip().split("\n\n")[0]
-    pairs = (line.partition(":") for line in block.splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _sysctl(key: str) -> dict[str, str]:
-    try:
-        done = subprocess.run(
-            ["sysctl", "-n", key], capture_output=True, text=True, check=True, timeout=10
-        )
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return {key: done.stdout.strip()}
+def model_name(info: Mapping[str, str]) -> str:
+    """The model as the system, or else ARM's list of parts, names it, tidied up."""
+    named = info.get("model name") or info.get("machdep.cpu.brand_string") or host.arm_name(info)
+    return tidy_model(named or platform.processor() or platform.machine())
 
 
 def governor() -> str | None:
@@ -102,11 +79,6 @@ def tidy_model(model: str) -> str:
     """The model without trade marks, core counts and clock: ``Intel Core i7-1185G7``."""
     plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", model)
     return " ".join(plain.split())
-
-
-def slug(*words: str) -> str:
-    """A device key: small letters and digits, joined by single hyphens."""
-    return "-".join(part for word in words for part in re.findall(r"[a-z0-9]+", word.lower()))
 
 
 def operating_system() -> str:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -18,10 +18,12 @@ from experiments.harness import (
     counting,
     environment,
     policies,
+    quiet,
     rounds,
     runtime,
     timing,
 )
+from experiments.harness.identity import checked_label, machine_number
 from experiments.harness.journal import (
     CeilingsBefore,
     Header,
@@ -52,7 +54,9 @@ class Request:
     """What the command line asks for; what is None is left to us.
 
     ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
-    ``budget`` is in s; executed work is counted (``auto``) in a full plan and else not.
+    ``label`` is what people call this machine.  ``budget`` is in s; ``wait_quiet`` says for how
+    many minutes at most to wait until the machine does nothing else.  Executed work is counted
+    (``auto``) in a full plan and else not.
     """
 
     study: str
@@ -65,6 +69,8 @@ class Request:
     resume: bool = False
     counters: CounterChoice | None = None
     images: Path | None = None
+    label: str | None = None
+    wait_quiet: float | None = None
 
     @property
     def counter_choice(self) -> CounterChoice:
@@ -98,7 +104,7 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
 
 
 def command_of(request: Request, threads: int) -> tuple[str, ...]:
-    """The command that repeats this run, without anything of this machine but its threads.
+    """The command that repeats this run, with no more of this machine than its threads and label.
 
     Of the folder of images only its own name stands there.
     """
@@ -109,6 +115,8 @@ def command_of(request: Request, threads: int) -> tuple[str, ...]:
         words += ["--set", setting]
     words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
     words += [] if request.counters is None else ["--counters", request.counters]
+    words += [] if request.label is None else ["--label", request.label]
+    words += [] if request.wait_quiet is None else ["--wait-quiet", f"{request.wait_quiet:g}"]
     words += [] if request.images is None else ["--data", request.images.resolve().name]
     return tuple(words)
 
@@ -135,6 +143,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     run_log, journal = _opened(request, header, observer)
     with journal:
         try:
+            _wait_quiet(request, threads, observer)
             record, files = _measured(study, selection, session, run_log, journal, observer)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, run_log, journal) from interrupt
@@ -143,10 +152,23 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     return record, path
 
 
+def _wait_quiet(request: Request, threads: int, observer: Observer) -> None:
+    """Wait for a quiet machine if asked to; a run on one that is not says so and goes on."""
+    if request.wait_quiet is None:
+        return
+    noise = quiet.wait_quiet(request.wait_quiet, observer, threads)
+    if noise is not None:
+        observer.note(f"{noise} Measuring all the same.")
+
+
 def _header(request: Request, selection: Selection, threads: int) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
-    facts = environment.gather(torch, request.device, threads)
+    # A run that goes on must find the number that it began with.
+    number = machine_number(request.records, make=not request.resume)
+    facts = environment.gather(
+        torch, request.device, threads, name=checked_label(request.label), number=number
+    )
     identity, missing = code.identify()
     protocol = _possible(selection.plan.protocol, request.device)
     return Header(
@@ -224,6 +246,13 @@ def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[RunLog, Jou
     return run_log, Journal(path, run_log.valid_bytes)
 
 
+#: What of the environment must be the same in all parts of a run; loads are not.
+_SAME: Final = (
+    *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
+    *("operating_system", "python", "torch", "variables"),
+)
+
+
 def differences(then: Header, now: Header) -> tuple[str, ...]:
     """What keeps two runs from being one: each in words, with both values where they are short."""
     found = []
@@ -235,7 +264,7 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
         found.append(f"the cases ({len(then.cases)}, now {len(now.cases)}, or other factors)")
     if then.code.measuring_code != now.code.measuring_code:
         found.append("the measuring code")
-    for name in ("cpu", "gpu", "threads", "memory_bytes", "operating_system", "python", "torch"):
+    for name in _SAME:
         if getattr(then.environment, name) != getattr(now.environment, name):
             found.append(f"the environment ({name})")
     if then.environment.precision != now.environment.precision:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
+from report.evidence.runs import labels
 from report.paper.findings import Inputs
 from report.records.store import (
     Listed,
@@ -102,7 +103,7 @@ def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
 def _origin(study: str, used: Sequence[Listed], listed: Iterable[Listed], data: Path) -> Origin:
     return Origin(
         records=tuple(item.file for item in used),
-        devices=tuple(item.record.environment.label for item in used),
+        devices=labels(used),
         measured=max((item.record.started[:10] for item in used), default=None),
         reported=_reported(study, data),
         altered=tuple((item.file, way) for item in listed for way in item.alterations),

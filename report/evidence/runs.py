@@ -12,6 +12,7 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from report.errors import StudyError
+from report.evidence.naming import names
 from report.missing import Missing
 from report.quantity.expression import (
     Leaf,
@@ -26,7 +27,7 @@ from report.quantity.operations import at_least
 from report.records.layers import Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Ceiling, Factor, Policy, Sample
-from report.records.store import Stored
+from report.records.store import Named, Stored
 from report.statistics.estimates import (
     Estimate,
     identical,
@@ -252,13 +253,9 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def labels(records: Sequence[Stored]) -> tuple[str, ...]:
-    """A name for each record's device; names are told apart by the device's key if need be."""
-    found = [item.record.environment.label for item in records]
-    return tuple(
-        label if found.count(label) == 1 else f"{label} ({item.record.environment.key})"
-        for item, label in zip(records, found, strict=True)
-    )
+def labels(records: Sequence[Named]) -> tuple[str, ...]:
+    """A name for each record's device; equal names are told apart by what differs, in words."""
+    return names([item.record.environment for item in records])
 
 
 def known(found: Found | Missing) -> Found:

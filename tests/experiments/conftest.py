@@ -14,7 +14,7 @@ import tiny_study
 from experiments import registry
 from experiments.harness.journal import Header
 from experiments.harness.study import Factors, Study
-from report.records.record import Case, Code, Cpu, Environment, Precision, Torch
+from report.records.record import Cache, Case, Code, Cpu, Environment, Host, Precision, Torch
 from report.records.store import Stored, read_study
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +67,21 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Study:
     return tiny_study.STUDY
 
 
+HOST = Host(
+    vendor="AuthenticAMD",
+    family=25,
+    model=1,
+    stepping=1,
+    microcode="0x1",
+    flags=("avx2", "fma"),
+    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
+    sockets=1,
+    virtualisation="kvm",
+    c_library="glibc 2.36",
+    machine="0123456789ab",
+)
+
+
 def make_environment(**changes: object) -> Environment:
     values: dict[str, object] = {
         "device": "cpu",
@@ -95,7 +110,9 @@ def make_environment(**changes: object) -> Environment:
         ),
         "load_before": 0.1,
         "load_after": None,
-        "missing": {},
+        "missing": {"name": "the run was given no --label"},
+        "host": HOST,
+        "variables": {"OMP_NUM_THREADS": "2"},
     }
     return Environment(**{**values, **changes})  # type: ignore[arg-type]
 

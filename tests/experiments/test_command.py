@@ -7,13 +7,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import make_environment, make_header
+from conftest import HOST, Notes, make_environment, make_header
 
 from experiments.__main__ import main
-from experiments.harness import run
+from experiments.harness import quiet, run
 from experiments.harness.journal import journal_path
 from experiments.harness.run import Request, command_of, differences
 from experiments.harness.study import Study
+from experiments.harness.sweep import Observer
 from report.records.store import read_study
 
 
@@ -29,6 +30,8 @@ from report.records.store import read_study
         (["run", "conv_scaling", "--threads", "x"], "invalid int value: 'x'"),
         (["run", "conv_scaling", "--device", "tpu"], "choose from"),
         (["run", "conv_scaling", "--budget", "-1"], "not a number of seconds above 0"),
+        (["run", "conv_scaling", "--wait-quiet", "0"], "not a number of minutes above 0"),
+        (["run", "conv_scaling", "--label", " "], "give 1 to 60 printable characters"),
         (["run", "conv_scaling", "--budget", "nan"], "not a number of seconds above 0"),
         (["run"], "The following arguments are required: study"),
         (["runn"], "choose from"),
@@ -102,12 +105,38 @@ def test_a_whole_run_of_the_tiny_study(
     assert not list((tmp_path / "data" / "tiny").glob(".*"))
 
 
+def test_a_run_waits_for_quiet_and_then_measures_all_the_same(
+    tmp_path: Path, tiny: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    asked: list[tuple[float, int | None]] = []
+
+    def wait(minutes: float, observer: Observer, threads: int | None = None) -> str:
+        asked.append((minutes, threads))
+        return "It is loud."
+
+    monkeypatch.setattr(quiet, "wait_quiet", wait)
+    request = Request("tiny", tmp_path, threads=1, label="lab 3", wait_quiet=2.0)
+    record, path = run.run(request, notes)
+    assert asked == [(2.0, 1)]
+    assert notes.notes[0] == "It is loud. Measuring all the same."
+    assert record.environment.name == "lab 3"
+    assert record.environment.host is not None
+    assert record.environment.host.machine == (tmp_path / ".machine").read_text().strip()
+    assert "lab-3-1t-" in path.name
+
+
 def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
     words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
     assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
     request = Request("tiny", Path("/somewhere/data"), images=Path("/home/me/mnist"))
     assert command_of(request, 1)[-2:] == ("--data", "mnist")
+
+
+def test_the_recorded_command_says_what_the_machine_is_called_and_for_what_it_waited() -> None:
+    request = Request("tiny", Path("data"), label="lab 3", wait_quiet=2.5)
+    assert command_of(request, 1)[-4:] == ("--label", "lab 3", "--wait-quiet", "2.5")
 
 
 def test_a_run_never_takes_the_journal_of_another_of_the_same_second(
@@ -134,6 +163,11 @@ def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
         "the plan (full, now quick)": {"protocol": tiny.quick.protocol},
         "the cases (6, now 1, or other factors)": {"cases": ({"size": 1},)},
         "the measuring code": {"code": msgspec.structs.replace(then.code, measuring_code="1" * 64)},
+        "the environment (name)": {"environment": make_environment(name="lab 3")},
+        "the environment (host)": {
+            "environment": make_environment(host=msgspec.structs.replace(HOST, model=2))
+        },
+        "the environment (variables)": {"environment": make_environment(variables={})},
         "the environment (python)": {"environment": make_environment(python="3.12.1")},
     }
     for words, change in changed.items():

@@ -14,7 +14,7 @@ import pytest
 from conftest import FOLDER, Notes, make_environment, make_header
 
 from experiments import registry
-from experiments.harness import counting, machine
+from experiments.harness import counting, host
 from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
 from experiments.harness.counters.tools import Tool, calls_on_cpu
@@ -278,7 +278,7 @@ def counted() -> dict[int, Counted]:
     """What the real valgrind counts of cases whose work is known."""
     if (reason := lackey.unavailable()) is not None:
         pytest.skip(reason)
-    if "fma" not in machine.cpuinfo().get("flags", "").split():
+    if "fma" not in host.cpuinfo().get("flags", "").split():
         pytest.skip("this processor has no fused multiply-add")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from experiments.harness import code, environment, machine, memory, runtime
+from experiments.harness import code, environment, host, machine, memory, quiet, runtime
+from experiments.harness.identity import slug
 from experiments.harness.study import UsageError
 from experiments.harness.text import without_paths
 from report.errors import MeasurementError
@@ -42,11 +44,11 @@ model name\t: another
 )
 def test_a_processor_gets_a_short_name_and_a_key(model: str, tidy: str, key: str) -> None:
     assert machine.tidy_model(model) == tidy
-    assert machine.slug(tidy, "2t") == key
+    assert slug(tidy, "2t") == key
 
 
 def test_cpuinfo_of_the_first_processor() -> None:
-    info = machine.parse_cpuinfo(CPUINFO)
+    info = host.parse_cpuinfo(CPUINFO)
     assert info["model name"].startswith("Intel")
     assert machine.extensions(info["flags"]) == ("avx", "avx2", "avx512f", "fma")
     assert machine.extensions("fp asimd sve") == ("neon", "sve")
@@ -60,9 +62,11 @@ def test_paths_are_reduced_to_their_last_part() -> None:
 def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(machine, "_GOVERNOR", Path("/no/such/file"))
-    found = environment.gather(torch, "cpu", 1)
+    found = environment.gather(torch, "cpu", 1, name="lab 3", number=("0123456789ab", ""))
     closed = environment.closed(found, {"ceilings.after": "no time"})
-    assert found.key.endswith("-1t")
+    assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", found.key)
+    assert found.name == "lab 3" and "name" not in found.missing
+    assert found.host is not None and found.host.machine == "0123456789ab"
     assert found.gpu is None and "gpu" in found.missing
     assert found.cpu.governor is None and "cpu.governor" in found.missing
     assert found.cpu.cores_available == runtime.cores_available() >= 1
@@ -72,8 +76,8 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert closed.missing["ceilings.after"] == "no time"
     everything = repr(closed)
     assert not [word for word in everything.split() if word.strip("'\"=,").startswith("/")]
-    host = platform.node()
-    assert len(host) < 4 or host not in everything
+    node = platform.node()
+    assert len(node) < 4 or node not in everything
     assert len(getpass.getuser()) < 5 or getpass.getuser() not in everything
 
 
@@ -82,6 +86,17 @@ def test_a_reason_stands_for_resident_memory(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory, "resident_unavailable", lambda: "because")
     missing = environment.gather(torch, "cpu", 1).missing
     assert missing["resident_peak"] == missing["resident_before"] == "because"
+
+
+def test_a_reason_stands_for_what_was_not_given_or_cannot_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(quiet, "unavailable", lambda: "no counters")
+    missing = environment.gather(torch, "cpu", 1).missing
+    assert missing["name"] == "the run was given no --label"
+    assert missing["host.machine"] == "no folder of records was given"
+    assert missing["disturbance"] == "no counters"
 
 
 def fake_torch(cudnn: int | None) -> Any:
@@ -100,7 +115,7 @@ def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, missing = environment._gpu(fake_torch(90100))
     assert (gpu.model, gpu.compute_capability, gpu.driver) == ("NVIDIA H200", "9.0", "560.35")
     assert (gpu.cuda, gpu.cudnn, missing) == ("12.6", "90100", {})
-    assert machine.slug(gpu.model) == "nvidia-h200"
+    assert slug(gpu.model) == "nvidia-h200"
 
 
 def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from experiments.harness import isolated
 from experiments.harness.counters import perf_worker
 from experiments.harness.counters.plan import Counted, Event, Job, Plan
-from experiments.harness.machine import cpuinfo
+from experiments.harness.host import cpuinfo
 from experiments.harness.text import last_line, without_paths
 from report.errors import MeasurementError
 from report.instruments.counters import perf

@@ -1,0 +1,351 @@
+"""What else the machine did while something was measured, and waiting until it does nothing else.
+
+Linux counts, for each processor, the time for which it was busy and the time for which the
+hypervisor gave it to somebody else; for each thread, the time for which it was ready to run and had
+no processor.  What two readings differ by tells whether a duration between them can be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from experiments.harness.runtime import cores_available
+
+_PROC: Final = Path("/proc")
+#: Shares above which a stretch of time is disturbed, see ``disturbance``.
+WAITING: Final = 0.02
+TAKEN: Final = 0.10
+#: The clocks of /proc tick every 10 ms: less than two ticks are none (s).
+LEAST_S: Final = 0.02
+#: So many quiet seconds in a row make a quiet machine.
+QUIET_S: Final = 5
+#: While a run waits, it says so every so often (s).
+_NOTE_EVERY_S: Final = 10
+#: A process shows among the busiest from this share of a processor on.
+_SHOWN: Final = 0.05
+_NAMED: Final = 3
+
+
+class Notes(Protocol):
+    """Who is told while a run waits."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters of one moment, in s from arbitrary beginnings; null where the system has none.
+
+    ``busy_s`` (steal not among it) and ``steal_s`` are sums over the ``processors`` that this
+    process may use.  ``own_s`` is the processor time of this process with its ended children;
+    ``waits_s`` for how long each of its threads, by number, was ready without a processor.
+    ``switches`` counts how often it was made to give way, ``pressure_s`` for how long any task of
+    the machine waited for a processor.
+    """
+
+    at_s: float
+    processors: int
+    busy_s: float | None
+    steal_s: float | None
+    own_s: float
+    waits_s: Mapping[int, float] | None
+    switches: int | None = None
+    pressure_s: float | None = None
+    load: float | None = None
+
+
+# ------------------------------------------------------------------------------------ differences
+
+
+def others(before: Reading, after: Reading, own_cpu_s: float) -> float:
+    """Processor seconds that others used between two readings; never negative.
+
+    0 where the system does not count them.  Children of this process that still run are others.
+    """
+    if before.busy_s is None or after.busy_s is None:
+        return 0.0
+    return max(0.0, after.busy_s - before.busy_s - own_cpu_s)
+
+
+def stolen(before: Reading, after: Reading) -> float:
+    """Processor seconds that the hypervisor gave to others between two readings."""
+    if before.steal_s is None or after.steal_s is None:
+        return 0.0
+    return max(0.0, after.steal_s - before.steal_s)
+
+
+def waited(before: Reading, after: Reading) -> float:
+    """Seconds for which this process's threads were ready without a processor, summed up.
+
+    Of a thread that has ended in between nothing is known.
+    """
+    if before.waits_s is None or after.waits_s is None:
+        return 0.0
+    return sum(
+        max(0.0, wait - before.waits_s.get(thread, 0.0)) for thread, wait in after.waits_s.items()
+    )
+
+
+def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
+    """What disturbed the stretch between two readings, in words; None if nothing did, or no /proc.
+
+    A stretch of wall time w with t threads in use is disturbed if
+
+    - its threads waited for a processor for more than 2 % of w·t: the scatter of one pinned thread
+      between undisturbed processes is about 1 %, so that less could not be told from it;
+    - the hypervisor took more than 10 % of one processor away;
+    - or, where no processor was to spare (no more of them than threads), others and the hypervisor
+      together used more than 10 % of one processor: they slow the thread down that shares it, and
+      with it all that wait at the end of a parallel loop.  With processors to spare others run
+      there, and what they took from us shows as waiting.
+
+    Less than 20 ms in all never counts, since the clocks of /proc tick in 10 ms.
+    """
+    wall = after.at_s - before.at_s
+    if wall <= 0:
+        return None
+    used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
+    waiting = waited(before, after)
+    spare = after.processors > threads
+    if exceeds(taken if spare else used + taken, TAKEN * wall):
+        return _taken(0.0 if spare else used, taken, wall, after.processors)
+    if exceeds(waiting, WAITING * wall * threads):
+        return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
+    return None
+
+
+def busy_now(before: Reading, after: Reading, threads: int) -> str | None:
+    """What would disturb a run of ``threads`` threads, judged while it does nothing; None if quiet.
+
+    Others must leave it its processors, but for a tenth of one.
+    """
+    wall = after.at_s - before.at_s
+    if wall <= 0:
+        return None
+    used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
+    spare = max(0, after.processors - threads)
+    if exceeds(used + taken, (spare + TAKEN) * wall):
+        return _taken(used, taken, wall, after.processors)
+    return None
+
+
+def exceeds(seconds: float, bound_s: float) -> bool:
+    """Whether a time is above its bound, and long enough for the system's clocks to tell."""
+    return seconds > bound_s and seconds >= LEAST_S
+
+
+def _taken(used: float, taken: float, wall: float, processors: int) -> str:
+    """«other processes used 0.8 of 2 processors», and what the hypervisor took, if it matters."""
+    parts = []
+    if used >= taken or exceeds(used, TAKEN * wall):
+        of = f"{processors} processor{'s' if processors > 1 else ''}"
+        parts.append(f"other processes used {used / wall:.1f} of {of}")
+    if taken > used or exceeds(taken, TAKEN * wall):
+        parts.append(
+            f"the processor was taken away {_percent(taken / (wall * processors))} of the time"
+        )
+    return " and ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
+
+
+# ---------------------------------------------------------------------------------------- parsers
+
+
+def parse_stat(text: str, processors: Iterable[int], ticks: float) -> tuple[float, float] | None:
+    """Busy and stolen seconds of the named processors, from ``/proc/stat`` in ticks a second.
+
+    None if it does not name them.  Time for guests is part of the user's time already.
+    """
+    wanted, rows = {f"cpu{number}" for number in processors}, []
+    for line in text.splitlines():
+        name, *words = line.split()
+        if name in wanted and len(words) >= 8 and all(word.isdigit() for word in words):
+            rows.append([int(word) for word in words])
+    if not rows:
+        return None
+    # user nice system idle iowait irq softirq steal
+    busy = sum(row[0] + row[1] + row[2] + row[5] + row[6] for row in rows)
+    return busy / ticks, sum(row[7] for row in rows) / ticks
+
+
+def parse_schedstat(text: str) -> float | None:
+    """For how long a thread waited for a processor (s): the second number, in ns."""
+    words = text.split()
+    return int(words[1]) * 1e-9 if len(words) >= 2 and words[1].isdigit() else None
+
+
+def parse_pressure(text: str) -> float | None:
+    """For how long some task waited for a processor (s), from ``/proc/pressure/cpu``, in µs."""
+    for line in text.splitlines():
+        total = line.rpartition("total=")[2]
+        if line.startswith("some ") and total.isdigit():
+            return int(total) * 1e-6
+    return None
+
+
+def parse_process(text: str, ticks: float) -> tuple[str, float] | None:
+    """Name and processor time (s) of a process, from its ``stat``; names may hold anything."""
+    head, bracket, tail = text.rpartition(")")
+    name, words = head.partition("(")[2], tail.split()
+    if not bracket or len(words) < 13:
+        return None
+    shown = "".join(letter for letter in name if letter.isprintable())
+    return shown or "?", (int(words[11]) + int(words[12])) / ticks
+
+
+def busiest(
+    before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]], wall_s: float
+) -> tuple[str, ...]:
+    """The names of at most three processes that used most, those of one name together.
+
+    A process that has begun in between counts from its beginning.
+    """
+    used: dict[str, float] = {}
+    for number, (name, seconds) in after.items():
+        earlier = before.get(number, (name, 0.0))[1]
+        used[name] = used.get(name, 0.0) + max(0.0, seconds - earlier)
+    shown = [name for name, seconds in used.items() if seconds >= _SHOWN * wall_s]
+    return tuple(sorted(shown, key=lambda name: (-used[name], name))[:_NAMED])
+
+
+# ---------------------------------------------------------------------------------------- readings
+
+
+def unavailable() -> str | None:
+    """Why nothing can be said about disturbances here, or None where it can."""
+    if (_PROC / "stat").exists():
+        return None
+    return "the system does not count what other processes use (no /proc/stat)"
+
+
+def read() -> Reading:
+    """The counters now; takes well below 1 ms with a dozen threads."""
+    threads = _threads()
+    processors = _processors(threads)
+    counted = parse_stat(_text(_PROC / "stat"), processors, _ticks()) if processors else None
+    waits = {
+        number: wait
+        for number in threads
+        if (wait := parse_schedstat(_text(_PROC / f"self/task/{number}/schedstat"))) is not None
+    }
+    spent = os.times()
+    return Reading(
+        at_s=time.monotonic(),
+        processors=len(processors) or cores_available(),
+        busy_s=counted[0] if counted else None,
+        steal_s=counted[1] if counted else None,
+        own_s=spent.user + spent.system + spent.children_user + spent.children_system,
+        waits_s=waits or None,
+        switches=_switches(),
+        pressure_s=parse_pressure(_text(_PROC / "pressure/cpu")),
+        load=_load(),
+    )
+
+
+def processes() -> dict[int, tuple[str, float]]:
+    """Name and processor time (s) of every other process that can be seen, by its number."""
+    found = {}
+    for folder in _PROC.glob("[0-9]*"):
+        told = parse_process(_text(folder / "stat"), _ticks())
+        if told and int(folder.name) != os.getpid():
+            found[int(folder.name)] = told
+    return found
+
+
+def _threads() -> tuple[int, ...]:
+    with suppress(OSError):
+        return tuple(int(path.name) for path in (_PROC / "self/task").iterdir())
+    return ()
+
+
+def _processors(threads: Iterable[int]) -> frozenset[int]:
+    """The processors that any thread may use: libraries bind threads to single ones."""
+    found: set[int] = set()
+    for thread in threads:
+        with suppress(OSError):  # it has ended
+            found |= os.sched_getaffinity(thread)
+    return frozenset(found)
+
+
+def _ticks() -> float:
+    return float(os.sysconf("SC_CLK_TCK"))
+
+
+def _switches() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def _load() -> float | None:
+    with suppress(AttributeError, OSError):
+        return os.getloadavg()[0]
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+# ----------------------------------------------------------------------------------------- waiting
+
+
+def wait_quiet(
+    minutes: float,
+    observer: Notes,
+    threads: int | None = None,
+    *,
+    readings: Callable[[], Reading] = read,
+    seen: Callable[[], Mapping[int, tuple[str, float]]] = processes,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str | None:
+    """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
+
+    Returns None when it is quiet, or at once where that cannot be told (which is noted), and
+    otherwise a sentence that says what still disturbs.  ``threads`` are those that will measure, by
+    default one a processor.
+    """
+    if (reason := unavailable()) is not None:
+        observer.note(f"Not waiting for a quiet machine: {reason}.")
+        return None
+    before, running = readings(), seen()
+    end, calm, last, noted_s = before.at_s + 60 * minutes, 0, "", -math.inf
+    while calm < QUIET_S:
+        sleep(1.0)
+        after, now = readings(), seen()
+        found = busy_now(before, after, threads or after.processors)
+        calm = 0 if found else calm + 1
+        if found:
+            last = _with_names(found, busiest(running, now, after.at_s - before.at_s))
+        if end <= after.at_s and calm < QUIET_S:
+            why = last or f"it was not watched for {QUIET_S} s"
+            return f"The machine did not become quiet within {minutes:g} min: {why}."
+        if found and after.at_s - noted_s >= _NOTE_EVERY_S:
+            noted_s = after.at_s
+            observer.note(f"Waiting for a quiet machine, at most {_left(end - noted_s)}: {last}.")
+        before, running = after, now
+    return None
+
+
+def _with_names(found: str, names: Sequence[str]) -> str:
+    return f"{found} ({', '.join(names)})" if names else found
+
+
+def _left(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -1,0 +1,203 @@
+"""What the doctor says of a machine: each check for itself, and the whole of this one."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.harness import doctor, runtime
+from experiments.harness.doctor import Check
+
+ROOT = Path(__file__).parents[2]
+GIB = 2**30
+
+
+def said(check: Check) -> str:
+    """The level and the whole text."""
+    return f"{check.level}: {check.text}"
+
+
+def test_a_line_fits_eighty_columns_and_hangs_under_its_text() -> None:
+    lines = Check("problem", "processors", "word " * 40).line().splitlines()
+    assert len(lines) > 1 and max(map(len, lines)) <= 80
+    assert lines[0].startswith("problem  processors  word")
+    assert all(line.startswith(" " * 21 + "word") for line in lines[1:])
+    assert Check("ok", "page faults", "counted").line() == "ok       page faults counted"
+
+
+def test_packages_that_are_missing_come_with_the_command() -> None:
+    assert said(doctor.packages({"rich": "15", "psutil": "7"})) == "ok: psutil 7, rich 15"
+    found = said(doctor.packages({"rich": None, "psutil": "7"}))
+    assert found == f"problem: not installed: rich; install with: {runtime.INSTALL}"
+
+
+def test_torch_is_there_or_a_problem() -> None:
+    assert said(doctor.torch_check("2.13", "AVX2", None)).startswith("ok: 2.13, uses AVX2")
+    assert runtime.INSTALL in said(doctor.torch_check(None, None, None))
+    assert said(doctor.torch_check("2.13", None, "no libc")).startswith("problem: 2.13 cannot be")
+
+
+def test_variables_that_change_times_are_named() -> None:
+    assert doctor.settings({}).level == "ok"
+    found = doctor.settings({"MALLOC_CONF": "x:1"})
+    assert found.level == "note" and "MALLOC_CONF=x:1 may change" in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("glibc 2.36", "ok"),
+        ("glibc 2.35", "ok"),
+        ("glibc 2.34", "note"),
+        ("glibc 3.0", "ok"),
+        ("glibc", "note"),
+        ("musl 1.2.4", "note"),
+        ("macOS 14.5", "note"),
+        (None, "note"),
+    ],
+)
+def test_memory_policies_need_a_new_glibc(name: str | None, level: str) -> None:
+    assert doctor.c_library(name).level == level
+
+
+def test_jemalloc_comes_with_its_package() -> None:
+    assert doctor.jemalloc("libjemalloc.so.2").level == "ok"
+    assert "apt-get install libjemalloc2" in doctor.jemalloc(None).text
+
+
+def test_processors_that_share_cores_or_a_quota_are_told() -> None:
+    assert doctor.processors(2, 2, 2, None).level == "ok"
+    assert doctor.processors(2, None, 2, 4.0).level == "ok"
+    shared = doctor.processors(8, 4, 8, None)
+    assert shared.level == "note"
+    assert shared.text.endswith("they are 4 cores with 2 threads each: compare --threads 4")
+    limited = doctor.processors(64, 64, 64, 2.5)
+    assert limited.level == "problem"
+    assert limited.text.endswith("the container may use 2.5 at a time: give --threads 2")
+    assert doctor.processors(4, 4, 4, 0.5).text.endswith("give --threads 1")
+
+
+def test_the_quota_of_a_container() -> None:
+    assert doctor.parse_quota("200000 100000\n") == 2.0
+    assert doctor.parse_quota("max 100000\n") is None
+    assert doctor.parse_quota("") is None
+
+
+def test_little_room_is_told() -> None:
+    assert said(doctor.free_memory(10 * GIB, 16 * GIB)) == "ok: 10.0 of 16.0 GiB free"
+    assert doctor.free_memory(GIB, 16 * GIB).level == "note"
+    assert doctor.disk(10 * GIB).level == "ok"
+    assert "--records" in doctor.disk(GIB // 2).text
+
+
+def test_what_the_system_does_not_tell_is_a_note() -> None:
+    assert doctor.page_faults(True).level == doctor.resident(None).level == "ok"
+    assert doctor.page_faults(False).level == doctor.resident("no").level == "note"
+    assert doctor.sensing({"device_clock": 1, "device_temperature": 1}).text == (
+        "clock and temperature of the processor can be read"
+    )
+    assert doctor.sensing({}).level == "note"
+
+
+def test_a_governor_that_saves_power_is_told_with_the_remedy() -> None:
+    assert doctor.governor("performance").level == doctor.governor(None).level == "ok"
+    assert "cpupower frequency-set" in doctor.governor("powersave").text
+
+
+def test_virtual_machines_are_told() -> None:
+    assert doctor.virtual("none").level == "ok"
+    assert doctor.virtual("kvm").text.startswith("a virtual one (kvm)")
+    assert doctor.virtual(None).level == "note"
+
+
+def test_what_disturbs_now_is_a_problem_with_its_names() -> None:
+    calm = doctor.load_now(None, (), 0.25, None)
+    assert said(calm) == "ok: others leave the processors alone; load average 0.25"
+    loud = doctor.load_now("other processes used 0.8 of 2 processors", ("cc1", "ld"), None, None)
+    assert said(loud) == (
+        "problem: other processes used 0.8 of 2 processors (cc1, ld); close them, or run with "
+        "--wait-quiet 10"
+    )
+    assert doctor.load_now(None, (), None, "no /proc").level == "note"
+
+
+def test_counters_and_their_permission() -> None:
+    assert said(doctor.counter("lackey", None)) == "ok: can count executed work"
+    assert said(doctor.counter("perf", "no")) == "note: cannot count here: no"
+    closed = "EnableMSI: 1\nRmProfilingAdminOnly: 1\n"
+    reason = doctor.profiling_permission(closed, root=False)
+    assert reason is not None and "NVreg_RestrictProfilingToAdminUsers=0" in reason
+    assert doctor.profiling_permission(closed, root=True) is None
+    assert doctor.profiling_permission("RmProfilingAdminOnly: 0", root=False) is None
+
+
+def test_gpus_and_what_is_missing_beside_them() -> None:
+    def found(names: list[str], driver: bool, management: bool) -> list[str]:
+        return [said(check) for check in doctor.gpu(names, driver, management)]
+
+    assert found([], False, False) == ["ok: none; measures on CPU"]
+    assert "CUDA build of PyTorch" in found([], True, True)[0]
+    assert len(found(["NVIDIA H100"], True, True)) == 1
+    assert "pip install nvidia-ml-py" in found(["NVIDIA H100"], True, False)[1]
+
+
+def test_unfinished_runs_come_with_both_remedies() -> None:
+    assert doctor.unfinished({}).level == "ok"
+    text = doctor.unfinished({"tiny": 2, "conv_scaling": 1}).text
+    assert text.startswith("unfinished: conv_scaling (1), tiny (2); continue with --resume")
+
+
+def test_the_last_line_counts() -> None:
+    done = [Check("note", "a", ""), Check("problem", "now", ""), Check("note", "b", "")]
+    assert doctor.verdict(done) == "This machine can measure; problems: 1, notes: 2."
+    assert "before PyTorch" in doctor.verdict([*done, Check("problem", "PyTorch", "")])
+
+
+def test_only_a_machine_without_torch_makes_it_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "_WATCH_S", 0.01)
+    monkeypatch.setattr(doctor, "TOOLS", ())
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / ".20261120T100000Z-a-2t.journal.jsonl").write_text("")
+    assert main(["doctor", "--records", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("unfinished: tiny (1)" in line for line in lines)
+    assert lines[-1] == "Nothing can be measured here before PyTorch can be imported."
+
+
+def test_without_its_packages_it_still_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_there(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "_WATCH_S", 0.01)
+    monkeypatch.setattr(doctor, "TOOLS", ())
+    monkeypatch.setattr(importlib.metadata, "version", none_there)
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    lines: list[str] = []
+    assert doctor.doctor(tmp_path / "not there", lines.append) == 1
+    assert any("not installed: psutil, rich" in line.replace("\n", " ") for line in lines)
+    assert not (tmp_path / "not there").exists()
+
+
+def test_this_machine_is_looked_at_and_torch_comes_last(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    words = [sys.executable, "-m", "experiments", "doctor", "--records", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("This machine can measure; ")
+    assert lines[-2].startswith("ok       PyTorch") or lines[-3].startswith("ok       PyTorch")
+    assert max(map(len, lines)) <= 80
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing"
+    code = "import sys, experiments.harness.doctor; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,69 @@
+"""Environment variables in a record: those that matter, without whom and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.harness.variables import anonymous, kept, variables
+
+
+def test_what_changes_times_or_results_is_kept() -> None:
+    environment = {
+        "OMP_NUM_THREADS": "2",
+        "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.top_pad=268435456",
+        "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+        "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "PATH": "/usr/bin",
+        "HOME": "/home/me",
+        "USER": "me",
+        "MY_OMP_NUM_THREADS": "2",
+        "OMP": "2",
+    }
+    found = kept(environment, "/home/me", "me")
+    assert list(found) == [
+        *("CUDA_VISIBLE_DEVICES", "GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_CONF"),
+        *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS"),
+    ]
+    assert found["LD_PRELOAD"] == "libjemalloc.so.2"
+    assert found["CUDA_VISIBLE_DEVICES"] == ""
+    assert found["GLIBC_TUNABLES"] == environment["GLIBC_TUNABLES"]
+    assert found["MALLOC_CONF"] == environment["MALLOC_CONF"]
+
+
+@pytest.mark.parametrize("name", ["TF_VAR_password", "TF_TOKEN_app", "JAX_API_KEY", "TORCH_SECRET"])
+def test_secrets_are_never_kept(name: str) -> None:
+    assert kept({name: "x"}, "/home/me", "me") == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "without"),
+    [
+        ("/home/me/lib/a.so:/opt/b.so", "a.so:b.so"),
+        ("/opt/a.so /opt/b.so", "a.so b.so"),
+        ("/home/me", "~"),
+        ("/home/me/", ""),
+        ("/home/other", "~"),
+        ("/home/other:/Users/third", "~:~"),
+        ("~/cache/torch", "torch"),
+        ("--xla_dump_to=/data/Anna Smith/dump --xla_x=1", "--xla_dump_to=dump --xla_x=1"),
+        ("/scratch/me-cache", "USER-cache"),
+        ("cache_of_me", "cache_of_USER"),
+        ("C:\\Users\\me\\lib.dll", "lib.dll"),
+        ("some 1/2", "some 1/2"),
+        ("home", "home"),
+    ],
+)
+def test_no_folder_home_or_user_name_stays_in_a_value(value: str, without: str) -> None:
+    assert anonymous(value, "/home/me", "me") == without
+
+
+def test_a_home_at_the_root_hides_nothing_else() -> None:
+    assert anonymous("/root/x:1", "/root", "root") == "x:1"
+    assert anonymous("a:b", "/", "") == "a:b"
+
+
+def test_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MKL_NUM_THREADS", "3")
+    assert variables()["MKL_NUM_THREADS"] == "3"

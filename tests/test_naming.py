@@ -1,0 +1,91 @@
+"""Devices that call themselves alike get names that a reader can tell apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.evidence.naming import names
+from report.records.record import Cache, Environment, Host
+from tests import factory
+
+HOST = Host(
+    vendor="AuthenticAMD",
+    family=25,
+    model=1,
+    stepping=1,
+    microcode=None,
+    flags=("avx2", "fma"),
+    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
+    sockets=1,
+    virtualisation="kvm",
+    c_library=None,
+    machine=None,
+)
+PLAIN = "Example Processor, 2 threads"
+
+
+def device(key: str = "a", host: dict[str, Any] | None = None, **change: Any) -> Environment:
+    found = None if host is None else msgspec.structs.replace(HOST, **host)
+    return factory.environment(key, host=found, **change)
+
+
+def told(*machines: Environment) -> list[str]:
+    found = names(machines)
+    assert len(set(found)) == len(found)
+    return [name.removeprefix(PLAIN).strip(" ()") for name in found]
+
+
+def test_a_name_that_only_one_has_stays_plain() -> None:
+    assert names([device(), device("b", threads=1)]) == (PLAIN, "Example Processor, 1 thread")
+    assert names([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ({"flags": ("avx512f",)}, ["AVX2", "AVX-512"]),
+        ({"model": 17}, ["family 25, model 1", "family 25, model 17"]),
+        ({"stepping": 2}, ["stepping 1", "stepping 2"]),
+        ({"caches": (Cache(level=3, kind="unified", size_bytes=2**24, cores=2),)}, None),
+        ({"sockets": 2}, ["1 socket", "2 sockets"]),
+        ({"virtualisation": "none"}, ["a virtual machine of kvm", "a real machine"]),
+    ],
+)
+def test_the_first_difference_that_a_reader_knows_is_named(
+    host: dict[str, Any], words: list[str] | None
+) -> None:
+    expected = words or ["L3 cache of 32 MiB", "L3 cache of 16 MiB"]
+    assert told(device("a", {}), device("b", host)) == expected
+
+
+def test_memory_and_cores_tell_machines_apart() -> None:
+    large = device("b", {}, memory_bytes=64 * 2**30)
+    assert told(device("a", {}), large) == ["16 GiB of memory", "64 GiB of memory"]
+
+
+def test_several_properties_are_named_where_one_does_not_do() -> None:
+    machines = (
+        device("a", {}),
+        device("b", {"flags": ("avx512f",)}),
+        device("c", {"flags": ("avx512f",), "sockets": 2}),
+    )
+    assert told(*machines) == ["AVX2, 1 socket", "AVX-512, 1 socket", "AVX-512, 2 sockets"]
+
+
+def test_gpus_of_one_name_differ_by_their_memory() -> None:
+    small = msgspec.structs.replace(factory.GPU, memory_bytes=40 * 2**30)
+    large = msgspec.structs.replace(factory.GPU, memory_bytes=80 * 2**30)
+    found = names([factory.environment("a", gpu=small), factory.environment("b", gpu=large)])
+    assert [name.rpartition(" (")[2] for name in found] == ["40 GiB)", "80 GiB)"]
+
+
+def test_the_key_stands_where_words_do_not_tell() -> None:
+    assert told(device("a", {}), device("b", {})) == ["a", "b"]
+    assert told(device("a"), device("b", {"model": 3})) == ["a", "b"]
+
+
+def test_records_of_one_device_have_one_name() -> None:
+    assert names([device("a"), device("a")]) == (f"{PLAIN} (a)",) * 2
