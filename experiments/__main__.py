@@ -88,6 +88,11 @@ def _add_run(go: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder with a data set of your own, for the studies that read images",
     )
+    _add_surroundings(go)
+
+
+def _add_surroundings(go: argparse.ArgumentParser) -> None:
+    """The options of ``run`` that say on which machine it runs and where its record goes."""
     go.add_argument(
         "--records",
         type=Path,

@@ -67,6 +67,10 @@ def _name(one: Environment) -> str | None:
     return one.name and one.cpu.model
 
 
+def _named_gpu(one: Environment) -> str | None:
+    return one.gpu.model if one.gpu and one.name else None
+
+
 def _vectors(one: Environment) -> str | None:
     flags = {*one.cpu.vector_extensions, *(one.host.flags if one.host else ())}
     return next((name for flag, name in _VECTORS if flag in flags), None)
@@ -124,6 +128,7 @@ def _binary(size: int) -> str:
 
 
 _ASPECTS: Final[tuple[Aspect, ...]] = (
+    _named_gpu,
     _name,
     _gpu_memory,
     _gpu_host,
