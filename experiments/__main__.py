@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from experiments import registry
 from experiments.harness.close import close
@@ -21,10 +22,14 @@ from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
 from report.records.record import Record
+from report.records.told import fate_of
 from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType
+
+
+_BUILD: Final = ("python", "build.py")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -130,7 +135,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         check_output()
         return 0
     if options.command == "close":
-        return _told(*close(options.study, options.records))
+        return _told(*close(options.study, options.records), options.records)
     return _run(options)
 
 
@@ -151,11 +156,11 @@ def _run(options: argparse.Namespace) -> int:
         resume=options.resume,
         counters=options.counters,
     )
-    return _told(*run(request, watch(Console(stderr=True), options.debug)))
+    return _told(*run(request, watch(Console(stderr=True), options.debug)), options.records)
 
 
-def _told(record: Record, path: Path) -> int:
-    """Print what was measured and where it lies; the exit code."""
+def _told(record: Record, path: Path, records: Path) -> int:
+    """Print what was measured, where it lies, and whether papers use it; the exit code."""
     from rich.console import Console
 
     from experiments.harness.summary import table
@@ -163,10 +168,24 @@ def _told(record: Record, path: Path) -> int:
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(record.cases))
     print(f"Record: {_shown(path)}")
+    print(f"Next build: {next_build(record.study, path, records)}")
     if not any(case.status == "ok" for case in record.cases):
         print("No case could be measured; the record says why.", file=sys.stderr)
         return 1
     return 0
+
+
+def next_build(study: str, path: Path, records: Path) -> str:
+    """What the next build does with a record of ``records``, and how to see it all the same."""
+    try:
+        used, words = fate_of(study, f"{study}/{path.name}", records)
+    except RidgepointError as error:
+        return str(error)
+    if used:
+        return f"{words}."
+    elsewhere = records.resolve() != Path("data").resolve()
+    data = ["--data", os.fspath(records)] if elsewhere else []
+    return f"{words}; to see it: {shlex.join([*_BUILD, study, '--use', _shown(path), *data])}"
 
 
 def _shown(path: Path) -> str:

@@ -5,7 +5,7 @@ A line says also what to write into ``data/pins.yaml`` so that the next build do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,15 +34,17 @@ def told(study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]) -> 
     for choice in choices:
         if not (choice.others or choice.left) and _is_plain(choice):
             continue
-        yield f"data/{choice.primary.file}: {_primary(choice)}."
+        keep = _pin(study, choice, choice.used, pinned)
+        kept = f"; to keep it so: {keep}" if choice.by == "use" else ""
+        yield f"data/{choice.primary.file}: {_primary(choice)}{kept}."
         for item in choice.others:
-            alone = _pin(study, choices, choice, choice.primary, pinned)
+            alone = _pin(study, choice, (choice.primary,), pinned)
             yield (
                 f"data/{item.file}: pooled with {short(choice.primary)}; to use that one alone: "
                 f"{alone}."
             )
         for item, why in choice.left:
-            instead = _pin(study, choices, choice, item, pinned)
+            instead = _pin(study, choice, (item,), pinned)
             yield f"data/{item.file}: not used, {why}; to use it: {instead}."
 
 
@@ -59,9 +61,9 @@ def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
     return False, "not used, since it is no record of this study"
 
 
-def fate_of(study: str, file: str, data: Path, studies: Collection[str]) -> tuple[bool, str]:
+def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
-    pinned = read_pins(data, studies).get(study, ())
+    pinned = read_pins(data).get(study, ())
     return fate(choices_of(list_records(study, data), data, pinned), file)
 
 
@@ -87,12 +89,12 @@ def _primary(choice: Choice[Item]) -> str:
 
 def _pin(
     study: str,
-    choices: Iterable[Choice[Item]],
     choice: Choice[Item],
-    item: Named,
+    items: Iterable[Named],
     pinned: Sequence[str],
 ) -> str:
-    """The line of ``pins.yaml`` with which ``item`` speaks alone for its device."""
+    """The line of ``pins.yaml`` with which these ``items`` of a choice are used, and no others."""
     here = {other.file for other in (*choice.used, *(left for left, _ in choice.left))}
     kept = [pin for pin in dict.fromkeys(pinned) if pin not in here]
-    return f"{study}: [{', '.join((*kept, item.file))}] in data/pins.yaml"
+    files = (*kept, *(item.file for item in items))
+    return f"{study}: [{', '.join(files)}] in data/pins.yaml"
