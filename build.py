@@ -46,6 +46,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument(
+        "--use",
+        action="append",
+        default=[],
+        metavar="RECORD",
+        help="build from this record instead of the chosen ones of its device, this time only: a "
+        "path, or a part of its file name; may be repeated",
+    )
     parser.add_argument("--explain", action="store_true", help="say why each step is run")
     parser.add_argument(
         "--reported", action="store_true", help="with --new: also a file for published values"
@@ -64,7 +72,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for study in options.study:
         if study not in STUDIES:
             parser.error(f"no study {study!r}; the studies are {', '.join(STUDIES)}")
+    if options.use and (other := _instead(options)) not in (None, *_BUILDING):
+        parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
     return options
+
+
+def _instead(options: argparse.Namespace) -> str | None:
+    """The option that says what to do instead of a plain build; None where there is none."""
+    given = (name for name in ("list", *_ACTIONS) if getattr(options, name) is not None)
+    return next((name for name in given if getattr(options, name) is not False), None)
 
 
 def _add_instead(parser: argparse.ArgumentParser) -> None:
@@ -109,16 +125,30 @@ def _positive(text: str) -> int:
 
 
 def request_of(options: argparse.Namespace) -> Request:
-    """What the command line asks for; both formats when neither is named."""
+    """What the command line asks for; both formats when neither is named.
+
+    Raises ``RecordError`` for a record that is not there.
+    """
     named = tuple(output for output in OUTPUTS if getattr(options, output))
+    studies = tuple(dict.fromkeys(options.study)) or tuple(STUDIES)
     return Request(
-        studies=tuple(dict.fromkeys(options.study)) or tuple(STUDIES),
+        studies=studies,
         outputs=named or OUTPUTS,
         out=options.out.resolve(),
         engine=options.engine,
         jobs=min(options.jobs, most_jobs()),
         data=options.data.resolve(),
+        use=_asked(options, studies),
     )
+
+
+def _asked(options: argparse.Namespace, studies: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The records that --use names, by study; raises ``RecordError``."""
+    if not options.use:
+        return {}
+    from report.engine.asked import asked_records
+
+    return asked_records(options.use, studies, options.data.resolve(), Path.cwd())
 
 
 def most_jobs() -> int:
@@ -273,7 +303,7 @@ def watch(options: argparse.Namespace) -> int:
 
     def rebuild() -> str | None:
         # A new announcer each time: it counts the time from when it was made.
-        return rebuild_command(_again(options), ROOT, announcer())()
+        return rebuild_command(_again(request), ROOT, announcer())()
 
     watch_and_serve(request.out, port, rebuild, changed, _say)
     return 0
@@ -285,23 +315,22 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _again(options: argparse.Namespace) -> list[str]:
+def _again(request: Request) -> list[str]:
     """The same build as a command of its own."""
-    request = request_of(options)
     named = [f"--{output}" for output in request.outputs]
     paths = ["--out", str(request.out), "--data", str(request.data), "--jobs", str(request.jobs)]
-    return [*request.studies, *named, "--engine", request.engine, *paths]
+    asked = [str(request.data / file) for files in request.use.values() for file in files]
+    use = [word for path in asked for word in ("--use", path)]
+    return [*request.studies, *named, "--engine", request.engine, *paths, *use]
 
 
 def command(options: argparse.Namespace) -> int:
     """Do what the options ask for; returns the exit code."""
-    if options.list:
+    instead = _instead(options)
+    if instead == "list":
         print("\n".join(STUDIES))
         return 0
-    for name, action in _ACTIONS.items():
-        if getattr(options, name) not in (None, False):
-            return action(options)
-    return make(options)
+    return (_ACTIONS[instead] if instead else make)(options)
 
 
 #: What each option does instead of a build; --watch comes first, since --serve may name its port.
@@ -315,6 +344,10 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "watch": watch,
     "serve": show,
 }
+
+#: What builds, or says what a build would do, so that --use applies; all else tells of the data as
+#: they are.
+_BUILDING = ("dry_run", "watch")
 
 #: Options whose result is what is printed; a build has made its papers whoever reads of it.
 _RESULTS = ("list", "dry_run", "check", "diff", "verify")

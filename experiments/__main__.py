@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from experiments import registry
 from experiments.harness.close import close
@@ -24,10 +25,14 @@ from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
 from report.errors import RidgepointError
 from report.records.record import Record
+from report.records.told import fate_of
 from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
     from types import FrameType
+
+
+_BUILD: Final = ("python", "build.py")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -172,7 +177,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         check_output()
         return code
     if options.command == "close":
-        return _told(*close(options.study, options.records))
+        return _told(*close(options.study, options.records), options.records)
     return _run(options)
 
 
@@ -195,11 +200,11 @@ def _run(options: argparse.Namespace) -> int:
         label=checked_label(options.label),
         wait_quiet=options.wait_quiet,
     )
-    return _told(*run(request, watch(Console(stderr=True), options.debug)))
+    return _told(*run(request, watch(Console(stderr=True), options.debug)), options.records)
 
 
-def _told(record: Record, path: Path) -> int:
-    """Print what was measured and where it lies; the exit code."""
+def _told(record: Record, path: Path, records: Path) -> int:
+    """Print what was measured, where it lies, and whether papers use it; the exit code."""
     from rich.console import Console
 
     from experiments.harness.summary import instability, table
@@ -209,10 +214,24 @@ def _told(record: Record, path: Path) -> int:
     if warning := instability(record.cases):
         print(warning, file=sys.stderr)
     print(f"Record: {_shown(path)}")
+    print(f"Next build: {next_build(record.study, path, records)}")
     if not any(case.status == "ok" for case in record.cases):
         print("No case could be measured; the record says why.", file=sys.stderr)
         return 1
     return 0
+
+
+def next_build(study: str, path: Path, records: Path) -> str:
+    """What the next build does with a record of ``records``, and how to see it all the same."""
+    try:
+        used, words = fate_of(study, f"{study}/{path.name}", records)
+    except RidgepointError as error:
+        return str(error)
+    if used:
+        return f"{words}."
+    elsewhere = records.resolve() != Path("data").resolve()
+    data = ["--data", os.fspath(records)] if elsewhere else []
+    return f"{words}; to see it: {shlex.join([*_BUILD, study, '--use', _shown(path), *data])}"
 
 
 def _shown(path: Path) -> str:

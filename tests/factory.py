@@ -20,6 +20,8 @@ from report.records.record import (
     Environment,
     Factor,
     Gpu,
+    Host,
+    Policy,
     Precision,
     Protocol,
     Record,
@@ -153,6 +155,42 @@ def layer_cases(
     ]
 
 
+def rounds(
+    times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
+) -> tuple[Round, ...]:
+    """One round for each process: its times, and ``more`` quantities that are the same in all."""
+    return tuple(
+        Round(
+            process=number,
+            policy=policy,
+            status="ok",
+            reason=None,
+            disturbance=None,
+            series=tuple(series(name, s) for name, s in {"time": time, **more}.items()),
+        )
+        for number, time in enumerate(times, start=1)
+    )
+
+
+def measurement(
+    started: str = "2026-11-01T10:00:00Z",
+    times: Iterable[Sequence[Sample]] = ((1.0, 1.1, 1.2), (1.0, 1.1, 1.3)),
+    held: int = 8192,
+    batch: int = 4,
+    **change: Any,
+) -> Record:
+    """A record of one case that processes of their own measured, as runs of this version are.
+
+    ``held`` are the bytes that the case holds afterwards; ``change`` are fields of the record.
+    """
+    found = msgspec.structs.replace(
+        case(batch, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
+    )
+    plain = record([found], started=started)
+    protocol = msgspec.structs.replace(plain.protocol, processes={"retained": 2}, budget_s=60.0)
+    return msgspec.structs.replace(plain, **{"protocol": protocol, **change})
+
+
 def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
     """A measured peak of ``rate`` FLOP/s or B/s."""
     work = 2 * 1024**3 if operation == "matrix_product" else 2**27
@@ -209,6 +247,12 @@ def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) 
         missing={"cpu.governor": "the system shows no frequency governor"},
     )
     return msgspec.structs.replace(plain, **change)
+
+
+def host(**change: Any) -> Host:
+    """What tells a machine from others of the same name."""
+    plain = dict.fromkeys(Host.__struct_fields__)
+    return Host(**{**plain, "flags": (), "caches": (), **change})
 
 
 def record(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.evidence.runs import Run, remembered
+from report.missing import Missing
+from report.paper.findings import Figure, Findings, Inputs
+from report.paper.tables import Table
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Absent, Process, Quantity
 from report.records.frames import case_frame, select
 from report.records.record import Factor
-from report.statistics.estimates import median_interval
+from report.records.store import Stored
+from report.statistics.estimates import Estimate, median_interval
 from tests import factory
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4, 16))))
@@ -92,3 +101,112 @@ def test_a_median_is_that_of_the_samples() -> None:
     samples = next(c for c in FIRST.record.cases if c.factors == FORWARD).samples("time")
     assert run.median("time", FORWARD) == median_interval(samples)
     assert run.median("time", FORWARD) is run.median("time", dict(reversed(FORWARD.items())))
+
+
+# ---------------------------------------------------------------------------------- pooled runs
+
+CASE = {"batch": 4, "layout": "contiguous", "pass": "forward", "subject": "layer"}
+
+
+def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
+    """A run of processes with these times."""
+    started = f"2026-11-{day:02}T10:00:00Z"
+    return factory.stored(factory.measurement(started, times, **change))
+
+
+NEW = of_day(3, (1.0, 1.1), (1.2, 1.3))
+OLD = of_day(2, (2.0, 2.1), (2.2, 2.3))
+LAST = of_day(1, (1.5,))
+POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
+
+
+def value_of(quantity: Quantity) -> float:
+    found = estimate(quantity)
+    assert isinstance(found, Estimate), found
+    return found.value
+
+
+def test_a_series_has_the_processes_of_all_runs() -> None:
+    assert POOLED.by_process("time", CASE) == (
+        Process(NEW.file, "1", (1.0, 1.1)),
+        Process(NEW.file, "2", (1.2, 1.3)),
+        Process(OLD.file, "1", (2.0, 2.1)),
+        Process(OLD.file, "2", (2.2, 2.3)),
+        Process(LAST.file, "1", (1.5,)),
+    )
+    assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
+
+
+def test_a_pooled_value_names_the_files_of_all_runs() -> None:
+    assert POOLED.series("time", CASE).sources == (NEW.file, OLD.file, LAST.file)
+    alone = Run(NEW, "a")
+    assert alone.series("time", CASE).sources == (NEW.file,)
+    assert alone.series("time", CASE) == POOLED.series("time", CASE), "the same quantity"
+
+
+def test_what_is_the_same_in_every_run_comes_from_the_record() -> None:
+    held = POOLED.by_process("allocated_after", CASE)
+    assert not isinstance(held, Missing)
+    assert [process.run for process in held] == [NEW.file]
+    assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
+
+
+def test_a_run_in_which_the_case_failed_adds_nothing() -> None:
+    failed = factory.case(4, status="failed", reason="It broke.")
+    other = factory.stored(msgspec.structs.replace(OLD.record, cases=(failed,)))
+    found = Run(replace(NEW, others=(other, LAST)), "a").series("time", CASE)
+    assert found.sources == (NEW.file, LAST.file)
+
+
+def test_a_pooled_time_that_the_clock_cannot_tell_is_missing() -> None:
+    found = Run(replace(NEW, others=(of_day(1, (0.0, 1.0)),)), "a").by_process("time", CASE)
+    assert found == Missing("shorter than the clock can tell on a")
+
+
+def test_a_ceiling_is_the_best_of_all_runs() -> None:
+    fast = factory.stored(msgspec.structs.replace(OLD.record, ceilings=factory.ceilings(3e11)))
+    run = Run(replace(NEW, others=(fast,)), "a")
+    alone, both = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
+    assert value_of(alone) == pytest.approx(2e11)
+    assert value_of(both) == pytest.approx(3e11)
+    assert both.sources == (NEW.file, fast.file)
+    # All that is said of one run stays with it: its own work over its own time.
+    assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
+
+
+def test_the_scatter_between_runs_is_the_largest_ratio_of_their_medians() -> None:
+    """By hand: the medians are 1.15, 2.15 and 1.5 s."""
+    found = POOLED.between_runs("time", CASE)
+    assert value_of(found) == pytest.approx(2.15 / 1.15)
+    assert found.sources == (NEW.file, OLD.file, LAST.file)
+    assert str(found.unit) == "1"
+
+
+@pytest.mark.parametrize(
+    ("run", "quantity", "reason"),
+    [
+        (Run(NEW, "a"), "time", "measured in one run only on a"),
+        (POOLED, "allocated_after", "allocated after is the same in every run"),
+        (POOLED, "wait_time", "wait time was not recorded on a"),
+    ],
+)
+def test_without_two_runs_there_is_no_scatter_between_them(
+    run: Run, quantity: str, reason: str
+) -> None:
+    found = run.between_runs(quantity, CASE)
+    assert isinstance(found, Absent)
+    assert found.reason == Missing(reason)
+
+
+def test_tables_and_figures_of_a_record_name_the_runs_that_are_pooled_with_it() -> None:
+    other = "reported/a.json"
+    findings = Findings(
+        values={},
+        tables={"t": Table("tbl-t", "", (), (), (), (other, NEW.file))},
+        figures={"f": Figure("fig-f", "", "", None, (NEW.file,))},  # type: ignore[arg-type]
+    )
+    alone = Inputs((NEW,), None, other, None)  # type: ignore[arg-type]
+    assert findings.of_all_runs(alone) is findings
+    several = findings.of_all_runs(replace(alone, records=(POOLED.stored,)))
+    assert several.tables["t"].sources == (other, NEW.file, OLD.file, LAST.file)
+    assert several.figures["f"].sources == (NEW.file, OLD.file, LAST.file)

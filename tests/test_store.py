@@ -1,4 +1,4 @@
-"""Records on disk: written once and whole, never replaced, and chosen for a paper."""
+"""Records on disk: written once and whole, and never replaced."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from report.engine.gather import choose
 from report.errors import RecordError
 from report.records.filed import content_hash, encode
-from report.records.record import Host
 from report.records.store import (
     Stored,
     list_records,
-    newest_by_device,
     read_record,
     read_study,
     record_name,
@@ -233,123 +229,6 @@ def test_a_renamed_record_is_noticed(tmp_path: Path) -> None:
     assert not read_record(path.parent / Path(listed.file).name, tmp_path).untouched
 
 
-# -------------------------------------------------------------------------------------- choosing
-
-
-def run(day: int, key: str = "a", plan: str = "full") -> Stored:
-    machine = factory.environment(key)
-    return factory.stored(
-        factory.record(started=f"2026-11-{day:02}T10:00:00Z", machine=machine, plan=plan)
-    )
-
-
-def chosen(*items: Stored, pins: tuple[Stored, ...] = ()) -> list[tuple[str, str, str]]:
-    found = newest_by_device(items, [pin.file for pin in pins])
-    return [
-        (item.record.environment.key, item.record.started[8:10], item.record.protocol.plan)
-        for item in found
-    ]
-
-
-def test_the_newest_full_run_of_a_device_is_used() -> None:
-    assert chosen(run(2), run(3), run(1)) == [("a", "03", "full")]
-
-
-@pytest.mark.parametrize("plan", ["quick", "custom"])
-def test_a_short_run_stands_in_only_without_a_full_one(plan: str) -> None:
-    assert chosen(run(1), run(2, plan=plan)) == [("a", "01", "full")]
-    assert chosen(run(1, plan=plan), run(2, plan=plan)) == [("a", "02", plan)]
-
-
-def test_devices_come_newest_first() -> None:
-    assert [key for key, *_ in chosen(run(1, "a"), run(3, "b"), run(2, "c"))] == ["b", "c", "a"]
-
-
-def test_a_pin_wins_over_newer_and_full() -> None:
-    old, quick = run(1), run(2, plan="quick")
-    assert chosen(old, quick, run(3), pins=(old,)) == [("a", "01", "full")]
-    assert chosen(old, quick, run(3), pins=(quick,)) == [("a", "02", "quick")]
-    assert chosen(old, run(3), run(2, "b"), pins=(old, old)) == [
-        ("b", "02", "full"),
-        ("a", "01", "full"),
-    ]
-
-
-def test_the_order_of_files_does_not_matter() -> None:
-    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b")]
-    assert chosen(*items) == chosen(*reversed(items))
-
-
-def test_bad_pins_are_refused() -> None:
-    with pytest.raises(RecordError, match=r"data/pins\.yaml: no record x\.json; mend the name"):
-        newest_by_device([run(1)], ["x.json"])
-    first, second = run(1), run(2)
-    with pytest.raises(RecordError, match="are both records of a; pin one of them"):
-        newest_by_device([first, second], [first.file, second.file])
-
-
-def host(**change: Any) -> Host:
-    plain = Host(
-        vendor="AuthenticAMD",
-        family=25,
-        model=1,
-        stepping=1,
-        microcode=None,
-        flags=("avx2", "fma"),
-        caches=(),
-        sockets=1,
-        virtualisation="kvm",
-        c_library=None,
-        machine=None,
-    )
-    return msgspec.structs.replace(plain, **change)
-
-
-def test_hosts_that_call_themselves_alike_do_not_displace_each_other(tmp_path: Path) -> None:
-    """Two unlike machines of one cloud, both «Example Processor»: their keys end in digests."""
-    hosts = {"example-2t-0a1b2c": host(), "example-2t-3d4e5f": host(flags=("avx2", "avx512f"))}
-    for day, (key, found) in enumerate(hosts.items(), 1):
-        machine = factory.environment(key, host=found)
-        write_record(factory.record(None, machine, started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
-    (tmp_path / "devices.yaml").write_text("devices: []")
-    chosen = choose("conv_scaling", tmp_path)
-    assert len(chosen.origin.records) == 2
-    assert chosen.notices == ()
-    assert chosen.origin.devices == (
-        "Example Processor, 2 threads (AVX-512)",
-        "Example Processor, 2 threads (AVX2)",
-    )
-
-
-def saved(items: list[Stored], data: Path) -> None:
-    for item in items:
-        write_record(item.record, data)
-
-
-def test_what_is_passed_over_is_told_with_the_reason(tmp_path: Path) -> None:
-    items = [run(day) for day in (1, 2, 3, 4)] + [run(5, plan="quick"), run(1, "b")]
-    saved(items, tmp_path)
-    (tmp_path / "devices.yaml").write_text("devices: []")
-    (notice,) = choose("conv_scaling", tmp_path).notices
-    used, *others = [item.file.rpartition("/")[2] for item in (items[3], items[4], items[2])]
-    assert notice == (
-        f"data/conv_scaling/{used} is the newest full run of its device; not used: "
-        f"{', '.join(others)} and 2 more; to use another, name it in data/pins.yaml."
-    )
-    (tmp_path / "pins.yaml").write_text(f"conv_scaling: [{items[0].file}]")
-    (notice,) = choose("conv_scaling", tmp_path).notices
-    assert notice.startswith(f"data/{items[0].file} is named in data/pins.yaml; not used: ")
-
-
-def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
-    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), run(1, "c", "custom")]
-    saved(items, tmp_path)
-    for pins in ((), (items[1].file,), (items[3].file, items[0].file)):
-        whole = newest_by_device(read_study("conv_scaling", tmp_path), pins)
-        heads = newest_by_device(list_records("conv_scaling", tmp_path), pins)
-        assert [item.file for item in heads] == [item.file for item in whole]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -362,12 +241,8 @@ def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
 def test_a_broken_head_is_told_even_of_a_record_that_is_not_used(
     old: str, new: str, told: str, tmp_path: Path
 ) -> None:
-    saved([run(1), run(2)], tmp_path)
-    path = tmp_path / run(1).file
+    path = write_record(factory.record(), tmp_path)
+    write_record(factory.record(started="2026-11-02T10:00:00Z"), tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     with pytest.raises(RecordError, match=re.escape(told)):
         list_records("conv_scaling", tmp_path)
-
-
-def test_nothing_is_chosen_from_nothing() -> None:
-    assert newest_by_device([]) == ()

@@ -16,10 +16,10 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     Raises ``RidgepointError`` for unusable data, a study that cannot be computed, or a template
     that asks for what does not exist.
     """
-    origin = choose(study, data).origin
-    inputs = load(study, data, origin.records)
+    chosen = choose(study, data)
+    inputs = load(study, data, chosen.runs)
     findings = compute(study, inputs)
-    write_source(study, origin, findings, data, papers, folder)
+    write_source(study, chosen.origin, findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)
     return inputs
 

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.paper.findings import Inputs
+from report.records import pins
 from report.records.store import (
     Listed,
     Named,
     Stored,
     digest,
     list_records,
-    newest_by_device,
     read_attachment,
     read_record,
 )
-from report.records.strict import read_strictly, refuse_first
+from report.records.told import Choices, choices_of, told
 from report.studies import STUDIES, attachments_of
-
-#: dict[str, tuple[str, ...]] | None, which a type checker takes for no class.
-_PINS: Final[Any] = dict[str, tuple[str, ...]] | None
-_REMEDY: Final = "write it as «conv_scaling: [conv_scaling/<file>.json]»"
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,7 @@ class Origin:
     ``records`` and ``reported`` are files relative to the data directory, ``devices`` the names of
     the machines, ``measured`` the day of the newest run, None where there is none.  ``altered`` are
     all records of the study, used or not, that are not what their names say: (file, in which way).
+    ``asked`` are the records that this build alone uses, since the user named them.
     """
 
     records: Sequence[str]
@@ -46,24 +43,27 @@ class Origin:
     measured: str | None
     reported: str
     altered: Sequence[tuple[str, str]] = ()
+    asked: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Chosen:
     """The records that a paper uses, newest device first, and all that it reads beside them.
 
-    ``digests`` are those of the records and their attachments, file relative to the data
+    ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
+    with it.  ``digests`` are those of the records and their attachments, file relative to the data
     directory → SHA-256 in hexadecimal.
     """
 
     origin: Origin
+    runs: tuple[tuple[str, ...], ...]
     digests: dict[str, str]
     notices: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
         return {
-            "records": list(self.origin.records),
+            "runs": [list(files) for files in self.runs],
             "digests": self.digests,
             "origin": asdict(self.origin),
         }
@@ -72,88 +72,62 @@ class Chosen:
 def gather(study: str, data: Path) -> Inputs:
     """The inputs of ``study`` from the data directory.
 
-    Uses the newest full record of each device, or the ones that ``pins.yaml`` names.  Raises
-    ``RecordError`` for the first file that cannot be used.
+    Uses the newest full record of each device with the runs that are pooled with it, or the ones
+    that ``pins.yaml`` names.  Raises ``RecordError`` for the first file that cannot be used.
     """
-    return load(study, data, choose(study, data).origin.records)
+    return load(study, data, choose(study, data).runs)
 
 
-def choose(study: str, data: Path) -> Chosen:
+def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     """The records that the paper of ``study`` uses, told by the heads of all that there are.
 
-    Raises ``RecordError`` for a head, an attachment or a pin that cannot be used.
+    ``asked`` are records that the user wants in this build, relative to ``data``.  Raises
+    ``RecordError`` for a head, an attachment, a pin or a wish that cannot be used.
     """
-    listed, pins = list_records(study, data), read_pins(data).get(study, ())
-    used = newest_by_device(listed, pins)
+    listed, pinned = list_records(study, data), read_pins(data).get(study, ())
+    choices = choices_of(listed, data, pinned, asked)
     beside = {
-        f"{item.file.removesuffix('.json')}/{name}": digest(content)
-        for item in used
-        for name, content in _attachments(item, attachments_of(study), data).items()
+        f"{choice.primary.file.removesuffix('.json')}/{name}": digest(content)
+        for choice in choices
+        for name, content in _attachments(choice.primary, attachments_of(study), data).items()
     }
-    digests = {**{item.file: item.sha256 for item in used}, **beside}
-    notices = (*_notices(used, listed), *_passed_over(used, listed, pins))
-    return Chosen(_origin(study, used, listed, data), digests, notices)
+    digests = {**{item.file: item.sha256 for choice in choices for item in choice.used}, **beside}
+    runs = tuple(tuple(item.file for item in choice.used) for choice in choices)
+    notices = (*_alterations(listed), *told(study, choices, pinned))
+    return Chosen(_origin(study, choices, listed, data), runs, digests, notices)
 
 
-def load(study: str, data: Path, records: Sequence[str]) -> Inputs:
-    """The inputs of ``study`` with these records; raises ``RecordError``."""
-    return _inputs(study, data, tuple(read_record(data / file, data) for file in records))
+def load(study: str, data: Path, runs: Iterable[Sequence[str]]) -> Inputs:
+    """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
+    return _inputs(study, data, tuple(_pooled(files, data) for files in runs))
 
 
-def _origin(study: str, used: Sequence[Listed], listed: Iterable[Listed], data: Path) -> Origin:
+def _pooled(files: Sequence[str], data: Path) -> Stored:
+    """The record of a device with the other runs of its measurement."""
+    first, *others = (check_layers(read_record(data / file, data)) for file in files)
+    return replace(first, others=tuple(others))
+
+
+def _origin(study: str, choices: Choices, listed: Iterable[Listed], data: Path) -> Origin:
+    used = [item for choice in choices for item in choice.used]
     return Origin(
         records=tuple(item.file for item in used),
-        devices=labels(used),
+        devices=labels([choice.primary for choice in choices]),
         measured=max((item.record.started[:10] for item in used), default=None),
         reported=_reported(study, data),
         altered=tuple((item.file, way) for item in listed for way in item.alterations),
+        asked=tuple(i.file for choice in choices if choice.by == "use" for i in choice.used),
     )
 
 
-def _notices(used: Iterable[Listed], listed: Iterable[Listed]) -> Iterator[str]:
-    """What the user should know of the records before reading the paper."""
+def _alterations(listed: Iterable[Listed]) -> Iterator[str]:
+    """Which records are not what their experiment wrote, used or not."""
     for item in listed:
         if item.alterations:
             yield (
                 f"data/{item.file}: {' and '.join(item.alterations)}, so it was edited or renamed "
                 "after it was measured; restore it with git, or run the experiment again."
             )
-    for item in used:
-        if item.record.protocol.plan != "full":
-            yield (
-                f"data/{item.file}: a {item.record.protocol.plan} run stands in for this device, "
-                "which has no full one."
-            )
-
-
-def _passed_over(
-    used: Iterable[Listed], listed: Sequence[Listed], pins: Collection[str]
-) -> Iterator[str]:
-    """Which records of a device no paper uses, and why: one line a device."""
-    for item in used:
-        key = item.record.environment.key
-        others = [o for o in listed if o.record.environment.key == key and o.file != item.file]
-        if others:
-            why = (
-                "is named in data/pins.yaml"
-                if item.file in pins
-                else f"is the newest {item.record.protocol.plan} run of its device"
-            )
-            yield (
-                f"data/{item.file} {why}; not used: {_listing([o.file for o in others])}; to use "
-                "another, name it in data/pins.yaml."
-            )
-
-
-#: So many names stand in a line; of more their number.
-_NAMED: Final = 2
-
-
-def _listing(files: Sequence[str]) -> str:
-    """The names of the newest files without their folder, and how many more there are."""
-    names = [file.rpartition("/")[2] for file in sorted(files, reverse=True)]
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{rest}"
 
 
 def _reported(study: str, data: Path) -> str:
@@ -165,7 +139,7 @@ def _reported(study: str, data: Path) -> str:
 def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
     patterns = attachments_of(study)
     return Inputs(
-        records=tuple(map(check_layers, records)),
+        records=records,
         reported=read_reported(data / "reported" / f"{study}.json"),
         reported_file=_reported(study, data),
         devices=read_devices(data / "devices.yaml"),
@@ -181,15 +155,5 @@ def _attachments(stored: Named, patterns: tuple[str, ...], data: Path) -> dict[s
 
 
 def read_pins(data: Path) -> dict[str, tuple[str, ...]]:
-    """The records that the user pinned: study → files relative to ``data``; none without a file.
-
-    Raises ``RecordError`` for a file that says something else, or names what is no study.
-    """
-    path = data / "pins.yaml"
-    if not path.exists():
-        return {}
-    # A file in which all lines are comments holds nothing.
-    pins = read_strictly(path, _PINS, "YAML", _REMEDY, data) or {}
-    unknown = (f"{name}: found a name that is no study" for name in pins if name not in STUDIES)
-    refuse_first(unknown, path, f"the studies are {', '.join(STUDIES)}")
-    return pins
+    """The records that the user pinned, as ``report.records.pins`` reads them for all studies."""
+    return pins.read_pins(data, STUDIES)

@@ -94,8 +94,12 @@ class Wanted(NamedTuple):
     engine: Engine
 
 
-def first_steps(study: str, files: Files) -> tuple[Step, ...]:
-    """The steps of ``study`` up to the one that says which figures it has."""
+def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
+    """The steps of ``study`` up to the one that says which figures it has.
+
+    ``asked`` are the records that the user wants in this build, relative to the data directory.
+    """
+    use = "\n".join(asked)
     return (
         Step(
             id=f"{study}/read",
@@ -104,6 +108,7 @@ def first_steps(study: str, files: Files) -> tuple[Step, ...]:
             files=(*files.records[study], "data/pins.yaml"),
             code=(f"report.studies.{study}",),
             packages=packages.READING,
+            parameters=(("use", use),) if use else (),
         ),
         Step(
             id=f"{study}/study",

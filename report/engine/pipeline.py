@@ -8,8 +8,9 @@ values here are named tuples: importing ``dataclasses`` takes as long as looking
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.engine.code import Code
@@ -35,7 +36,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class Request(NamedTuple):
-    """What to build, from where and to where."""
+    """What to build, from where and to where.
+
+    ``use`` are records to build from instead of the chosen ones of their devices: study → files
+    relative to ``data``.
+    """
 
     studies: tuple[str, ...]
     outputs: tuple[Output, ...]
@@ -44,6 +49,7 @@ class Request(NamedTuple):
     jobs: int = 1
     data: Path = ROOT / "data"
     papers: Path = ROOT / "templates" / "papers"
+    use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class PdfEngine(NamedTuple):
@@ -186,7 +192,7 @@ def _situation(request: Request) -> _Situation:
         engine="quarto" if request.engine == "quarto" else engine.name,
     )
     world = World(places, contents, code, {**packages, "tex": tex.version})
-    goal = Goal(request.studies, wanted, list_files(places))
+    goal = Goal(request.studies, wanted, list_files(places), request.use)
     return _Situation(goal, world, read_manifest(places.out), engine, index, programs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from report.engine.code import Code
@@ -128,7 +129,7 @@ def reasons(step: Step, inputs: Inputs, old: Manifest, world: World) -> Iterator
     yield from _versions(before.versions, inputs.versions)
     yield from _changes("what it reads of ", before.upstream, inputs.upstream)
     if before.parameters != inputs.parameters:
-        yield "other formats are wanted"
+        yield f"other {'records' if step.action == 'read' else 'formats'} are wanted"
     yield from altered(entry, world)
 
 
@@ -195,11 +196,16 @@ def survey(goal: Goal, old: Manifest, world: World) -> tuple[Verdict, ...]:
 
 
 class Goal(NamedTuple):
-    """What a build is asked for: the studies, the formats, and all input files there are."""
+    """What a build is asked for: the studies, the formats, and all input files there are.
+
+    ``use`` are the records that the user wants in this build: study → files relative to the data
+    directory.
+    """
 
     studies: tuple[str, ...]
     wanted: Wanted
     files: Files
+    use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def steps(self, entries: Manifest, world: World) -> tuple[Step, ...]:
         """All steps, as far as ``entries`` tell which figures the studies have."""
@@ -212,7 +218,7 @@ class Goal(NamedTuple):
         self, study: str, entries: Mapping[str, Entry], world: World
     ) -> tuple[Step, ...]:
         """The steps of ``study``; only the first ones while it is not known what it draws."""
-        first = first_steps(study, self.files)
+        first = first_steps(study, self.files, self.use.get(study, ()))
         computed = entries.get(f"{study}/study")
         if computed is None:
             return first

@@ -30,7 +30,7 @@ def write_source(
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     template = papers / f"{study}.qmd.j2"
-    manuscript = render_manuscript(template, findings, origin.altered)
+    manuscript = render_manuscript(template, findings, origin.altered, origin.asked)
     findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{study}.qmd").write_text(manuscript.text, encoding="utf-8")
@@ -81,4 +81,6 @@ def _values(
         "measured": origin.measured,
         "reported": origin.reported,
         "altered": [list(pair) for pair in origin.altered],
+        # Only a build that was told to use other records says so.
+        **({"asked": list(origin.asked)} if origin.asked else {}),
     }

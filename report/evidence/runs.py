@@ -6,7 +6,7 @@ medians, intervals and ceilings are taken in one way in all papers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
@@ -23,9 +23,9 @@ from report.quantity.expression import (
     measured,
     named,
 )
-from report.quantity.operations import at_least
+from report.quantity.operations import at_least, at_most
 from report.records.layers import Layer
-from report.records.quantities import QUANTITIES
+from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Ceiling, Factor, Policy, Sample
 from report.records.store import Named, Stored
 from report.statistics.estimates import (
@@ -83,7 +83,8 @@ def remembered(
 class Run:
     """One record; ``label`` names its device as a reader would.
 
-    Of times those under ``policy`` are meant.
+    Of times those under ``policy`` are meant.  Series and ceilings are those of all runs that are
+    pooled with the record; all else is the record's own.
     """
 
     stored: Stored
@@ -97,7 +98,7 @@ class Run:
 
     @property
     def file(self) -> str:
-        """The record's file, the source of everything below."""
+        """The record's file, the source of everything below but of pooled runs."""
         return self.stored.file
 
     @property
@@ -107,7 +108,12 @@ class Run:
 
     @cached_property
     def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:
-        return {frozenset(case.factors.items()): case for case in self.stored.record.cases}
+        return _by_factors(self.stored)
+
+    @cached_property
+    def _others(self) -> tuple[tuple[Stored, dict[frozenset[tuple[str, Factor]], Case]], ...]:
+        """The runs that are pooled with the record, with their cases by factors."""
+        return tuple((stored, _by_factors(stored)) for stored in self.stored.others)
 
     @remembered
     def levels(self, /, factor: str, **where: Factor) -> tuple[Factor, ...]:
@@ -137,16 +143,19 @@ class Run:
         return case if isinstance(case, Missing) else case.layers
 
     def samples(self, quantity: str, factors: Factors) -> tuple[Sample, ...] | Missing:
-        """The raw samples of a quantity, or why there are none."""
+        """The raw samples of a quantity in the record, or why there are none."""
         case = self.case(factors)
         if isinstance(case, Missing):
             return case
         found = case.samples(quantity, self.policy)
         if not found:
             return Missing(f"{quantity.replace('_', ' ')} was not recorded on {self.label}")
-        if quantity == "time" and min(found) <= 0:
+        return self._too_short(quantity, found) or found
+
+    def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
+        if quantity == "time" and min(samples) <= 0:
             return Missing(f"shorter than the clock can tell on {self.label}")
-        return found
+        return None
 
     def series(self, quantity: str, factors: Factors) -> Leaf:
         """A measured series as a quantity, process by process.
@@ -157,20 +166,51 @@ class Run:
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
-        return measured(name, unit, found, self.file, self.stored.record.environment.device)
+        return self._measured(name, unit, found)
+
+    def _measured(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
+        """A series of this device, from the files of its processes."""
+        first, *further = dict.fromkeys(process.run for process in processes)
+        device = self.stored.record.environment.device
+        return measured(name, unit, processes, first, device, tuple(further))
 
     def by_process(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
-        """The samples of a quantity, process by process, or why there are none."""
+        """The samples of a quantity, process by process and run by run, or why there are none.
+
+        What is the same in every run comes from the record alone.
+        """
         found = self.samples(quantity, factors)
         if isinstance(found, Missing):
             return found
-        case = known(self.case(factors))
-        rounds = case.rounds_under(self.policy)
-        each = {str(r.process): r.samples(quantity) for r in rounds if r.samples(quantity)}
-        return tuple(
-            Process(self.file, name, tuple(map(float, samples)))
-            for name, samples in (each or {"": found}).items()
-        )
+        own = _processes(known(self.case(factors)), quantity, self.policy, self.file)
+        processes = (*own, *self._pooled(quantity, factors))
+        samples = [sample for process in processes for sample in process.samples]
+        return self._too_short(quantity, samples) or processes
+
+    def _pooled(self, quantity: str, factors: Factors) -> Iterator[Process]:
+        """The processes of the other runs in which the case ended well."""
+        for stored, cases in self._others if quantity not in FIXED else ():
+            case = cases.get(frozenset(factors.items()))
+            if case is not None and case.status == "ok":
+                yield from _processes(case, quantity, self.policy, stored.file)
+
+    def between_runs(self, quantity: str, factors: Factors) -> Quantity:
+        """The largest ratio of the medians of two runs: how far apart the runs lie."""
+        what, unit = described(quantity, factors), QUANTITIES[quantity].unit
+        name = f"ratio between runs of {what}"
+        found = self.by_process(quantity, factors)
+        if isinstance(found, Missing):
+            return absent(name, "1", found.reason)
+        runs = tuple(dict.fromkeys(process.run for process in found))
+        if quantity in FIXED:
+            return absent(name, "1", f"{_words(quantity)} is the same in every run")
+        if len(runs) < 2:
+            return absent(name, "1", f"measured in one run only on {self.label}")
+        medians = [
+            self._measured(f"{what} of run {n}", unit, [p for p in found if p.run == run])
+            for n, run in enumerate(runs, start=1)
+        ]
+        return named(name, at_least(*medians) / at_most(*medians))
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
         """A deterministic quantity, the same in every repetition, as an exact one."""
@@ -183,25 +223,27 @@ class Run:
     def peak_rate(self, operation: str, moment: str = "") -> Quantity:
         """The measured ceiling of an operation in FLOP/s or B/s.
 
-        The largest over the moments, before and after the series, and over all that was measured
-        at each; of one ``moment`` if it is named.
+        The largest over the moments, before and after the series, over all that was measured at
+        each, and over all runs; of one ``moment`` if it is named.
         """
         measured_at = [
-            c for at in (moment,) * bool(moment) or MOMENTS for c in self._ceilings(operation, at)
+            (stored.file, ceiling)
+            for stored in self.stored.runs
+            for at in (moment,) * bool(moment) or MOMENTS
+            for ceiling in _ceilings(stored, operation, at)
         ]
         if not measured_at:
             when = f"{moment} the series " if moment else ""
             reason = f"no ceiling was measured {when}on {self.label}"
             return absent(f"ceiling of the {_words(operation)}", CEILING_UNITS[operation], reason)
-        rates = [self._ceiling_rate(ceiling) for ceiling in measured_at]
+        rates = [self._ceiling_rate(ceiling, file) for file, ceiling in measured_at]
         return named(f"ceiling of the {_words(operation)}", at_least(*rates))
 
-    def _ceiling_rate(self, ceiling: Ceiling) -> Quantity:
+    def _ceiling_rate(self, ceiling: Ceiling, file: str) -> Quantity:
         what = f"{_words(ceiling.operation)} {ceiling.size}, {ceiling.moment}"
-        work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, self.file)
-        process = Process(self.file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
-        device = self.stored.record.environment.device
-        return work / measured(f"time of the {what}", "s", [process], self.file, device)
+        work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
+        process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
+        return work / self._measured(f"time of the {what}", "s", [process])
 
     def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
         """The median of a quantity with its interval, in the quantity's unit."""
@@ -228,12 +270,26 @@ class Run:
         """A fixed quantity beyond another one, such as the peak beyond what was there before."""
         return difference(self.fixed(quantity, factors), self.fixed(since, factors))
 
-    def _ceilings(self, operation: str, moment: str) -> Sequence[Ceiling]:
-        return [
-            ceiling
-            for ceiling in self.stored.record.ceilings
-            if (ceiling.operation, ceiling.moment) == (operation, moment) and ceiling.samples
-        ]
+
+def _by_factors(stored: Stored) -> dict[frozenset[tuple[str, Factor]], Case]:
+    return {frozenset(case.factors.items()): case for case in stored.record.cases}
+
+
+def _processes(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
+    """What each process of one run measured, or the run's own process."""
+    rounds = {str(r.process): r.samples(quantity) for r in case.rounds_under(policy)}
+    filled = {name: samples for name, samples in rounds.items() if samples}
+    for name, samples in (filled or {"": case.samples(quantity, policy)}).items():
+        if samples:
+            yield Process(file, name, tuple(map(float, samples)))
+
+
+def _ceilings(stored: Stored, operation: str, moment: str) -> Sequence[Ceiling]:
+    return [
+        ceiling
+        for ceiling in stored.record.ceilings
+        if (ceiling.operation, ceiling.moment) == (operation, moment) and ceiling.samples
+    ]
 
 
 def described(quantity: str, factors: Factors) -> str:

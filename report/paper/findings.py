@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,11 @@ class Inputs:
     reported_file: str
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of all records, each followed by those that are pooled with it."""
+        return tuple(run.file for stored in self.records for run in stored.runs)
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,24 @@ class Findings:
         for one, other in pairwise(names):
             if one == other:
                 raise ValueError(f"downloads: two have the file name {one}; give each its own")
+
+    def of_all_runs(self, inputs: Inputs) -> Findings:
+        """The same, where tables and figures of a record name the runs that are pooled with it.
+
+        Values name their files themselves; a study names that of the record, and need not know.
+        """
+        runs = {stored.file: [run.file for run in stored.runs] for stored in inputs.records}
+        if len(runs) == len(inputs.files):
+            return self
+
+        def all_of(sources: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(f for file in sources for f in runs.get(file, [file])))
+
+        return replace(
+            self,
+            tables={k: replace(t, sources=all_of(t.sources)) for k, t in self.tables.items()},
+            figures={k: replace(f, sources=all_of(f.sources)) for k, f in self.figures.items()},
+        )
 
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """The content of ``out/values/<study>.json``."""

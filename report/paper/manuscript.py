@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +20,11 @@ from report.paper.tags import Page, PaperTags, Unsupported
 from report.paper.values import Value
 from report.text.escape import escape, markdown
 
-#: What every paper says of records that are not what their names say; no author can forget it.
-_ALTERED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared" / "altered.qmd.j2"
+#: What every paper says of records that are not what their names say, and of those that were asked
+#: for in this build alone; no author can forget it.
+_SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
+_ALTERED: Final = "altered.qmd.j2"
+_ASKED: Final = "asked.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -42,19 +45,23 @@ def write_manuscript(
 
 
 def render_manuscript(
-    template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
+    template: Path,
+    findings: Findings,
+    altered: Sequence[tuple[str, str]] = (),
+    asked: Sequence[str] = (),
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
     ``downloads``, and has the tags of ``report.paper.tags``.  ``altered`` are the records (file, in
-    which way) that were changed after they were measured; the text then begins with a warning.
+    which way) that were changed after they were measured, ``asked`` those that the user named for
+    this build; the text then begins with saying so.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
     check_prose(template, _read(template))
     page = Page(dict(findings.tables), dict(findings.figures), findings.claims)
-    environment = _environment(page, template.parent, _ALTERED.parent)
+    environment = _environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
@@ -64,15 +71,19 @@ def render_manuscript(
             claims=findings.claims,
             facts=findings.facts,
             downloads={key: item.as_markdown() for key, item in findings.downloads.items()},
-            provenance=provenance(findings.values.values()),
+            provenance=provenance(findings.values.values(), asked),
         )
-        warning = environment.get_template(_ALTERED.name).render(altered=altered)
+        warnings = [
+            environment.get_template(name).render({key: content})
+            for name, key, content in ((_ALTERED, "altered", altered), (_ASKED, "asked", asked))
+            if content
+        ]
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
         # A template that computes ends here too; numbers are computed in the study.
         raise _refusal(template, _line(error, template), str(error)) from error
-    text = visible(_below_front_matter(text, warning) if altered else text)
+    text = visible(_below_front_matter(text, "\n".join(warnings)) if warnings else text)
     said = {
         id: replace(claim, sentence=page.sentences.get(claim.name or id, claim.sentence))
         for id, claim in findings.claims.items()
@@ -143,16 +154,21 @@ def _line(error: Exception, template: Path) -> int | None:
     return line
 
 
+_MARK: Final = "chosen by --use"
 _HEADINGS: Final = ("Number", "Value", "Formula", "Samples", "From")
 
 
-def provenance(values: Iterable[Value]) -> str:
-    """A pipe table with a line for every value of the prose: the target of its links."""
+def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
+    """A pipe table with a line for every value of the prose: the target of its links.
+
+    Files that the user ``asked`` for in this build are marked.
+    """
     lines = ["| " + " | ".join(_HEADINGS) + " |", "| :--- | ---: | :--- | ---: | :--- |"]
     for value in values:
         data = value.as_json()
         count = str(data["n"]) if data["n"] else ""
-        origin = ", ".join(value.sources) or ("none" if data["reason"] else "theory")
+        files = (f"{file} ({_MARK})" if file in asked else file for file in value.sources)
+        origin = ", ".join(files) or ("none" if data["reason"] else "theory")
         printed = data["reason"] or value.plain
         cells = (value.name, printed, value.formula, count, origin)
         text = [escape(cell, "markdown") for cell in cells]

@@ -2,9 +2,11 @@
 
 Where a part of an expression rests on series that were measured in the same processes, it is
 computed once for each process: drift and placement cancel, and one interval of those results needs
-no splitting.  A process that one of the series lacks is left out of all.  Parts that were measured
-apart are combined by the extremes of their intervals, each at the share of the level that makes all
-hold together (Bonferroni).
+no splitting.  A process that one of the series lacks is left out of all.  Six runs or more are the
+units themselves; of fewer their processes are, in an interval that holds the median of every run.
+
+Parts that were measured apart are combined by the extremes of their intervals, each at the share
+of the level that makes all hold together (Bonferroni).
 """
 
 from __future__ import annotations
@@ -169,10 +171,19 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         for key in _shared(leaves)
     ]
     runs = dict.fromkeys(run for run, _ in results)
+    by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
     if len(runs) >= _ENOUGH_RUNS:
-        by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
         return median_interval(by_run, confidence)
-    return median_interval([result for _, result in results], confidence)
+    return _holding(by_run, median_interval([result for _, result in results], confidence))
+
+
+def _holding(medians: Sequence[float], found: Estimate) -> Estimate:
+    """The interval of few runs, wide enough for the median of each.
+
+    Processes of one run share what makes it fast or slow, so that their number says little about
+    the next run; how far apart the runs are that there are is the least that must show.
+    """
+    return replace(found, low=min(found.low, *medians), high=max(found.high, *medians))
 
 
 def _fit(fit: Fit, operands: Sequence[Quantity], confidence: float) -> Estimate:

@@ -69,7 +69,7 @@ class Quantity:
     @property
     def sources(self) -> tuple[str, ...]:
         """The files behind it, records and reported values; none for pure theory."""
-        return tuple(dict.fromkeys(leaf.source for leaf in self.leaves if leaf.source))
+        return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
 
     @property
     def missing(self) -> Missing | None:
@@ -108,11 +108,18 @@ class Quantity:
 class Leaf(Quantity):
     """What is not computed from anything: ``name`` in formulas, ``source`` the file it is from.
 
-    Two leaves of one class, name, unit and source are the same quantity.
+    ``further`` are the files of other runs whose samples are pooled with it.  Two leaves of one
+    class, name, unit and source are the same quantity.
     """
 
     name: str
     source: str = ""
+    further: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that it is from; none for pure theory."""
+        return tuple(filter(None, (self.source, *self.further)))
 
     @property
     def formula(self) -> str:
@@ -184,13 +191,18 @@ class Absent(Leaf):
 
 
 def measured(
-    name: str, unit_name: str, processes: Sequence[Process], source: str, device: str = ""
+    name: str,
+    unit_name: str,
+    processes: Sequence[Process],
+    source: str,
+    device: str = "",
+    further: tuple[str, ...] = (),
 ) -> Leaf:
     """A series as a leaf; absent where no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
         return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
-    return Sampled(unit(unit_name), name, source, filled, device)
+    return Sampled(unit(unit_name), name, source, filled, device, further=further)
 
 
 def exact(name: str, unit_name: str, value: Number | Fraction, source: str = "") -> Exact:

@@ -11,7 +11,15 @@ import msgspec
 
 from report.records import strict
 from report.records.filed import parse
-from report.records.record import SCHEMA_VERSION, Attachment, Environment, Protocol, Slug, Timestamp
+from report.records.record import (
+    SCHEMA_VERSION,
+    Attachment,
+    Code,
+    Environment,
+    Protocol,
+    Slug,
+    Timestamp,
+)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -20,6 +28,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     study: Slug
     started: Timestamp
+    code: Code
     protocol: Protocol
     environment: Environment
     attachments: tuple[Attachment, ...]

@@ -202,3 +202,19 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "ncu_l1_bytes": Quantity("B", "bytes requested from the L1 cache", whole=True),
     "ncu_kernel_launches": Quantity("1", "kernels launched during the call", whole=True),
 }
+
+#: What depends on nothing but the case and the program: the same in every run of one measurement.
+#: Reserved bytes are not among them, since they depend on what the process allocated before.
+FIXED: Final = frozenset(
+    name
+    for name in QUANTITIES
+    if name.startswith(("allocated_", "requested_", "ncu_fp32_"))
+    or name
+    in (
+        "lackey_multiply_adds",
+        "lackey_multiply_adds_first",
+        "ncu_cuda_core_flops",
+        "ncu_tensor_core_flops",
+        "ncu_kernel_launches",
+    )
+)

@@ -1,4 +1,4 @@
-"""Records on disk: where they lie, how they are written once, and which of them a paper uses."""
+"""Records on disk: where they lie, how they are written once, and how they are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -25,17 +25,26 @@ _REMEDY: Final = "restore the file with git, or give read permission"
 
 @dataclass(frozen=True)
 class Stored:
-    """A record together with the file it came from, relative to the data directory."""
+    """A record together with the file it came from, relative to the data directory.
+
+    ``others`` are further runs of the same measurement, which are pooled with it.
+    """
 
     record: Record
     file: str
     #: In which ways the content is not what the file's name says, in words; none if it is.
     alterations: tuple[str, ...] = ()
+    others: tuple[Stored, ...] = ()
 
     @property
     def untouched(self) -> bool:
         """Whether the record is as its experiment wrote it."""
         return not self.alterations
+
+    @property
+    def runs(self) -> tuple[Stored, ...]:
+        """The record and all that are pooled with it."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True)
@@ -265,33 +274,3 @@ def _parsed_hash(text: bytes, place: str) -> str | None:
         return content_hash(parse(text, place))
     except RecordError:
         return None
-
-
-def newest_by_device(stored: Iterable[Item], pinned: Iterable[str] = ()) -> tuple[Item, ...]:
-    """The record that a paper uses for each device, newest device first.
-
-    The newest run of the full plan wins; a quick or custom run stands in only where a device has
-    no full one.  A file named in ``pinned`` wins over both.  Raises ``RecordError`` for a pin that
-    names no record, or two pins for one device.
-    """
-    candidates = tuple(stored)
-    pins = tuple(pinned)
-    known = {item.file for item in candidates}
-    for pin in pins:
-        if pin not in known:
-            raise RecordError(f"data/pins.yaml: no record {pin}; mend the name or remove the pin.")
-    chosen: dict[str, Item] = {}
-    for item in sorted(candidates, key=lambda item: _preference(item, pins)):
-        key = item.record.environment.key
-        if item.file in pins and key in chosen and chosen[key].file in pins:
-            raise RecordError(
-                f"data/pins.yaml: {chosen[key].file} and {item.file} are both records of {key}; "
-                "pin one of them."
-            )
-        chosen[key] = item
-    return tuple(sorted(chosen.values(), key=lambda item: item.record.started, reverse=True))
-
-
-def _preference(item: Named, pins: tuple[str, ...]) -> tuple[bool, bool, str, str]:
-    record = item.record
-    return (item.file in pins, record.protocol.plan == "full", record.started, item.file)

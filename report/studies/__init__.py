@@ -53,7 +53,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
     """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault."""
     findings = find_study(study)
     try:
-        return findings(inputs)
+        return findings(inputs).of_all_runs(inputs)
     except StudyError as error:
         files = (*(item.file for item in inputs.records), inputs.reported_file)
         if any(file in str(error) for file in files):

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 from conftest import HOST, Notes, make_environment, make_header
 
-from experiments.__main__ import main
+from experiments.__main__ import main, next_build
 from experiments.harness import quiet, run
 from experiments.harness.journal import journal_path
 from experiments.harness.run import Request, command_of, differences
 from experiments.harness.study import Study
 from experiments.harness.sweep import Observer
-from report.records.store import read_study
+from report.records.store import read_study, write_record
+from tests import factory
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,10 @@ def test_a_whole_run_of_the_tiny_study(
     assert main(["run", "tiny", "--set", "size=2,9", "--threads", "1"]) == 0
     out, err = capsys.readouterr()
     (stored,) = read_study("tiny", tmp_path / "data")
-    assert out.splitlines()[-1] == f"Record: data/{stored.file}"
+    assert out.splitlines()[-2:] == [
+        f"Record: data/{stored.file}",
+        "Next build: used, a custom run that stands in for this device, which has no full one.",
+    ]
     assert "500 ms" in out
     assert "[2/2] size=9: 500 ms (3 samples)" in err
     assert stored.untouched
@@ -172,3 +176,26 @@ def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
     }
     for words, change in changed.items():
         assert differences(then, make_header(tiny, **change)) == (words,)
+
+
+def test_after_a_run_a_line_tells_whether_papers_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    full = factory.measurement("2026-11-01T10:00:00Z")
+    short = factory.measurement("2026-11-02T10:00:00Z")
+    protocol = msgspec.structs.replace(short.protocol, plan="quick")
+    quick = msgspec.structs.replace(short, protocol=protocol)
+    for records, more in ((Path("data"), ""), (Path("my data"), " --data 'my data'")):
+        path = write_record(full, records)
+        line = "used, the newest full run of its device."
+        assert next_build("conv_scaling", path, records) == line
+        path = write_record(quick, records)
+        shown = f"'{path}'" if " " in str(path) else path
+        assert next_build("conv_scaling", path, records) == (
+            "not used, a quick run beside a full one; to see it: "
+            f"python build.py conv_scaling --use {shown}{more}"
+        )
+    (tmp_path / "data" / "pins.yaml").write_text("conv_scaling: [conv_scaling/x.json]")
+    told = next_build("conv_scaling", path, Path("data"))
+    assert told.startswith("data/pins.yaml: no record conv_scaling/x.json")

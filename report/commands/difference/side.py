@@ -49,8 +49,8 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
 
     Raises ``RidgepointError`` as a build of the same study does.
     """
-    origin = choose(study, data).origin
-    found = compute(study, load(study, data, origin.records))
+    chosen = choose(study, data)
+    origin, found = chosen.origin, compute(study, load(study, data, chosen.runs))
     manuscript = render_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
     found = manuscript.findings
     return Side(

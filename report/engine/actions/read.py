@@ -9,7 +9,11 @@ from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:
-    """Write the records that the study uses, with their digests and those of their attachments."""
-    chosen = choose(task.study, task.data)
+    """Write the records that the study uses, with their digests and those of their attachments.
+
+    The parameter ``use`` names records that the user wants in this build, a line each.
+    """
+    asked = tuple(task.parameters.get("use", "").splitlines())
+    chosen = choose(task.study, task.data, asked)
     write_json(chosen.as_json(), task.kept / CHOSEN)
     return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{CHOSEN}",), chosen.notices)

@@ -14,7 +14,8 @@ from report.records.store import read_record
 def perform(task: Task) -> Done:
     """Write the samples of the chosen records, one a row; nothing where there are none."""
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    records = tuple(read_record(task.data / file, task.data) for file in chosen["records"])
+    files = (file for runs in chosen["runs"] for file in runs)
+    records = tuple(read_record(task.data / file, task.data) for file in files)
     if not records:
         return Done(())
     table = sample_frame(records).to_csv(index=False, lineterminator="\n")

@@ -240,7 +240,7 @@ def _facts(
             if run is not primary and run is not gpu and run.training() is not None
         ],
         "reported_device": markdown(inputs.reported.device),
-        "files": [item.file for item in inputs.records],
+        "files": list(inputs.files),
     }
 
 

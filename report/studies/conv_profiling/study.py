@@ -194,5 +194,5 @@ def _facts(
         "data_set": images.name if images else "",
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
-        "files": [item.file for item in inputs.records],
+        "files": list(inputs.files),
     }

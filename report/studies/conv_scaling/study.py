@@ -62,7 +62,7 @@ def _facts(
         "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
-        "files": [item.file for item in inputs.records],
+        "files": list(inputs.files),
     }
 
 

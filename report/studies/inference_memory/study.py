@@ -180,7 +180,7 @@ def _facts(
         "exact": primary is not None and _all_exact(primary),
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
-        "files": [item.file for item in inputs.records],
+        "files": list(inputs.files),
     }
 
 

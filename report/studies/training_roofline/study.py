@@ -180,7 +180,7 @@ def _facts(
         "devices": [markdown(run.label) for run in all_runs],
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
-        "files": [item.file for item in inputs.records],
+        "files": list(inputs.files),
     }
 
 

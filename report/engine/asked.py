@@ -1,0 +1,77 @@
+"""The records that the user names with ``--use``, for one build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from report.errors import RecordError
+from report.studies import STUDIES
+
+
+def asked_records(
+    texts: Iterable[str], studies: Sequence[str], data: Path, here: Path
+) -> dict[str, tuple[str, ...]]:
+    """The records that ``texts`` name: study → files relative to ``data``.
+
+    Each is a path relative to ``here`` or to ``data``, or a part of the file name of one record.
+    Raises ``RecordError`` for one that names no record, several, or one of none of ``studies``.
+    """
+    found = dict.fromkeys(_record(text, studies, data, here) for text in texts)
+    named = dict.fromkeys(file.partition("/")[0] for file in found)
+    return {study: tuple(file for file in found if file.startswith(f"{study}/")) for study in named}
+
+
+def _record(text: str, studies: Sequence[str], data: Path, here: Path) -> str:
+    """The file of the record that ``text`` names, relative to ``data``."""
+    path = next((p for p in (here / text, data / text) if p.is_file()), None)
+    file = _file_of(path, text, data) if path else _matching(text, studies, data)
+    study = file.partition("/")[0]
+    if study not in studies:
+        raise RecordError(
+            f"--use {text}: this is a record of {study}, which this build does not make; name "
+            f"{study} among the studies."
+        )
+    return file
+
+
+def _file_of(path: Path, text: str, data: Path) -> str:
+    # The folder may be reached through links; a record may be one itself.
+    place = path.parent.resolve() / path.name
+    if not place.is_relative_to(data):
+        raise RecordError(
+            f"--use {text}: this file lies outside {data}; copy it to the folder of its study "
+            "there, or name its data directory with --data."
+        )
+    file = place.relative_to(data).as_posix()
+    if file not in _records(STUDIES, data):
+        raise RecordError(f"--use {text}: this file is no record of a study; mend the name.")
+    return file
+
+
+def _matching(text: str, studies: Sequence[str], data: Path) -> str:
+    """The only record with ``text`` in its name; those of the ``studies`` come first."""
+    found = [file for file in _records(studies, data) if text in file]
+    found = found or [file for file in _records(STUDIES, data) if text in file]
+    if not found:
+        raise RecordError(
+            f"--use {text}: no such record in {data}; give its path, or a part of its name that "
+            "no other has."
+        )
+    if len(found) > 1:
+        more = f" and {len(found) - 2} more" if len(found) > 2 else ""
+        raise RecordError(
+            f"--use {text}: {found[0]} and {found[1]}{more} have this in their names; give more "
+            "of the one that you mean."
+        )
+    return found[0]
+
+
+def _records(studies: Iterable[str], data: Path) -> list[str]:
+    """The files of all records, relative to ``data``."""
+    return [
+        f"{study}/{path.name}"
+        for study in studies
+        for path in sorted((data / study).glob("*.json"))
+        if not path.name.startswith(".")
+    ]

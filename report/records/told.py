@@ -1,0 +1,100 @@
+"""What becomes of each record, in a line: used, pooled, or not used and why.
+
+A line says also what to write into ``data/pins.yaml`` so that the next build does otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from report.records.choice import Choice, choose_records, short, without_contradictions
+from report.records.pins import read_pins
+from report.records.store import Item, Listed, Named, list_records, read_record
+
+Choices: TypeAlias = tuple[Choice[Listed], ...]
+
+
+def choices_of(
+    listed: Iterable[Listed], data: Path, pinned: Sequence[str], asked: Sequence[str] = ()
+) -> Choices:
+    """The records that a paper uses; whole ones are read only where some are pooled.
+
+    Raises ``RecordError`` as ``choose_records`` and ``read_record`` do.
+    """
+    return tuple(
+        without_contradictions(choice, lambda item: read_record(data / item.file, data).record)
+        for choice in choose_records(listed, pinned, asked)
+    )
+
+
+def told(study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]) -> Iterator[str]:
+    """A line for each record of a device that has several, or whose record is no plain full run."""
+    for choice in choices:
+        if not (choice.others or choice.left) and _is_plain(choice):
+            continue
+        keep = _pin(study, choice, choice.used, pinned)
+        kept = f"; to keep it so: {keep}" if choice.by == "use" else ""
+        yield f"data/{choice.primary.file}: {_primary(choice)}{kept}."
+        for item in choice.others:
+            alone = _pin(study, choice, (choice.primary,), pinned)
+            yield (
+                f"data/{item.file}: pooled with {short(choice.primary)}; to use that one alone: "
+                f"{alone}."
+            )
+        for item, why in choice.left:
+            instead = _pin(study, choice, (item,), pinned)
+            yield f"data/{item.file}: not used, {why}; to use it: {instead}."
+
+
+def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
+    """Whether a build uses the record ``file``, and as what or why not, in a few words."""
+    for choice in choices:
+        if choice.primary.file == file:
+            return True, _primary(choice)
+        if any(item.file == file for item in choice.others):
+            return True, f"pooled with {short(choice.primary)}"
+        for item, why in choice.left:
+            if item.file == file:
+                return False, f"not used, {why}"
+    return False, "not used, since it is no record of this study"
+
+
+def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
+    """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
+    pinned = read_pins(data).get(study, ())
+    return fate(choices_of(list_records(study, data), data, pinned), file)
+
+
+def _is_plain(choice: Choice[Item]) -> bool:
+    return choice.by == "rule" and choice.primary.record.protocol.plan == "full"
+
+
+def _primary(choice: Choice[Item]) -> str:
+    """What the record is that speaks for its device."""
+    plan = choice.primary.record.protocol.plan
+    if choice.by == "use":
+        words = "used, as --use asks"
+    elif choice.by == "pins":
+        words = "used, as data/pins.yaml names it"
+    elif plan == "full":
+        words = "used, the newest full run of its device"
+    else:
+        words = f"used, a {plan} run that stands in for this device, which has no full one"
+    count = len(choice.others)
+    runs = f"{count} other run{'s' if count > 1 else ''}"
+    return f"{words}, pooled with {runs}" if count else words
+
+
+def _pin(
+    study: str,
+    choice: Choice[Item],
+    items: Iterable[Named],
+    pinned: Sequence[str],
+) -> str:
+    """The line of ``pins.yaml`` with which these ``items`` of a choice are used, and no others."""
+    here = {other.file for other in (*choice.used, *(left for left, _ in choice.left))}
+    kept = [pin for pin in dict.fromkeys(pinned) if pin not in here]
+    files = (*kept, *(item.file for item in items))
+    return f"{study}: [{', '.join(files)}] in data/pins.yaml"

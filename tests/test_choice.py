@@ -1,0 +1,331 @@
+"""Which records a paper uses of each device: chosen, pooled, pinned, asked for, and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.engine.gather import choose, load
+from report.errors import RecordError
+from report.records.choice import Choice, choose_records, without_contradictions
+from report.records.pooling import contradiction, unlike
+from report.records.record import Host, Record
+from report.records.store import Stored, list_records, read_study, write_record
+from report.records.told import fate
+from tests import factory
+
+
+def run(day: int, key: str = "a", plan: str = "full") -> Stored:
+    """A run of the time before rounds."""
+    machine = factory.environment(key)
+    return factory.stored(
+        factory.record(started=f"2026-11-{day:02}T10:00:00Z", machine=machine, plan=plan)
+    )
+
+
+def measured(day: int, **change: Any) -> Stored:
+    """A run in rounds of processes, on the device ``example-2t``."""
+    return factory.stored(factory.measurement(f"2026-11-{day:02}T10:00:00Z", **change))
+
+
+def replaced(stored: Stored, part: str, **change: Any) -> Stored:
+    """The run with other fields in a part of its record."""
+    new = msgspec.structs.replace(getattr(stored.record, part), **change)
+    return factory.stored(msgspec.structs.replace(stored.record, **{part: new}))
+
+
+def chosen(*items: Stored, pins: tuple[Stored, ...] = ()) -> list[tuple[str, str, str]]:
+    found = choose_records(items, [pin.file for pin in pins])
+    records = [choice.primary.record for choice in found]
+    return [(r.environment.key, r.started[8:10], r.protocol.plan) for r in records]
+
+
+def the_choice(*items: Stored, pins: tuple[Stored, ...] = (), use: Any = ()) -> Choice[Stored]:
+    (choice,) = choose_records(items, [pin.file for pin in pins], [item.file for item in use])
+    return without_contradictions(choice, lambda item: item.record)
+
+
+def days(items: Any) -> list[str]:
+    return [item.record.started[8:10] for item in items]
+
+
+def saved(items: list[Stored], data: Path) -> None:
+    for item in items:
+        write_record(item.record, data)
+    (data / "devices.yaml").write_text("devices: []")
+
+
+# ------------------------------------------------------------------------------ the one that speaks
+
+
+def test_the_newest_full_run_of_a_device_is_used() -> None:
+    assert chosen(run(2), run(3), run(1)) == [("a", "03", "full")]
+
+
+@pytest.mark.parametrize("plan", ["quick", "custom"])
+def test_a_short_run_stands_in_only_without_a_full_one(plan: str) -> None:
+    assert chosen(run(1), run(2, plan=plan)) == [("a", "01", "full")]
+    assert chosen(run(1, plan=plan), run(2, plan=plan)) == [("a", "02", plan)]
+
+
+def test_devices_come_newest_first() -> None:
+    assert [key for key, *_ in chosen(run(1, "a"), run(3, "b"), run(2, "c"))] == ["b", "c", "a"]
+
+
+def test_a_pin_wins_over_newer_and_full() -> None:
+    old, quick = run(1), run(2, plan="quick")
+    assert chosen(old, quick, run(3), pins=(old,)) == [("a", "01", "full")]
+    assert chosen(old, quick, run(3), pins=(quick,)) == [("a", "02", "quick")]
+    assert chosen(old, run(3), run(2, "b"), pins=(old, old)) == [
+        ("b", "02", "full"),
+        ("a", "01", "full"),
+    ]
+
+
+def test_the_order_of_files_does_not_matter() -> None:
+    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), measured(1), measured(2)]
+    assert choose_records(items) == choose_records(items[::-1])
+
+
+def test_nothing_is_chosen_from_nothing() -> None:
+    assert choose_records([]) == ()
+
+
+def test_a_name_of_no_record_is_refused() -> None:
+    with pytest.raises(RecordError, match=r"data/pins\.yaml: no record x\.json; mend the name"):
+        choose_records([run(1)], ["x.json"])
+    with pytest.raises(RecordError, match=r"--use: no record x\.json; mend the name"):
+        choose_records([run(1)], asked=["x.json"])
+
+
+def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
+    items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), run(1, "c", "custom")]
+    items += [measured(1), measured(2), replaced(measured(3), "code", measuring_code="1" * 64)]
+    saved(items, tmp_path)
+    for pins in ((), (items[1].file,), (items[3].file, items[0].file), (items[5].file,)):
+        whole = choose_records(read_study("conv_scaling", tmp_path), pins)
+        heads = choose_records(list_records("conv_scaling", tmp_path), pins)
+        assert [
+            ([i.file for i in c.used], [(i.file, why) for i, why in c.left]) for c in heads
+        ] == [([i.file for i in c.used], [(i.file, why) for i, why in c.left]) for c in whole]
+
+
+# ------------------------------------------------------------------------------------- pooling
+
+
+def test_full_runs_of_one_measurement_are_pooled_newest_first() -> None:
+    choice = the_choice(measured(1), measured(3), measured(2))
+    assert (days([choice.primary]), days(choice.others), choice.left) == (["03"], ["02", "01"], ())
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (run(1, "example-2t"), "of a format that is not pooled"),
+        (replaced(measured(1), "code", measuring_code="1" * 64), "measured by other code"),
+        (replaced(measured(1), "protocol", warmup_calls=9), "another protocol (warmup_calls)"),
+        (
+            replaced(measured(1), "protocol", processes={"default": 2}),
+            "another protocol (processes)",
+        ),
+        (replaced(measured(1), "environment", threads=1), "with another threads"),
+        (replaced(measured(1), "environment", variables={"A": "1"}), "with another variables"),
+    ],
+)
+def test_a_run_of_another_measurement_is_left_with_the_reason(other: Stored, why: str) -> None:
+    choice = the_choice(measured(2), other)
+    assert choice.others == ()
+    ((left, reason),) = choice.left
+    assert left == other
+    assert reason.startswith("older and ")
+    assert why in reason
+
+
+def test_load_and_name_of_the_machine_make_no_other_measurement() -> None:
+    other = replaced(measured(1), "environment", load_before=7.0, name="The one in the corner")
+    assert days(the_choice(measured(2), other).others) == ["01"]
+
+
+def test_unlike_processors_of_one_name_are_not_pooled() -> None:
+    hosts = [
+        factory.host(flags=flags, machine=machine)
+        for flags, machine in ((("avx2",), "m1"), (("avx2",), "m2"), (("avx2", "avx512f"), "m1"))
+    ]
+    same, twin, other = (replaced(measured(2), "environment", host=h).record for h in hosts)
+    assert unlike(same, twin) is None
+    assert unlike(same, other) == "measured with another host"
+
+
+def test_a_quick_run_beside_a_full_one_is_left() -> None:
+    quick = replaced(measured(3), "protocol", plan="quick")
+    choice = the_choice(measured(1), measured(2), quick)
+    assert (days(choice.used), choice.left) == (
+        ["02", "01"],
+        ((quick, "a quick run beside a full one"),),
+    )
+
+
+def test_quick_runs_are_not_pooled_by_themselves() -> None:
+    first, second = (replaced(measured(day), "protocol", plan="quick") for day in (1, 2))
+    choice = the_choice(first, second)
+    assert (choice.used, choice.left) == ((second,), ((first, "older"),))
+
+
+def test_one_pin_is_used_alone_and_several_are_pooled() -> None:
+    items = [measured(day) for day in (1, 2, 3, 4)]
+    alone = the_choice(*items, pins=(items[1],))
+    assert (days(alone.used), days(item for item, _ in alone.left)) == (["02"], ["04", "03", "01"])
+    several = the_choice(*items, pins=(items[0], items[2]))
+    assert (days(several.used), several.by) == (["03", "01"], "pins")
+    assert [why for _, why in several.left] == ["data/pins.yaml names another"] * 2
+
+
+def test_two_pins_that_cannot_be_pooled_are_refused() -> None:
+    first, second = run(1), run(2)
+    with pytest.raises(
+        RecordError, match=r"are both records of a and cannot be pooled, .+ pin one"
+    ):
+        choose_records([first, second], [first.file, second.file])
+
+
+def test_what_is_asked_for_wins_over_the_pins_of_its_device_alone() -> None:
+    items = [run(1), run(2), run(3), run(1, "b"), run(2, "b")]
+    found = choose_records(items, [items[1].file, items[3].file], [items[0].file])
+    assert {c.primary.file: c.by for c in found} == {items[0].file: "use", items[3].file: "pins"}
+    with pytest.raises(RecordError, match=r"--use: .+ cannot be pooled, .+ name one of them"):
+        choose_records(items, (), [items[0].file, items[1].file])
+
+
+def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:
+    odd = measured(1, held=12288)
+    choice = the_choice(odd, measured(2), measured(3))
+    assert days(choice.others) == ["02"]
+    ((left, why),) = choice.left
+    assert left == odd
+    assert why == (
+        "not the same measurement: allocated_after is 16,384, not 12,288, for batch 4, layout "
+        f"contiguous, pass forward, subject layer as in {choice.primary.file.split('/')[1]}"
+    )
+
+
+def test_what_varies_within_a_run_contradicts_nothing() -> None:
+    def held(*samples: int) -> Record:
+        case = factory.case(4, memory={"allocated_after": samples})
+        return factory.record([case])
+
+    assert contradiction(held(1, 1), held(2, 2)) is not None
+    assert contradiction(held(1, 1), held(1, 2)) is None
+    failed = factory.case(4, status="failed", reason="It broke.")
+    assert contradiction(held(1, 1), factory.record([failed])) is None
+
+
+def test_whole_records_are_read_only_where_some_are_pooled() -> None:
+    (choice,) = choose_records([run(1), run(2)])
+    assert without_contradictions(choice, lambda _: pytest.fail("read")) == choice
+
+
+def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
+    items = [measured(1), measured(2)]
+    saved(items, tmp_path)
+    (tmp_path / "reported").mkdir()
+    (tmp_path / "reported" / "conv_scaling.json").write_bytes(
+        (factory.ROOT / "data" / "reported" / "conv_scaling.json").read_bytes()
+    )
+    found = choose("conv_scaling", tmp_path)
+    assert found.runs == ((items[1].file, items[0].file),)
+    assert list(found.origin.records) == [items[1].file, items[0].file]
+    assert set(found.digests) == {items[0].file, items[1].file}
+    inputs = load("conv_scaling", tmp_path, found.runs)
+    assert [stored.file for stored in inputs.records] == [items[1].file]
+    assert inputs.files == (items[1].file, items[0].file)
+
+
+# ---------------------------------------------------------------------------------------- lines
+
+
+def test_a_device_with_one_full_record_needs_no_line(tmp_path: Path) -> None:
+    saved([run(1), measured(1)], tmp_path)
+    assert choose("conv_scaling", tmp_path).notices == ()
+
+
+def test_every_record_of_a_device_has_a_line(tmp_path: Path) -> None:
+    quick = replaced(measured(5), "protocol", plan="quick")
+    items = [run(1, "example-2t"), measured(2), measured(3), quick, run(1, "b")]
+    saved(items, tmp_path)
+    old, pooled, best, short, _ = (item.file for item in items)
+    assert choose("conv_scaling", tmp_path).notices == (
+        f"data/{best}: used, the newest full run of its device, pooled with 1 other run.",
+        f"data/{pooled}: pooled with {best.split('/')[1]}; to use that one alone: conv_scaling: "
+        f"[{best}] in data/pins.yaml.",
+        f"data/{short}: not used, a quick run beside a full one; to use it: conv_scaling: "
+        f"[{short}] in data/pins.yaml.",
+        f"data/{old}: not used, older and of a format that is not pooled; to use it: conv_scaling: "
+        f"[{old}] in data/pins.yaml.",
+    )
+
+
+def test_a_line_keeps_the_pins_of_other_devices(tmp_path: Path) -> None:
+    items = [run(1), run(2), run(1, "b"), run(2, "b")]
+    saved(items, tmp_path)
+    (tmp_path / "pins.yaml").write_text(f"conv_scaling: [{items[0].file}, {items[2].file}]")
+    notices = choose("conv_scaling", tmp_path).notices
+    assert f"data/{items[0].file}: used, as data/pins.yaml names it." in notices
+    assert (
+        f"data/{items[1].file}: not used, data/pins.yaml names another; to use it: conv_scaling: "
+        f"[{items[2].file}, {items[1].file}] in data/pins.yaml."
+    ) in notices
+
+
+def test_a_run_that_stands_in_is_told(tmp_path: Path) -> None:
+    quick = run(1, plan="quick")
+    saved([quick], tmp_path)
+    (notice,) = choose("conv_scaling", tmp_path).notices
+    assert notice == (
+        f"data/{quick.file}: used, a quick run that stands in for this device, which has no full "
+        "one."
+    )
+
+
+def test_the_fate_of_a_record_is_told_in_a_few_words() -> None:
+    quick = replaced(measured(5), "protocol", plan="quick")
+    items = [measured(1), measured(2), quick]
+    choices = (the_choice(*items),)
+    assert fate(choices, items[1].file)[0]
+    assert fate(choices, items[0].file) == (True, f"pooled with {items[1].file.split('/')[1]}")
+    assert fate(choices, quick.file) == (False, "not used, a quick run beside a full one")
+
+
+def host(**change: Any) -> Host:
+    plain = Host(
+        vendor="AuthenticAMD",
+        family=25,
+        model=1,
+        stepping=1,
+        microcode=None,
+        flags=("avx2", "fma"),
+        caches=(),
+        sockets=1,
+        virtualisation="kvm",
+        c_library=None,
+        machine=None,
+    )
+    return msgspec.structs.replace(plain, **change)
+
+
+def test_hosts_that_call_themselves_alike_do_not_displace_each_other(tmp_path: Path) -> None:
+    """Two unlike machines of one cloud, both «Example Processor»: their keys end in digests."""
+    hosts = {"example-2t-0a1b2c": host(), "example-2t-3d4e5f": host(flags=("avx2", "avx512f"))}
+    for day, (key, found) in enumerate(hosts.items(), 1):
+        machine = factory.environment(key, host=found)
+        write_record(factory.record(None, machine, started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
+    (tmp_path / "devices.yaml").write_text("devices: []")
+    chosen = choose("conv_scaling", tmp_path)
+    assert len(chosen.origin.records) == 2
+    assert chosen.notices == ()
+    assert chosen.origin.devices == (
+        "Example Processor, 2 threads (AVX-512)",
+        "Example Processor, 2 threads (AVX2)",
+    )

@@ -1,0 +1,172 @@
+"""``build.py --use``: a paper from a record that the data directory would not choose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import build
+from report.engine.asked import asked_records
+from report.errors import RecordError
+from report.records.record import Record
+from report.records.store import record_name
+from report.studies import STUDIES
+from tests import factory
+
+STUDY = "conv_scaling"
+FULL = factory.record(factory.layer_cases((1, 4)))
+QUICK = factory.record(
+    factory.layer_cases((1, 4), time=lambda batch: 3e-4 * batch),
+    started="2026-11-02T10:00:00Z",
+    plan="quick",
+)
+ELSEWHERE = factory.record([], started="2026-11-03T10:00:00Z", study="conv_profiling")
+
+
+def file_of(record: Record) -> str:
+    return f"{record.study}/{record_name(record)}"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return factory.data_folder(tmp_path, FULL, QUICK, ELSEWHERE)
+
+
+def made(data: Path, *more: str) -> int:
+    out = ["--out", str(data.parent / "out"), "--data", str(data)]
+    return build.main([STUDY, "--html", "--jobs", "1", *out, *more])
+
+
+# ----------------------------------------------------------------------------- which one is meant
+
+
+def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_path: Path) -> None:
+    file = file_of(QUICK)
+    link = tmp_path / "link"
+    link.symlink_to(data)
+    for text, here in (
+        (f"data/{file}", tmp_path),
+        (str(data / file), Path("/")),
+        (str(link / file), Path("/")),
+        (file, Path("/")),
+        (file.removesuffix(".json"), Path("/")),
+        ("20261102", Path("/")),
+    ):
+        assert asked_records([text], [STUDY], data, here) == {STUDY: (file,)}
+    assert asked_records([file, "20261102", "20261101"], [STUDY], data, Path("/")) == {
+        STUDY: (file, file_of(FULL))
+    }
+    assert asked_records(["20261103"], STUDIES, data, Path("/")) == {
+        "conv_profiling": (file_of(ELSEWHERE),)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nothing", "no such record in"),
+        ("example-2t", f"{file_of(FULL)} and {file_of(QUICK)} have this in their names"),
+        ("20261103", "a record of conv_profiling, which this build does not make"),
+        (file_of(ELSEWHERE), "a record of conv_profiling, which this build does not make"),
+        ("devices.yaml", "this file is no record of a study"),
+        ("other.json", "this file lies outside"),
+    ],
+)
+def test_a_record_that_cannot_be_meant_is_refused(
+    text: str, told: str, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(RecordError) as caught:
+        asked_records([text], [STUDY], data, tmp_path)
+    assert str(caught.value).startswith(f"--use {text}: ")
+    assert told in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["--list"], ["--check"], ["--accept"], ["--diff", "HEAD"], ["--verify"], ["--serve", "0"]],
+)
+def test_what_tells_of_the_data_as_they_are_refuses_it(
+    other: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        build.parse(["--use", "x", *other])
+    assert caught.value.code == 2
+    told = f"--use chooses records for a build alone; leave it out with {other[0]}\n"
+    assert capsys.readouterr().err.endswith(told)
+
+
+def test_watching_builds_from_the_same_record_again(data: Path) -> None:
+    options = build.parse([STUDY, "--data", str(data), "--use", "20261102", "--watch"])
+    again = build.parse(build._again(build.request_of(options)))
+    assert build.request_of(again).use == {STUDY: (file_of(QUICK),)}
+
+
+# ------------------------------------------------------------------------------------ the build
+
+
+def test_a_build_uses_it_says_so_and_the_next_one_does_not(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data.parent / "out"
+
+    def values() -> bytes:
+        return (out / "values" / f"{STUDY}.json").read_bytes()
+
+    def page() -> str:
+        return (out / "html" / STUDY / "index.html").read_text("utf-8")
+
+    assert made(data) == 0
+    committed, plain_page, manifest = values(), page(), (out / "manifest.json").read_bytes()
+    assert b"asked" not in committed
+    capsys.readouterr()
+
+    assert made(data, "--use", "20261102", "--dry-run") == 0
+    assert f"{STUDY}/read: other records are wanted" in capsys.readouterr().out
+    assert made(data, "--use", "20261102") == 0
+    told = capsys.readouterr().out
+    found = json.loads(values())
+    assert found["records"] == found["asked"] == [file_of(QUICK)]
+    assert "chosen by --use" in page()
+    assert "chosen by --use" not in plain_page
+    assert f"note: data/{file_of(QUICK)}: used, as --use asks; to keep it so: " in told
+    assert f"note: data/{file_of(FULL)}: not used, --use names another; to use it: " in told
+    assert made(data, "--use", "20261102") == 0
+    assert "Nothing to do" in capsys.readouterr().out
+
+    assert made(data, "--check") == 1
+    assert f"{STUDY}/read is stale: other records are wanted" in capsys.readouterr().out
+    assert made(data) == 0
+    assert (values(), page()) == (committed, plain_page)
+    assert (out / "manifest.json").read_bytes() == manifest
+
+
+def test_records_that_cannot_be_pooled_are_refused_together(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert made(data, "--use", "20261102", "--use", "20261101") == 1
+    assert "cannot be pooled" in capsys.readouterr().err
+
+
+def test_pooled_runs_are_named_and_offered_with_all_their_samples(tmp_path: Path) -> None:
+    """Two runs of one measurement: the paper and its table of samples name both files."""
+    runs = [factory.measurement(f"2026-11-0{day}T10:00:00Z") for day in (1, 2)]
+    layer = factory.layer_cases((1, 4, 16))
+    runs = [msgspec.structs.replace(run, cases=tuple(layer)) for run in runs]
+    data = factory.data_folder(tmp_path, *runs)
+    assert made(data) == 0
+    files = [file_of(run) for run in reversed(runs)]
+    values = json.loads((tmp_path / "out" / "values" / f"{STUDY}.json").read_bytes())
+    assert values["records"] == files
+    assert values["values"]["best_rate"]["sources"] == files
+    assert any(table["sources"] == files for table in values["tables"].values())
+    text = (tmp_path / "out" / "html" / STUDY / "index.html").read_text("utf-8")
+    assert all(file in text for file in files)
+    import pandas as pd
+
+    samples = pd.read_csv(tmp_path / "out" / "html" / STUDY / "samples.csv.gz")
+    assert set(samples["file"]) == set(files)
