@@ -7,9 +7,9 @@ medians, intervals and ceilings are taken in one way in all papers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 from report.errors import StudyError
 from report.evidence.naming import names
@@ -106,6 +106,19 @@ class Run:
         """Whether the cases ran on a GPU."""
         return self.stored.record.environment.device == "cuda"
 
+    def under(self, policy: Policy) -> Self:
+        """The same run with the times under another memory policy."""
+        return replace(self, policy=policy)
+
+    @cached_property
+    def policies(self) -> tuple[Policy, ...]:
+        """The memory policies that were measured, as the protocol lists them; none of old records.
+
+        A measurement under one policy alone is no comparison.
+        """
+        there = {r.policy for case in self.stored.record.cases for r in case.rounds}
+        return tuple(p for p in self.stored.record.protocol.processes if p in there)
+
     @cached_property
     def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:
         return _by_factors(self.stored)
@@ -162,11 +175,20 @@ class Run:
 
         Absent, with the reason, where no process recorded it.
         """
-        name, unit = described(quantity, factors), QUANTITIES[quantity].unit
+        name, unit = self._described(quantity, factors), QUANTITIES[quantity].unit
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
         return self._measured(name, unit, found)
+
+    def _described(self, quantity: str, factors: Factors) -> str:
+        """The name of a series, with the memory policy where it is not the one that is meant."""
+        aside = (
+            self.policy != "retained" and self.policy in self.policies and len(self.policies) > 1
+        )
+        return described(
+            quantity, {**factors, "memory": f"{self.policy} memory"} if aside else factors
+        )
 
     def _measured(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """A series of this device, from the files of its processes."""

@@ -12,7 +12,7 @@ from report.quantity.expression import Quantity, absent
 from report.quantity.fits import growth, slope
 from report.quantity.operations import at_least, at_most, largest
 from report.quantity.verdicts import Several, Statement, all_of, equals, exactly, expect
-from report.studies.conv_scaling import theory
+from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.device import epilogue, executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
@@ -60,6 +60,8 @@ def all_claims(
     for run in ordered:
         for name, claimed in _OF_RUN.items():
             yield judge(f"{name}-{run.key}", claimed(run, inputs), name=name, label=run.label)
+    if primary is not None and policies.compared(primary):
+        yield judge("policy-pays", policies.pays(primary), label=primary.label)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
         for name in _OF_RUN:

@@ -13,7 +13,7 @@ from report.paper.plots import band, line, points, theory_line
 from report.paper.reconciliations import as_figure
 from report.quantity.fits import intercept, slope
 from report.records.passes import PASS_NAMES, PASSES, Pass
-from report.studies.conv_scaling import theory
+from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.source import column, reported_batches
@@ -35,6 +35,8 @@ def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterato
     if any(measured.timed for measured in runs):
         yield _by_pass("fig-time", runs, _time_panel)
         yield _by_pass("fig-rate", runs, _rate_panel)
+    if run is not None and policies.compared(run):
+        yield from policies.figures(run)
     work = reported_work(inputs)
     shown = work.get(SHOWN_BATCH, next(iter(work.values())))
     yield _waterfall("fig-explained-work", shown, inputs.reported_file)

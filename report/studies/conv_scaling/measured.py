@@ -49,6 +49,10 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", self.factors(batch, pass_))
 
+    def faults(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Pages that a call maps anew."""
+        return self.series("page_faults", self.factors(batch, pass_))
+
     def rate(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Achieved rate (FLOP/s): the theoretical work of a call over its time."""
         return theory.work(batch, pass_) / self.time(batch, pass_)

@@ -46,11 +46,7 @@ def ridge(run: Run) -> Quantity:
 
 def faults_per_image(run: Run) -> Quantity:
     """Page faults of a forward call at the largest batch size, for each image."""
-    return _faults(run, run.batches[-1]) / run.batches[-1]
-
-
-def _faults(run: Run, batch: int) -> Quantity:
-    return run.series("page_faults", run.factors(batch, "forward"))
+    return run.faults(run.batches[-1]) / run.batches[-1]
 
 
 def _bytes_per_fault(run: Run) -> Quantity:
@@ -59,7 +55,7 @@ def _bytes_per_fault(run: Run) -> Quantity:
     if isinstance(changes, Missing):
         return absent("allocations of the call", "B", changes.reason)
     total = int(sum(change for change in changes if change > 0))
-    return exact("allocations of the call", "B", total, run.file) / _faults(run, batch)
+    return exact("allocations of the call", "B", total, run.file) / run.faults(batch)
 
 
 def _lowest_rate(run: Run) -> Quantity:
@@ -125,7 +121,7 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
         lambda run, last, batch: last.peak(batch) / theory.output_bytes(batch)
     ),
     "layout_gain": _channels_last(lambda run, last, batch: run.time(batch) / last.time(batch)),
-    "faults_smallest": lambda run: _faults(run, run.batches[0]),
+    "faults_smallest": lambda run: run.faults(run.batches[0]),
     "faults_per_image": faults_per_image,
     "bytes_per_fault": _bytes_per_fault,
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
+from report.studies.conv_scaling import policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
@@ -50,6 +51,7 @@ def _facts(
         "measured": primary is not None and bool(primary.timed),
         "products_seen": primary is not None and products_seen(primary),
         "faults": primary is not None and _sees_faults(primary),
+        "policies": policies.compared(primary),
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",

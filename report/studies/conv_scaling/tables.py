@@ -20,7 +20,7 @@ from report.quantity.fits import intercept, slope
 from report.quantity.operations import flops
 from report.records.layers import Convolution, Linear
 from report.records.passes import PASS_NAMES, PASSES, Pass
-from report.studies.conv_scaling import theory
+from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
@@ -63,6 +63,7 @@ def all_tables(
         *(_kernels(inputs, gpu) if gpu is not None else ()),
         _byte_fits(inputs, runs),
         _time_fits(runs),
+        *([policies.terms_table(run)] if run is not None and policies.compared(run) else ()),
     )
 
 

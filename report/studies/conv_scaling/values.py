@@ -14,7 +14,7 @@ from report.quantity.expression import exact as count
 from report.quantity.fits import intercept, slope
 from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_scaling import theory
+from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
@@ -55,6 +55,9 @@ def all_values(
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
+    if run is not None and policies.compared(run):
+        shares = frozenset({"policy_share", "policy_default_share", "mapping_share"})
+        yield from values_of(run, policies.VALUES, NO_RECORD, shares)
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")

@@ -1,0 +1,162 @@
+"""What the C library's memory policy does to the time of the layer, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from figures.canvas import Drawing
+from figures.scaling import Points, Scaling
+from report.evidence.time_terms import TimeTerms
+from report.missing import Missing
+from report.paper.declared import Field, table
+from report.paper.findings import Figure
+from report.paper.plots import points
+from report.paper.reconciliations import time_waterfall
+from report.paper.tables import Table
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.operations import at_least
+from report.quantity.verdicts import Statement, expect
+from report.records.record import Policy
+from report.studies.conv_scaling import theory
+from report.studies.conv_scaling.measured import Run
+
+#: The batch size whose time is told term by term; a large one, since small ones map few pages.
+SHOWN_BATCH: Final = 256
+_X: Final = "Batch size (images)"
+_COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
+_NAMES: Final[Mapping[Policy, str]] = {
+    "retained": "Memory kept",
+    "default": "Memory given back (default)",
+    "jemalloc": "jemalloc",
+}
+
+
+def compared(run: Run | None) -> bool:
+    """Whether the run measured more than one memory policy."""
+    return run is not None and bool(run.timed) and set(_COMPARED) <= set(run.policies)
+
+
+def gain(run: Run, batch: int) -> Quantity:
+    """How many times as long a call takes where freed memory is given back."""
+    return named("slowdown", run.under("default").time(batch) / run.under("retained").time(batch))
+
+
+def lost(run: Run, batch: int) -> Quantity:
+    """How much longer a call takes where freed memory is given back (s)."""
+    return run.under("default").time(batch) - run.under("retained").time(batch)
+
+
+def fault_price(run: Run) -> Quantity:
+    """The time that mapping one page takes on this machine (s)."""
+    return named("price of a page", 1 / run.peak_rate("page_mapping"))
+
+
+def terms(run: Run, batch: int) -> TimeTerms:
+    """The time of a forward call, term by term, under the policy of ``run``."""
+    ceiling, first = run.peak_rate("matrix_product"), run.timed[0]
+    smallest = run.under("retained").time(first) - theory.work(first) / ceiling
+    return TimeTerms(
+        whole=run.time(batch),
+        arithmetic=named("work at the ceiling", theory.work(batch) / ceiling),
+        copies=named("reordering", 2 * _reordered(run, batch) / run.peak_rate("copy")),
+        mapping=named("page mapping", run.faults(batch) / run.peak_rate("page_mapping")),
+        overhead=named("cost of a call", smallest),
+    )
+
+
+def _reordered(run: Run, batch: int) -> Quantity:
+    """Bytes that the library copies into its own layout and back: all but the output itself."""
+    changes = run.raw("memory_events", batch)
+    if isinstance(changes, Missing):
+        return absent("allocations", "B", changes.reason)
+    total = int(sum(change for change in changes if change > 0))
+    return exact("allocations", "B", total, run.file) - theory.output_bytes(batch)
+
+
+def shown_batch(run: Run) -> int:
+    """The batch size that is told: the planned one, or the largest that was measured."""
+    return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
+
+
+def figures(run: Run) -> Iterator[Figure]:
+    """Time and page faults over the batch size by policy; where the time of a call goes."""
+    yield Figure("fig-policies", "", "", _by_policy(run), (run.file,))
+    drawn = time_waterfall(terms(run.under("default"), shown_batch(run)), "ms")
+    if drawn is not None:
+        yield Figure("fig-time-terms", "", "", Drawing((drawn,), height=drawn.height), (run.file,))
+
+
+def _by_policy(run: Run) -> Drawing:
+    def drawn(get: Callable[[Run], Mapping[int, Quantity]], unit: str) -> tuple[Points, ...]:
+        return tuple(
+            each
+            for index, policy in enumerate(run.policies)
+            for each in points(
+                _NAMES[policy],
+                get(run.under(policy)),
+                unit,
+                series=index,
+                hollow=policy == "default",
+                joined=True,
+            )
+        )
+
+    ticks = run.timed[::2] if len(run.timed) > 6 else run.timed
+    times = drawn(lambda seen: {b: seen.time(b) / b for b in run.timed}, "µs")
+    faults = drawn(lambda seen: {b: seen.faults(b) / b for b in run.timed}, "1")
+    left = Scaling(_X, "Time of an image (µs)", times, x_ticks=ticks, y_scale="linear")
+    right = Scaling(_X, "Pages mapped for an image", faults, x_ticks=ticks, y_scale="linear")
+    return Drawing((left, right), wide=True, height=2.5)
+
+
+def terms_table(run: Run) -> Table:
+    """The terms at every batch size, under both policies."""
+    rows = [(policy, batch) for policy in _COMPARED for batch in run.timed]
+
+    def term(get: Callable[[TimeTerms], Quantity]) -> Callable[[tuple[Policy, int]], Quantity]:
+        return lambda row: get(terms(run.under(row[0]), row[1]))
+
+    columns: Mapping[str, Callable[[TimeTerms], Quantity]] = {
+        "Time": lambda found: found.whole,
+        "Work": lambda found: found.arithmetic,
+        "Reordering": lambda found: found.copies,
+        "Page mapping": lambda found: found.mapping,
+        "Call": lambda found: found.overhead,
+        "Rest": lambda found: found.rest,
+    }
+    return table(
+        "tbl-time-terms",
+        rows,
+        [
+            Field("Memory", "", lambda row: "kept" if row[0] == "retained" else "given back"),
+            Field("Batch", "1", lambda row: row[1]),
+            *(Field(name, "s", term(get), "ms") for name, get in columns.items()),
+        ],
+        wide=True,
+    )
+
+
+#: The numbers of the prose.
+VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "policy_batch": lambda run: exact("batch size shown", "1", shown_batch(run), run.file),
+    "policy_gain": lambda run: gain(run, shown_batch(run)),
+    "policy_most": lambda run: at_least(*(gain(run, batch) for batch in run.timed)),
+    "policy_share": lambda run: run.under("retained").share(shown_batch(run)),
+    "policy_default_share": lambda run: run.under("default").share(shown_batch(run)),
+    "fault_price": fault_price,
+    "mapping_time": lambda run: terms(run.under("default"), shown_batch(run)).mapping,
+    "mapping_share": lambda run: (
+        terms(run.under("default"), shown_batch(run)).mapping
+        / (
+            run.under("default").time(shown_batch(run))
+            - run.under("retained").time(shown_batch(run))
+        )
+    ),
+    "time_rest": lambda run: terms(run.under("default"), shown_batch(run)).rest,
+}
+
+
+def pays(run: Run) -> Statement:
+    """That giving memory back costs a tenth of the time and more at the batch size shown."""
+    return Statement(gain(run, shown_batch(run)), expect("> 1.1"))
