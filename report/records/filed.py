@@ -186,7 +186,7 @@ def _laid_out(part: Any, indent: str = "") -> str:
 
 
 def _one_line(part: Any) -> str:
-    return msgspec.json.encode(part).decode()
+    return msgspec.json.format(msgspec.json.encode(part), indent=0).decode()
 
 
 def _flat(part: Any, depth: int) -> bool:
