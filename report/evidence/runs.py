@@ -183,12 +183,9 @@ class Run:
 
     def _described(self, quantity: str, factors: Factors) -> str:
         """The name of a series, with the memory policy where it is not the one that is meant."""
-        aside = (
-            self.policy != "retained" and self.policy in self.policies and len(self.policies) > 1
-        )
-        return described(
-            quantity, {**factors, "memory": f"{self.policy} memory"} if aside else factors
-        )
+        if self.policy in self.policies[1:]:
+            return described(quantity, {**factors, "memory": f"{self.policy} memory"})
+        return described(quantity, factors)
 
     def _measured(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """A series of this device, from the files of its processes."""

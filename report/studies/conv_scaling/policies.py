@@ -147,11 +147,7 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "fault_price": fault_price,
     "mapping_time": lambda run: terms(run.under("default"), shown_batch(run)).mapping,
     "mapping_share": lambda run: (
-        terms(run.under("default"), shown_batch(run)).mapping
-        / (
-            run.under("default").time(shown_batch(run))
-            - run.under("retained").time(shown_batch(run))
-        )
+        terms(run.under("default"), shown_batch(run)).mapping / lost(run, shown_batch(run))
     ),
     "time_rest": lambda run: terms(run.under("default"), shown_batch(run)).rest,
 }
