@@ -13,6 +13,7 @@ from report.records.layers import Convolution, Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import (
     SCHEMA_VERSION,
+    Cache,
     Case,
     Ceiling,
     Code,
@@ -20,6 +21,7 @@ from report.records.record import (
     Environment,
     Factor,
     Gpu,
+    Host,
     Precision,
     Protocol,
     Record,
@@ -174,6 +176,23 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
         ceiling(operation, moment, rate)
         for moment in ("before", "after")
         for operation, rate in rates.items()
+    )
+
+
+def host(*caches: Cache) -> Host:
+    """A host of which nothing is known but its caches."""
+    return Host(
+        vendor=None,
+        family=None,
+        model=None,
+        stepping=None,
+        microcode=None,
+        flags=(),
+        caches=caches,
+        sockets=None,
+        virtualisation=None,
+        c_library=None,
+        machine=None,
     )
 
 
