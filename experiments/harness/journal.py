@@ -48,7 +48,7 @@ class Header(_Line, frozen=True, kw_only=True, tag="run"):
 
 
 class CeilingsBefore(_Line, frozen=True, kw_only=True, tag="ceilings_before"):
-    """The ceilings measured before the first case; empty, with a reason, if that failed."""
+    """The ceilings measured before the first case, with a reason if some or all failed."""
 
     ceilings: tuple[Ceiling, ...]
     reason: str | None

@@ -17,7 +17,7 @@ def utc(moment: datetime) -> str:
 
 
 def ceiling_reasons(before: str | None, after: str | None) -> dict[str, str]:
-    """Why there are no ceilings of a moment."""
+    """Why ceilings of a moment are missing, all or some."""
     reasons = {"ceilings.before": before, "ceilings.after": after}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 

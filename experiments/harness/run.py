@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 import msgspec
 
@@ -45,7 +45,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records.record import Ceiling, Protocol, Record
+from report.records.record import Moment, Protocol, Record
 from report.records.store import write_record
 
 
@@ -76,13 +76,6 @@ class Request:
     def counter_choice(self) -> CounterChoice:
         """What to count."""
         return self.counters or ("none" if self.quick else "auto")
-
-
-class _Ceilings(TypedDict):
-    """Measured ceilings, or the reason why there are none."""
-
-    ceilings: tuple[Ceiling, ...]
-    reason: str | None
 
 
 class StoppedError(MeasurementError):
@@ -287,18 +280,20 @@ def _measured(
     size = selection.plan.ceilings
     device, threads = header.environment.device, header.environment.threads
     if run_log.ceilings is None:
-        run_log.ceilings = CeilingsBefore(**_ceilings(device, threads, size, "before", observer))
+        run_log.ceilings = CeilingsBefore(
+            **_ceilings(device, threads, size, "before", observer)._asdict()
+        )
         journal.append(run_log.ceilings)
     alone = sweep(study, session, run_log, journal, observer)
     rounds.measure(study, session, run_log, journal, observer)
     cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
-    reasons = ceiling_reasons(run_log.ceilings.reason, after["reason"])
+    reasons = ceiling_reasons(run_log.ceilings.reason, after.reason)
     record = record_of(
         run_log,
         cases=counted.added(cases),
-        ceilings=(*run_log.ceilings.ceilings, *after["ceilings"]),
+        ceilings=(*run_log.ceilings.ceilings, *after.ceilings),
         environment=environment.closed(header.environment, {**reasons, **counted.missing}),
         attachments=counted.attachments,
         finished=_now(),
@@ -310,18 +305,15 @@ def _ceilings(
     device: Device,
     threads: int,
     size: CeilingSize,
-    moment: ceilings.Moment,
+    moment: Moment,
     observer: Observer,
-) -> _Ceilings:
+) -> ceilings.Found:
     observer.note(f"Measuring the ceilings {moment} the series.")
     try:
-        return {
-            "ceilings": ceilings.measure_isolated(device, threads, size, moment),
-            "reason": None if size != "none" else "the study asks for no ceilings",
-        }
+        return ceilings.measure_isolated(device, threads, size, moment)
     except MeasurementError as error:
         observer.note(str(error))
-        return {"ceilings": (), "reason": str(error)}
+        return ceilings.Found((), str(error))
 
 
 def _places(request: Request) -> tuple[str, ...]:

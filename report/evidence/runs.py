@@ -12,8 +12,11 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 from report.errors import StudyError
+from report.evidence import peaks
 from report.evidence.naming import names
+from report.evidence.peaks import FLOAT32
 from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import (
     Leaf,
     Process,
@@ -239,27 +242,80 @@ class Run:
             return absent(name, unit, found.reason)
         return exact(name, unit, found, self.file)
 
-    def peak_rate(self, operation: str, moment: str = "") -> Quantity:
-        """The measured ceiling of an operation in FLOP/s or B/s.
+    def peak_rate(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> Quantity:
+        """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        The largest over the moments, before and after the series, over all that was measured at
-        each, and over all runs; of one ``moment`` if it is named.
+        The best of all instruments and sizes over the moments, before and after the series, or at
+        one ``moment`` if it is named.  A matrix product stands for all arithmetic in ``dtype``, a
+        copy for all that moves bytes between memory and the cores.
         """
-        measured_at = [
+        found = self._meant(operation, moment, dtype)
+        if not found:
+            name = f"ceiling of the {_words(operation)}"
+            reason = self._no_ceiling(operation, moment, dtype)
+            return absent(name, CEILING_UNITS[operation], reason)
+        name = peaks.name_of(operation, [ceiling for _, ceiling in found])
+        return named(
+            f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
+        )
+
+    def winner(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> str | Missing:
+        """Which instrument gave the ceiling of an operation, and at which size, in words."""
+        found = self._meant(operation, moment, dtype)
+        if not found:
+            return Missing(self._no_ceiling(operation, moment, dtype))
+        if any(ceiling.instrument is None for _, ceiling in found):
+            return Missing(f"the instruments of the ceilings were not recorded on {self.label}")
+        _, best = max(found, key=lambda each: known(point(self._ceiling_rate(*each))))
+        return peaks.in_words(best)
+
+    def cache_rates(self) -> dict[str, Quantity]:
+        """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
+
+        The best of all instruments and working sets that fit in the cache and in none below it.
+        """
+        environment = self.stored.record.environment
+        found: dict[str, Quantity] = {
+            name: absent(f"bandwidth of {name}", "B/s", f"{reason} of {self.label}")
+            for name, reason in peaks.absent_levels(environment).items()
+        }
+        found |= {level.name: self._cache_rate(level) for level in peaks.levels(environment)}
+        return {**found, peaks.MEMORY: self.peak_rate("copy")}
+
+    def _cache_rate(self, level: peaks.Level) -> Quantity:
+        name = f"bandwidth of {level.name}"
+        rates = [
+            self._ceiling_rate(stored.file, each)
+            for stored in self.stored.runs
+            for each in peaks.within(stored.record, level)
+        ]
+        if rates:
+            return named(name, at_least(*rates))
+        reason = f"no working set that only {level.name} holds was measured on {self.label}"
+        return absent(name, "B/s", reason)
+
+    def _meant(self, operation: str, moment: str, dtype: str) -> list[tuple[str, Ceiling]]:
+        """With their files: run by run, in the order of the moments, and of the record at each."""
+        found = [
             (stored.file, ceiling)
             for stored in self.stored.runs
             for at in (moment,) * bool(moment) or MOMENTS
-            for ceiling in _ceilings(stored, operation, at)
+            for ceiling in peaks.meant(stored.record, operation, dtype)
+            if ceiling.moment == at
         ]
-        if not measured_at:
-            when = f"{moment} the series " if moment else ""
-            reason = f"no ceiling was measured {when}on {self.label}"
-            return absent(f"ceiling of the {_words(operation)}", CEILING_UNITS[operation], reason)
-        rates = [self._ceiling_rate(ceiling, file) for file, ceiling in measured_at]
-        return named(f"ceiling of the {_words(operation)}", at_least(*rates))
+        best = peaks.contenders([ceiling for _, ceiling in found])
+        return [(file, ceiling) for file, ceiling in found if ceiling in best]
 
-    def _ceiling_rate(self, ceiling: Ceiling, file: str) -> Quantity:
-        what = f"{_words(ceiling.operation)} {ceiling.size}, {ceiling.moment}"
+    def _no_ceiling(self, operation: str, moment: str, dtype: str) -> str:
+        when = f"{moment} the series " if moment else ""
+        what = "" if dtype == FLOAT32 else f" in {dtype}"
+        measured_at_all = {c.operation for c in self.stored.record.ceilings if c.samples}
+        if operation in measured_at_all and not what and not moment:
+            return f"no working set beyond the caches was measured on {self.label}"
+        return f"no ceiling{what} was measured {when}on {self.label}"
+
+    def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
+        what = peaks.described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
         return work / self._measured(f"time of the {what}", "s", [process])
@@ -301,14 +357,6 @@ def _processes(case: Case, quantity: str, policy: Policy, file: str) -> Iterator
     for name, samples in (filled or {"": case.samples(quantity, policy)}).items():
         if samples:
             yield Process(file, name, tuple(map(float, samples)))
-
-
-def _ceilings(stored: Stored, operation: str, moment: str) -> Sequence[Ceiling]:
-    return [
-        ceiling
-        for ceiling in stored.record.ceilings
-        if (ceiling.operation, ceiling.moment) == (operation, moment) and ceiling.samples
-    ]
 
 
 def described(quantity: str, factors: Factors) -> str:

@@ -182,8 +182,8 @@ class Ceiling(_Part, frozen=True):
 
     ``work`` is what one run does, in ``work_unit``: floating-point operations of a product or a
     convolution, bytes moved (read and written), or pages mapped; ``samples`` are durations in
-    seconds.  ``instrument`` is the program that did it; ``working_set`` (B) is what one thread's
-    share of it touches again and again.
+    seconds.  ``instrument`` is the program that did it; ``working_set`` (B) is all that it touches
+    again and again, over its arrays and threads.
     """
 
     operation: Peak

@@ -2,33 +2,99 @@
 
 from __future__ import annotations
 
+import mmap
+from functools import partial
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from experiments.harness import ceilings
-from experiments.harness.ceilings import Sizes
+from experiments.harness import ceilings, instruments, page_mapping, peak_arithmetic
+from experiments.harness.ceilings import Found
+from experiments.harness.instruments import Instrument
+from experiments.harness.outcomes import OutcomeError
+from experiments.harness.peak_bandwidth import ARRAYS, working_sets
+from experiments.harness.timing import Duration
+from experiments.harness.workload import Workload
 from report.errors import MeasurementError
+from report.records.caches import capacities, last_capacity
+from report.records.record import Cache, Ceiling
+
+CACHES = (
+    Cache(level=1, kind="data", size_bytes=32 * 2**10, cores=1),
+    Cache(level=1, kind="instruction", size_bytes=32 * 2**10, cores=1),
+    Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
+    Cache(level=3, kind="unified", size_bytes=32 * 2**20, cores=8),
+)
+sizes = st.integers(2**12, 2**28)
+counts = st.integers(1, 256)
+hosts = st.lists(
+    st.builds(
+        Cache, level=st.integers(1, 4), kind=st.just("unified"), size_bytes=sizes, cores=counts
+    ),
+    max_size=4,
+    unique_by=lambda c: c.level,
+)
 
 
-def test_all_ceilings_from_a_new_process() -> None:
-    torch = pytest.importorskip("torch")
-    *products, copy = ceilings.measure_isolated("cpu", 1, "small", "before")
-    sizes = ceilings.SIZES["cpu", "small"]
-    side = f"{sizes.side}x{sizes.side}x{sizes.side}"
-    libraries = [side, f"{side} by oneDNN"] if torch.backends.mkldnn.is_available() else [side]
-    assert [product.size for product in products] == libraries
-    for product in products:
-        assert (product.operation, product.work_unit) == ("matrix_product", "FLOP")
-        assert product.work == 2 * sizes.side**3
-    assert (copy.operation, copy.work_unit) == ("copy", "B")
-    assert copy.work == 2 * 4 * sizes.elements
-    for ceiling in (*products, copy):
+# ----------------------------------------------------------------------------- the real machine
+
+
+@pytest.fixture(scope="module")
+def small() -> Found:
+    pytest.importorskip("torch")
+    variables = {"RIDGEPOINT_TEST": "passed on"}
+    return ceilings.measure_isolated("cpu", 1, "small", "before", variables)
+
+
+def test_every_ceiling_has_positive_samples_and_says_what_measured_it(small: Found) -> None:
+    for ceiling in small.ceilings:
         assert ceiling.moment == "before"
-        assert len(ceiling.samples) == sizes.runs
+        assert ceiling.instrument
+        assert len(ceiling.samples) >= 5
         assert all(sample > 0 for sample in ceiling.samples)
 
 
+def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Found) -> None:
+    (side,) = peak_arithmetic.SIDES["cpu", "small"]
+    found = {(c.operation, c.instrument): c for c in small.ceilings if c.work_unit == "FLOP"}
+    assert found["matrix_product", "torch.mm"].work == 2 * side**3
+    # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
+    assert found["convolution", "torch.nn.Conv2d"].work == 2 * 8 * 26 * 26 * 256 * 9 * 256
+
+
+def test_the_work_of_bandwidth_is_whole_passes_over_the_working_set(small: Found) -> None:
+    found = [ceiling for ceiling in small.ceilings if ceiling.operation in ARRAYS]
+    assert {ceiling.operation for ceiling in found} == set(ARRAYS)
+    for ceiling in found:
+        assert ceiling.work_unit == "B"
+        assert ceiling.working_set is not None
+        assert ceiling.work % ceiling.working_set == 0
+
+
+def test_pages_are_counted_or_their_absence_is_told(small: Found) -> None:
+    found = [ceiling for ceiling in small.ceilings if ceiling.operation == "page_mapping"]
+    assert [c.work for c in found] == ([] if small.reason else [64 * 2**20 // mmap.PAGESIZE])
+    assert all(len(ceiling.samples) >= 20 for ceiling in found)
+
+
 def test_none_asked_for_none_measured() -> None:
-    assert ceilings.measure_isolated("cpu", 1, "none", "after") == ()
+    found = ceilings.measure_isolated("cpu", 1, "none", "after")
+    assert found == ((), "the study asks for no ceilings")
+
+
+def test_the_variables_of_a_policy_reach_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def run(call: partial[Found], variables: object, limit_s: float) -> Found:
+        asked.update(call=call, variables=variables)
+        return Found((), None)
+
+    monkeypatch.setattr(ceilings.isolated, "run", run)
+    ceilings.measure_isolated("cpu", 2, "small", "after", {"A": "1"})
+    assert asked["variables"] == {"A": "1"}
+    assert asked["call"].args == ("cpu", 2, "small", "after")
 
 
 def test_a_process_that_fails_is_one_sentence() -> None:
@@ -40,7 +106,116 @@ def test_a_process_that_fails_is_one_sentence() -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("sizes", ceilings.SIZES.values())
-def test_a_copy_is_larger_than_a_cache_and_a_product_is_bound_by_arithmetic(sizes: Sizes) -> None:
-    assert 2 * 4 * sizes.elements >= 128 * 2**20
-    assert 2 * sizes.side**3 / (3 * 4 * sizes.side**2) > 100  # FLOP/B, above any device's ridge
+def test_samples_bound_the_best_of_all_instruments_at_both_moments() -> None:
+    # Each of n ceilings is bounded at 1 - 0.05/n by the extremes of its samples.
+    for size, found in (("large", 7), ("small", 3)):
+        assert 2 * 0.5 ** ceilings.RUNS[size] <= 0.05 / (2 * found)  # type: ignore[index]
+
+
+# --------------------------------------------------------------------------------- pure parts
+
+
+@pytest.mark.parametrize(
+    "side", [side for found in peak_arithmetic.SIDES.values() for side in found]
+)
+def test_a_product_is_bound_by_arithmetic(side: int) -> None:
+    assert peak_arithmetic.product_work(side) / (3 * 4 * side**2) > 80  # FLOP/B
+
+
+@given(hosts, counts, counts, st.integers(2**20, 2**40))
+def test_the_large_plan_doubles_from_16_kib_to_eight_last_caches(
+    host: list[Cache], threads: int, more: int, room: int
+) -> None:
+    cores = threads + more
+    found = working_sets(tuple(host), threads, cores, room, "large")
+    last = last_capacity(host, cores) or 32 * 2**20
+    most = min(8 * last, 2**30, room)
+    assert found[0] == 2**14
+    assert all(after == 2 * before for before, after in pairwise(found))
+    assert len(found) == 1 or most / 2 < found[-1] <= most
+
+
+@given(hosts, counts, counts, st.integers(2**20, 2**40))
+def test_the_small_plan_has_few_working_sets_with_room(
+    host: list[Cache], threads: int, more: int, room: int
+) -> None:
+    found = working_sets(tuple(host), threads, threads + more, room, "small")
+    assert 1 <= len(found) <= len(host) + 1
+    assert list(found) == sorted(set(found))
+    assert found[-1] <= min(room, 2**30)
+
+
+def test_the_small_plan_shows_every_cache_and_memory() -> None:
+    found = working_sets(CACHES, 2, 8, 2**40, "small")
+    assert found == (32 * 2**10, 2**20, 16 * 2**20, 64 * 2**20)
+
+
+def test_cores_that_share_a_cache_have_it_once() -> None:
+    kib = 2**10
+    assert capacities(CACHES, 1) == {1: 32 * kib, 2: 2**20, 3: 2**25}
+    assert capacities(CACHES, 8) == {1: 8 * 32 * kib, 2: 8 * 2**20, 3: 2**25}
+    assert capacities(CACHES, 9) == {1: 9 * 32 * kib, 2: 9 * 2**20, 3: 2**26}
+    assert last_capacity((), 4) is None
+
+
+@given(st.floats(1e-8, 10))
+def test_a_sample_lasts_at_least_a_millisecond_and_no_call_longer_than_it_must(
+    duration: float,
+) -> None:
+    calls = instruments.passes(duration)
+    assert calls * duration >= instruments.SHORTEST_S * (1 - 1e-9)
+    assert calls == 1 or (calls - 1) * duration < instruments.SHORTEST_S
+
+
+class Clock:
+    """Counts what is called instead of timing it: each unit lasts ``one`` s."""
+
+    def __init__(self, one: float) -> None:
+        self.one = one
+        self.units = 0.0
+
+    def __call__(self, workload: Workload) -> Duration:
+        before = self.units
+        workload.call()
+        return Duration((self.units - before) * self.one)
+
+    def call(self, units: float) -> None:
+        self.units += units
+
+
+def made(clock: Clock, cost: float) -> Ceiling | None:
+    """A ceiling of a call of one unit, of which calling is a share ``cost``."""
+    instrument = Instrument(
+        "copy",
+        "a copy",
+        "float32",
+        "1 element",
+        8,
+        "B",
+        lambda: clock.call(1.0),
+        8,
+        empty=lambda: clock.call(cost),
+    )
+    return instruments.sampled(instrument, 6, "after", clock)
+
+
+def test_a_short_call_is_repeated_within_a_sample_and_all_its_work_counts() -> None:
+    found = made(Clock(1e-5), cost=0.01)
+    assert found is not None
+    calls = found.work // 8
+    assert calls == 100
+    assert found.samples == pytest.approx([calls * 1e-5] * 6)
+    assert (found.instrument, found.working_set, found.moment) == ("a copy", 8, "after")
+
+
+def test_a_call_that_is_mostly_the_cost_of_calling_shows_no_ceiling() -> None:
+    assert made(Clock(1e-6), cost=0.06) is None
+    assert made(Clock(1e-6), cost=0.04) is not None
+
+
+def test_pages_that_did_not_fault_are_no_measurement() -> None:
+    page_mapping.check(100, [100, 101, 102])
+    for faults in ([], [3, 3, 3], [200, 200]):
+        with pytest.raises(OutcomeError, match=r"page mapping: .*page") as caught:
+            page_mapping.check(100, faults)
+        assert caught.value.status == "unavailable"

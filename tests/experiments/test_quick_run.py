@@ -50,10 +50,10 @@ def test_the_network_is_in_the_record(record: Record) -> None:
 
 def test_ceilings_stand_before_and_after(record: Record) -> None:
     found = [(ceiling.operation, ceiling.moment) for ceiling in record.ceilings]
-    # A product by each library that PyTorch has for it, so one of a kind or two.
-    operations = ("matrix_product", "copy")
-    once = list(dict.fromkeys(found))
-    assert once == [(name, moment) for moment in ("before", "after") for name in operations]
+    # Some pages of a system may be mapped several at once; their price is no ceiling then.
+    for moment in ("before", "after"):
+        operations = {operation for operation, at in found if at == moment} - {"page_mapping"}
+        assert operations == {"matrix_product", "convolution", "copy", "read", "triad"}
 
 
 def test_the_record_says_how_it_was_made(record: Record) -> None:

@@ -1,0 +1,149 @@
+"""Which of a record's ceilings stand for what: arithmetic, memory, and each level of cache.
+
+A ceiling is the best of several instruments, since none is best on every processor.  Bandwidth is
+that of memory only over a working set that no cache holds, and that of a cache only over one that
+fits in it and in no cache below.  Records of the first edition name neither instruments nor working
+sets; each of their products and copies stands for arithmetic and memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from report.records.caches import capacities, last_capacity
+from report.records.record import Ceiling, Environment, Peak, Record
+
+#: How many times a cache a working set must be so that hardly any of it is still there when it is
+#: touched again.
+BEYOND: Final = 2
+#: The share of a cache that a working set may fill: the rest is for what else runs.
+WITHIN: Final = 0.75
+FLOAT32: Final = "float32"
+MEMORY: Final = "memory"
+#: The levels of which a reader asks where a record does not know its caches.
+_USUAL: Final = ("L1", "L2", "L3")
+
+_ARITHMETIC: Final[tuple[Peak, ...]] = ("matrix_product", "convolution")
+_BANDWIDTH: Final[tuple[Peak, ...]] = ("copy", "read", "triad")
+#: What a reader asks for, and the operations whose best rate is meant.
+_MEANT: Final[dict[str, tuple[Peak, ...]]] = {"matrix_product": _ARITHMETIC, "copy": _BANDWIDTH}
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache with the working sets (B) that show its bandwidth: ``least`` to ``most``."""
+
+    name: str
+    least: float
+    most: float
+
+    def holds(self, ceiling: Ceiling) -> bool:
+        """Whether the bandwidth of a ceiling is that of this cache."""
+        size = ceiling.working_set
+        return size is not None and self.least <= size <= self.most
+
+
+def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling, ...]:
+    """The ceilings of which the best is that of ``operation``.
+
+    A matrix product stands for all arithmetic in ``dtype``, a copy for all ways to move bytes from
+    or to memory; every other operation stands for itself.
+    """
+    operations = _MEANT.get(operation, (operation,))
+    found = [c for c in record.ceilings if c.operation in operations and c.samples]
+    if operation in _ARITHMETIC:
+        return tuple(ceiling for ceiling in found if ceiling.dtype == dtype)
+    return beyond_caches(found, record.environment) if operation in _BANDWIDTH else tuple(found)
+
+
+def contenders(found: Sequence[Ceiling]) -> Sequence[Ceiling]:
+    """Those that may be the best: whose fastest run is no slower than the best in the middle.
+
+    The others cannot have the highest median, and every one that is compared costs confidence.
+    Records that do not name their instruments have few, all of which are compared.
+    """
+    if any(ceiling.instrument is None for ceiling in found) or not found:
+        return found
+    best = max(ceiling.work / median(ceiling.samples) for ceiling in found)
+    return [ceiling for ceiling in found if ceiling.work / min(ceiling.samples) >= best]
+
+
+def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
+    """The ceilings of bandwidth whose working set lies in memory.
+
+    Where the caches are not known (an old record, a GPU) these are the largest ones, down to half
+    of the largest; where no working set is known it is all.
+    """
+    every = tuple(found)
+    sizes = [ceiling.working_set for ceiling in every if ceiling.working_set is not None]
+    if not sizes:
+        return every
+    last = _last_cache(environment)
+    least = max(sizes) / 2 if last is None else BEYOND * last
+    return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
+
+
+def _last_cache(environment: Environment) -> int | None:
+    """Bytes of the last cache, all of them that the cores which may be used have."""
+    if environment.device == "cuda" or environment.host is None:
+        return None
+    return last_capacity(environment.host.caches, environment.cpu.cores_available)
+
+
+def levels(environment: Environment) -> tuple[Level, ...]:
+    """The caches of the cores that a run used, first level first; none where none are known."""
+    if environment.device == "cuda" or environment.host is None:
+        return ()
+    found, below = [], 0
+    for level, capacity in capacities(environment.host.caches, environment.threads).items():
+        found.append(Level(f"L{level}", BEYOND * below, WITHIN * capacity))
+        below = capacity
+    return tuple(found)
+
+
+def within(record: Record, level: Level) -> tuple[Ceiling, ...]:
+    """The ceilings of bandwidth that are those of a cache."""
+    return tuple(
+        c for c in record.ceilings if c.operation in _BANDWIDTH and c.samples and level.holds(c)
+    )
+
+
+def absent_levels(environment: Environment) -> dict[str, str]:
+    """Levels of cache of which nothing can be known, with the reason."""
+    if environment.device == "cuda":
+        return dict.fromkeys(_USUAL[:2], "the caches of a GPU are not in the record")
+    unknown = environment.host is None or not environment.host.caches
+    return dict.fromkeys(_USUAL, "the caches are not in the record") if unknown else {}
+
+
+def name_of(operation: str, found: Iterable[Ceiling]) -> str:
+    """What a ceiling is one of: an operation, or what all of several operations do."""
+    if {ceiling.operation for ceiling in found} <= {operation}:
+        return operation.replace("_", " ")
+    return {"matrix_product": "arithmetic", "copy": "memory bandwidth"}[operation]
+
+
+def described(ceiling: Ceiling) -> str:
+    """A ceiling as a formula names it, told from all others of its record."""
+    plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
+    if ceiling.instrument is None:
+        return f"{plain}, {ceiling.moment}"
+    return f"{plain} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
+
+
+def in_words(ceiling: Ceiling) -> str:
+    """Instrument and size, as a paper prints them: ``torch.mm, 2048 × 2048 × 2048``."""
+    size = re.sub(r"(?<=\d)x(?=\d)", " × ", ceiling.size)
+    if ceiling.working_set is not None and ceiling.operation in _BANDWIDTH:
+        size = in_binary(ceiling.working_set)
+    return f"{ceiling.instrument}, {size}"
+
+
+def in_binary(number: int) -> str:
+    """Bytes of a working set: ``512 MiB``."""
+    power = min((number.bit_length() - 1) // 10, 3) if number else 0
+    return f"{number / 2 ** (10 * power):.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
