@@ -118,6 +118,20 @@ def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slug(gpu.model) == "nvidia-h200"
 
 
+def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    one = fake_torch(90100).cuda
+    monkeypatch.setattr(torch.cuda, "current_device", one.current_device)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", one.get_device_properties)
+    monkeypatch.setattr(environment, "_driver", lambda: "560.35")
+    keys = []
+    for count in (1, 8):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        keys.append(environment.gather(torch, "cuda", 2).key)
+    assert all(re.fullmatch("nvidia-h200-[0-9a-f]{6}", key) for key in keys)
+    assert keys[0] != keys[1]
+
+
 def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "_driver", lambda: None)
     gpu, missing = environment._gpu(fake_torch(None))
