@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from conftest import HOST, make_environment
 
 from experiments.harness import code, environment, host, machine, memory, quiet, runtime
 from experiments.harness.identity import slug
@@ -97,6 +99,16 @@ def test_a_reason_stands_for_what_was_not_given_or_cannot_be_told(
     assert missing["name"] == "the run was given no --label"
     assert missing["host.machine"] == "no folder of records was given"
     assert missing["disturbance"] == "no counters"
+
+
+def test_the_number_of_the_machine_comes_when_the_run_begins() -> None:
+    before = make_environment(host=msgspec.structs.replace(HOST, machine=None))
+    before = msgspec.structs.replace(before, missing={"host.machine": "none yet", "gpu": "no"})
+    after = environment.numbered(before, ("00112233aabb", ""))
+    assert after.host is not None and after.host.machine == "00112233aabb"
+    assert after.missing == {"gpu": "no"}
+    assert environment.numbered(after, (None, "full")).missing["host.machine"] == "full"
+    assert environment.numbered(make_environment(host=None), ("0", "")).host is None
 
 
 def fake_torch(cudnn: int | None) -> Any:
