@@ -68,6 +68,17 @@ def gather(
     )
 
 
+def numbered(environment: Environment, number: tuple[str | None, str]) -> Environment:
+    """The environment with the machine's random number, or the reason why there is none."""
+    if environment.host is None:
+        return environment
+    identity = msgspec.structs.replace(environment.host, machine=number[0])
+    missing = {name: why for name, why in environment.missing.items() if name != "host.machine"}
+    return msgspec.structs.replace(
+        environment, host=identity, missing={**missing, **host.reasons(identity, number[1])}
+    )
+
+
 def closed(
     environment: Environment, missing: dict[str, str], ended_early: str | None = None
 ) -> Environment:

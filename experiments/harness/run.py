@@ -157,10 +157,12 @@ def _wait_quiet(request: Request, threads: int, observer: Observer) -> None:
 def _header(request: Request, selection: Selection, threads: int) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
-    # A run that goes on must find the number that it began with.
-    number = machine_number(request.records, make=not request.resume)
     facts = environment.gather(
-        torch, request.device, threads, name=checked_label(request.label), number=number
+        torch,
+        request.device,
+        threads,
+        name=checked_label(request.label),
+        number=machine_number(request.records, make=False),
     )
     identity, missing = code.identify()
     protocol = _possible(selection.plan.protocol, request.device)
@@ -208,6 +210,9 @@ def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLo
             f"An earlier run was not finished and is kept in {unfinished[-1].name}; --resume "
             "continues it."
         )
+    # Not before, since a run that cannot begin leaves nothing in the folder of records.
+    facts = environment.numbered(header.environment, machine_number(request.records))
+    header = msgspec.structs.replace(header, environment=facts)
     path, header = _unused(folder, header)
     journal = Journal(path)
     journal.append(header)

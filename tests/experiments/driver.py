@@ -15,6 +15,8 @@ from experiments.harness import environment, runtime
 # A test run that was itself started in the background inherits an ignored SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runtime.start_torch = lambda device, threads: sys
-environment.gather = lambda torch, device, threads, **identity: make_environment()
+environment.gather = lambda torch, device, threads, *, name, number: environment.numbered(
+    make_environment(name=name), number
+)
 registry.STUDIES["tiny"] = "tiny_study"
 sys.exit(main(sys.argv[1:]))

@@ -386,7 +386,7 @@ def test_a_machine_keeps_its_number(tmp_path: Path) -> None:
     assert identity.machine_number(tmp_path / "other")[0] != number
 
 
-def test_a_run_that_goes_on_makes_no_number(tmp_path: Path) -> None:
+def test_looking_for_the_number_makes_none(tmp_path: Path) -> None:
     number, reason = identity.machine_number(tmp_path / "data", make=False)
     assert number is None and reason.startswith(".machine in the folder of records: No such file")
     assert not (tmp_path / "data").exists()

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from conftest import HOST, make_environment
 
 from experiments.harness import code, environment, host, machine, memory, quiet, runtime
 from experiments.harness.identity import slug
@@ -99,6 +101,16 @@ def test_a_reason_stands_for_what_was_not_given_or_cannot_be_told(
     assert missing["disturbance"] == "no counters"
 
 
+def test_the_number_of_the_machine_comes_when_the_run_begins() -> None:
+    before = make_environment(host=msgspec.structs.replace(HOST, machine=None))
+    before = msgspec.structs.replace(before, missing={"host.machine": "none yet", "gpu": "no"})
+    after = environment.numbered(before, ("00112233aabb", ""))
+    assert after.host is not None and after.host.machine == "00112233aabb"
+    assert after.missing == {"gpu": "no"}
+    assert environment.numbered(after, (None, "full")).missing["host.machine"] == "full"
+    assert environment.numbered(make_environment(host=None), ("0", "")).host is None
+
+
 def fake_torch(cudnn: int | None) -> Any:
     properties = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     return SimpleNamespace(
@@ -116,6 +128,20 @@ def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (gpu.model, gpu.compute_capability, gpu.driver) == ("NVIDIA H200", "9.0", "560.35")
     assert (gpu.cuda, gpu.cudnn, missing) == ("12.6", "90100", {})
     assert slug(gpu.model) == "nvidia-h200"
+
+
+def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    one = fake_torch(90100).cuda
+    monkeypatch.setattr(torch.cuda, "current_device", one.current_device)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", one.get_device_properties)
+    monkeypatch.setattr(environment, "_driver", lambda: "560.35")
+    keys = []
+    for count in (1, 8):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
+        keys.append(environment.gather(torch, "cuda", 2).key)
+    assert all(re.fullmatch("nvidia-h200-[0-9a-f]{6}", key) for key in keys)
+    assert keys[0] != keys[1]
 
 
 def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
