@@ -36,6 +36,9 @@ from report.records.record import (
     Timestamp,
 )
 
+#: The layers that a network runs, in their order.
+Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
+
 
 class _Filed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A part of a file: every field required, no other field allowed."""
@@ -48,12 +51,11 @@ class LayersRef(_Filed, frozen=True):
     batch: Extent
 
 
-#: The layers that a network runs, in their order.
-Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
-
-
 class FiledCase(_Filed, frozen=True, omit_defaults=True):
-    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok."""
+    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
+
+    ``layers`` is null where none ran; ``rounds`` stand where there are any.
+    """
 
     factors: dict[str, Factor]
     status: Status
