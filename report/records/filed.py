@@ -93,6 +93,7 @@ class _Versioned(msgspec.Struct):
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: So many lists and mappings may lie in each other in one line: a series with its samples.
 _LINE_DEPTH: Final = 2
+_HOLDING: Final = (dict, list)
 #: All but the cases lies in a file as it is in memory.
 _SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -174,7 +175,7 @@ def _at_batch(layers: Network, batch: int) -> Network:
 
 def _laid_out(part: Any, indent: str = "") -> str:
     """``part`` in one line where it is flat, else each of its members in lines of its own."""
-    if _flat(part, _LINE_DEPTH) or not part:
+    if type(part) not in _HOLDING or not part or _flat(part, _LINE_DEPTH):
         return _one_line(part)
     inner = indent + " "
     if isinstance(part, dict):
@@ -193,10 +194,9 @@ def _one_line(part: Any) -> str:
 
 def _flat(part: Any, depth: int) -> bool:
     """Whether at most ``depth`` lists and mappings lie in each other."""
-    if not isinstance(part, dict | list):
-        return True
     members = part.values() if isinstance(part, dict) else part
-    return depth > 0 and all(_flat(member, depth - 1) for member in members)
+    inner = (member for member in members if type(member) in _HOLDING)
+    return depth > 0 and all(_flat(member, depth - 1) for member in inner)
 
 
 # -------------------------------------------------------------------------------------- reading
