@@ -38,6 +38,17 @@ class RoofLine:
 
 
 @dataclass(frozen=True)
+class CacheRoof:
+    """The slope of a roof over what lies in one cache, up to the flat part of the measured roof.
+
+    ``label`` stands on the line; ``bandwidth`` is in the unit of a ``RoofLine``'s.
+    """
+
+    label: str
+    bandwidth: Ceiling
+
+
+@dataclass(frozen=True)
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
@@ -55,16 +66,29 @@ class Marks:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A finished description of the figure, in the units of its labels."""
+    """A finished description of the figure, in the units of its labels.
+
+    ``caches`` are slopes beside that of the first roof, which is then labelled as memory's.
+    """
 
     x_label: str
     y_label: str
     roofs: tuple[RoofLine, ...]
     marks: tuple[Marks, ...] = ()
     title: str = ""
+    caches: tuple[CacheRoof, ...] = ()
+
+    @property
+    def slopes(self) -> tuple[CacheRoof, ...]:
+        """All slopes under the first roof's flat part, slowest first; none without caches."""
+        if not self.caches or not self.roofs:
+            return ()
+        memory = CacheRoof("memory", self.roofs[0].bandwidth)
+        return tuple(sorted((memory, *self.caches), key=lambda each: each.bandwidth.middle))
 
     @property
     def span(self) -> tuple[float, float]:
         """The intensities that are drawn: all points and ridges, with room on both sides."""
         inside = [*(x for marks in self.marks for x in marks.x), *(r.ridge for r in self.roofs)]
+        inside += [self.roofs[0].peak.middle / each.bandwidth.middle for each in self.slopes]
         return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)

@@ -598,3 +598,16 @@ def test_runs_keep_the_order_of_the_records() -> None:
 def test_units_stay_with_their_numbers() -> None:
     assert FULL.values["best_rate"].plain.endswith(f"{NO_BREAK}GFLOP/s")
     assert FULL.values["time_smallest"].plain.endswith(f"{NO_BREAK}µs")
+
+
+def test_the_paper_names_what_gave_its_ceilings_where_the_record_knows_it() -> None:
+    machine = factory.environment(host=factory.known_host())
+    new = found(factory.record(machine=machine, peaks=factory.known_ceilings(2e11, 3e10)))
+    text = assert_whole(new)
+    assert "was torch.nn.Conv2d, 8 × 256 × 28 × 28, 3 × 3 to 256 channels" in text
+    assert "(torch.copy\\_, 64 MiB of working set)" in text
+    assert value(new, "ceiling") == pytest.approx(2e11, rel=0.02)
+    assert value(new, "copy") == pytest.approx(3e10, rel=0.02)
+    old = assert_whole(FULL)
+    assert "the matrix product reached" in old
+    assert "The copy reached" in old

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from figures.roofline import Roofline
 from report.errors import StudyError
 from report.evidence.audit import Check
 from report.evidence.reported import Reported
@@ -888,3 +889,67 @@ def test_what_is_declared_tells_how_it_was_computed() -> None:
 def test_only_settings_are_typed(full: Findings) -> None:
     typed = [v.id for v in full.values.values() if v.formula == "setting of this study"]
     assert typed == ["confidence", "near", "moved", "enough", "source_batch", "host_bound"]
+
+
+# ------------------------------------------------------------------------- a roof for each cache
+
+
+def known_record(fast: Callable[[Step], float] = lambda step: 1.0, **change: Any) -> Any:
+    """A record that knows its instruments and caches; ``fast`` divides the time of a step."""
+    machine = factory.environment(host=factory.known_host())
+    made = cases((SMALL,), lambda step, layers: training.seconds(step, layers) / fast(step))
+    change.setdefault("peaks", factory.known_ceilings(PEAK, COPY))
+    return record(made, machine, **change)
+
+
+def rooflines(found: Findings, id_: str) -> list[Roofline]:
+    return [p for p in found.figures[id_].drawing.panels if isinstance(p, Roofline)]
+
+
+def test_each_cache_has_a_slope_where_the_record_has_one() -> None:
+    found = found_in(STUDY, known_record())
+    for id_ in ("fig-roofline", "fig-layers-example-2t"):
+        for panel in rooflines(found, id_):
+            assert [slope.label for slope in panel.slopes] == ["memory", "L3", "L2", "L1"]
+            assert panel.span[0] < panel.roofs[0].peak.middle / panel.slopes[-1].bandwidth.middle
+        assert "L1 at 400 GB/s, L2 at 200 GB/s, L3 at 100 GB/s" in found.figures[id_].alt
+    assert value(found, "bandwidth_L2") == pytest.approx(2e11, rel=0.02)
+    text = manuscript(STUDY, found)
+    assert "best by torch.nn.Conv2d" in text
+    assert "No layer lies above the slope of memory." in text
+
+
+def test_an_older_record_has_the_roof_of_memory_alone(full: Findings) -> None:
+    for panel in (*rooflines(full, "fig-roofline"), *rooflines(full, "fig-layers-example-2t")):
+        assert panel.slopes == ()
+    assert not {id_ for id_ in full.values if id_.startswith(("bandwidth_", "steps_above"))}
+    text = manuscript(STUDY, full)
+    assert "the copy reached" in text
+    assert "slope of memory" not in text
+
+
+def test_a_step_above_its_ceiling_is_told_as_an_instrument_that_fails() -> None:
+    ordinary = found_in(STUDY, known_record())
+    fast = found_in(STUDY, known_record(lambda step: 3.0 if step.batch == 32 else 1.0))
+    assert value(ordinary, "steps_above") == 0
+    assert "instruments of the ceiling fail" not in manuscript(STUDY, ordinary)
+    assert value(fast, "steps_above") > 0
+    assert "The instruments of the ceiling fail there" in manuscript(STUDY, fast)
+
+
+def test_layers_that_a_cache_fed_are_counted_under_its_slope() -> None:
+    slow_memory = found_in(STUDY, known_record(peaks=factory.known_ceilings(PEAK, COPY / 3)))
+    above, beyond = (value(slow_memory, f"layers_above_{n}") for n in ("memory", "caches"))
+    assert above > 0 == beyond
+    text = manuscript(STUDY, slow_memory)
+    assert "which a cache must have fed" in text
+    assert "instruments of bandwidth fail" not in text
+
+
+def test_a_precision_with_a_ceiling_of_its_own_needs_no_case_for_it() -> None:
+    short = msgspec.structs.replace(
+        factory.known_ceilings(5 * PEAK, COPY)[1], dtype="bfloat16", moment="before"
+    )
+    (run,) = runs((factory.stored(known_record(peaks=(*factory.known_ceilings(), short))),))
+    assert value_of(run.product("bfloat16", "before")) == pytest.approx(5 * PEAK, rel=0.02)
+    assert value_of(run.product("bfloat16", "after")) == pytest.approx(SHORT_PEAK, rel=0.05)

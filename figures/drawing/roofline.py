@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
-from figures.roofline import Marks, RoofLine, Roofline
+from figures.roofline import CacheRoof, Marks, RoofLine, Roofline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _LEGEND_LINE: Final = 0.07
 #: Up to this many decades an axis has room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
+#: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
+#: memory furthest from the points, which lie at the right.
+_LABEL_PLACES: Final = (0.3, 0.55)
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
@@ -25,6 +28,8 @@ def draw(figure: Roofline, axes: Axes) -> None:
     axes.set_xlim(*figure.span)
     for roof in figure.roofs:
         _draw_roof(roof, figure.span, axes)
+    for number, slope in enumerate(figure.slopes):
+        _draw_slope(slope, figure, _LABEL_PLACES[number % len(_LABEL_PLACES)], axes)
     for marks in figure.marks:
         _draw_marks(marks, axes)
     if not figure.roofs and not figure.marks:
@@ -57,6 +62,40 @@ def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
         low = _heights(x, roof.peak.low, roof.bandwidth.low)
         high = _heights(x, roof.peak.high, roof.bandwidth.high)
         axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, zorder=1.4)
+
+
+def _draw_slope(slope: CacheRoof, figure: Roofline, where: float, axes: Axes) -> None:
+    """A slope from the left edge to its ridge and on to the first roof's, with its label on it.
+
+    Labels of neighbours stand at different places of their lines, so that none covers another.
+    """
+    first, left = figure.roofs[0], figure.span[0]
+    ridge = first.peak.middle / slope.bandwidth.middle
+    end = max(ridge, first.ridge)
+    corners = (first.peak.middle / each for each in (slope.bandwidth.low, slope.bandwidth.high))
+    x = sorted({left, ridge, end, *(corner for corner in corners if left < corner < end)})
+    axes.plot(
+        x,
+        _heights(x, first.peak.middle, slope.bandwidth.middle),
+        color=style.INK,
+        linewidth=0.7,
+        zorder=1.45,
+    )
+    low, high = (
+        _heights(x, first.peak.middle, end) for end in (slope.bandwidth.low, slope.bandwidth.high)
+    )
+    axes.fill_between(x, low, high, color=style.INK, alpha=0.2, linewidth=0, zorder=1.4)
+    place = left * (ridge / left) ** where
+    axes.text(
+        place,
+        slope.bandwidth.middle * place,
+        slope.label,
+        fontsize=style.SMALL,
+        ha="center",
+        va="center",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+        zorder=1.6,
+    )
 
 
 def _ridges(roof: RoofLine, span: tuple[float, float]) -> list[float]:

@@ -18,6 +18,9 @@ THEORY: Final = "#4d4d4d"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
+#: The size of labels inside a figure (pt), that of a legend.
+SMALL: Final = 6.5
+
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
     "DejaVu Sans",
@@ -35,7 +38,7 @@ RC: Final[dict[str, object]] = {
     "axes.labelsize": 7.5,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
-    "legend.fontsize": 6.5,
+    "legend.fontsize": SMALL,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "text.color": INK,

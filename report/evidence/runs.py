@@ -381,6 +381,12 @@ def labels(records: Sequence[Named]) -> tuple[str, ...]:
     return names([item.record.environment for item in records])
 
 
+def won(run: Run | None, operation: str) -> str:
+    """What gave a ceiling of a run, for papers; nothing where its record does not know that."""
+    found = Missing("no run") if run is None else run.winner(operation)
+    return "" if isinstance(found, Missing) else found
+
+
 def known(found: Found | Missing) -> Found:
     """``found``, where the caller has made sure that it is not missing."""
     if isinstance(found, Missing):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.studies.conv_scaling import policies
@@ -65,6 +66,8 @@ def _facts(
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
+        "best_arithmetic": markdown(won(primary, "matrix_product")),
+        "best_bandwidth": markdown(won(primary, "copy")),
     }
 
 

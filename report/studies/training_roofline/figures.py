@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from figures.roofline import Marks, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
@@ -19,6 +19,13 @@ from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.profiled import DISTURBED, Profile, main_profiles, profiles
+from report.studies.training_roofline.roofs import (
+    GIGA,
+    TERA,
+    cache_lines,
+    roof_line,
+    told_caches,
+)
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
 from report.studies.training_roofline.theory import (
@@ -30,7 +37,6 @@ from report.studies.training_roofline.theory import (
 from report.text.format import NO_BREAK
 from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
 
-GIGA, TERA = 1e9, 1e12
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"
 #: The colour of a class in every figure.
 CLASS_SERIES: Final = {
@@ -40,16 +46,6 @@ CLASS_SERIES: Final = {
     DEPTHWISE: 2,
     LINEAR: 3,
 }
-Look = Literal["measured", "sheet", "printed"]
-
-
-def roof_line(roof: Roof, label: str, look: Look, unit: float) -> RoofLine:
-    """A roof in the unit of a figure's rates."""
-    return RoofLine(label, _ceiling(roof.peak, unit), _ceiling(roof.bandwidth, unit), look)
-
-
-def _ceiling(found: Estimate, unit: float) -> Ceiling:
-    return Ceiling(found.low / unit, found.value / unit, found.high / unit)
 
 
 # ------------------------------------------------------------------------------- the source
@@ -118,7 +114,7 @@ def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
         return None
     panels = tuple(_run_panel(inputs, run) for run in drawn)
     told = "; ".join(
-        f"{run.label}: ridge at {roof.ridge.value:.3g} FLOP/B"
+        f"{run.label}: ridge at {roof.ridge.value:.3g} FLOP/B{told_caches(run)}"
         for run in drawn
         if isinstance(roof := run.roof(), Roof)
     )
@@ -174,7 +170,14 @@ def _run_panel(inputs: Inputs, run: Run) -> Roofline:
                 points.append((step_load(layers).intensity, rate))
         if points:
             marks.append(_marks(network, points, number))
-    return Roofline(_INTENSITY, "Achieved rate (GFLOP/s)", tuple(roofs), tuple(marks), _short(run))
+    return Roofline(
+        _INTENSITY,
+        "Achieved rate (GFLOP/s)",
+        tuple(roofs),
+        tuple(marks),
+        _short(run),
+        cache_lines(run, GIGA) if isinstance(measured, Roof) else (),
+    )
 
 
 def _marks(label: str, points: Sequence[tuple[float, Estimate]], series: int) -> Marks:
@@ -210,7 +213,7 @@ def layer_roofline(run: Run) -> Figure | None:
         f"Every layer with multiply-adds in a training step on {run.label} (float32, batch "
         f"{first.batch}, images of {first.image} pixels), forward and backward together, by its "
         "operator class, under the measured roof." + _above(above) + _moved((run,)),
-        f"Log-log rooflines, one a network, a point a layer. {counts}.",
+        f"Log-log rooflines, one a network, a point a layer. {counts}{told_caches(run)}.",
         Drawing(tuple(_layer_panel(p) for p in found), wide=True, height=2.9),
         sources=(run.file,),
     )
@@ -238,7 +241,12 @@ def _layer_panel(profile: Profile) -> Roofline:
             marks.append(Marks(_label(kind), x, y, series=CLASS_SERIES.get(kind, 5)))
     lines = (roof_line(roof, "Measured roof", "measured", GIGA),) if isinstance(roof, Roof) else ()
     return Roofline(
-        _INTENSITY, "Achieved rate (GFLOP/s)", lines, tuple(marks), profile.step.network
+        _INTENSITY,
+        "Achieved rate (GFLOP/s)",
+        lines,
+        tuple(marks),
+        profile.step.network,
+        cache_lines(profile.run, GIGA),
     )
 
 

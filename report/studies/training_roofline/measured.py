@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.evidence import runs as any_study
+from report.evidence.peaks import MEMORY
 from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
@@ -102,9 +103,13 @@ class Run(any_study.Run):
 
     @remembered
     def product(self, precision: Precision, moment: str) -> Quantity:
-        """FLOP/s of a large matrix product in a precision, before or after the series."""
-        if precision == "float32":
-            return self.peak_rate("matrix_product", moment)
+        """FLOP/s of the best arithmetic in a precision, before or after the series.
+
+        In older records that of a case, which is a large matrix product.
+        """
+        best = self.peak_rate("matrix_product", moment, precision)
+        if precision == "float32" or not best.missing:
+            return best
         for case in self.stored.record.cases:
             factors = case.factors
             wanted = ("matrix_product", precision, moment)
@@ -137,6 +142,14 @@ class Run(any_study.Run):
         if isinstance(peak, Missing):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
+
+    @remembered
+    def cache_roofs(self) -> dict[str, Estimate]:
+        """The measured bandwidth (B/s) of each cache, by its name; none in older records."""
+        found = {
+            name: estimate(rate) for name, rate in self.cache_rates().items() if name != MEMORY
+        }
+        return {name: rate for name, rate in found.items() if isinstance(rate, Estimate)}
 
     def drift(self, precision: Precision = "float32") -> Quantity:
         """The change of the matrix product from before to after the series, relative."""

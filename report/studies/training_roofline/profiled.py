@@ -227,6 +227,23 @@ class Profile:
             return ()
         return tuple(item for item in self.layers if item.rate > roof.peak.high)
 
+    def above_memory(self) -> tuple[LayerTime, ...]:
+        """The layers above memory's slope and below the flat roof, which a cache must have fed.
+
+        They are those that a roof of memory alone would show to be faster than is possible.
+        """
+        roof = self.roof
+        if isinstance(roof, Missing) or self.disturbed is not None:
+            return ()
+        slope = roof.bandwidth.high
+        over = (i for i in self.layers if i.load.flops and i.rate > i.load.intensity * slope)
+        return tuple(item for item in over if item.rate <= roof.peak.high)
+
+    def above_caches(self) -> tuple[LayerTime, ...]:
+        """Those of them above the slope of every cache that was measured too."""
+        fastest = max((each.high for each in self.run.cache_roofs().values()), default=0.0)
+        return tuple(i for i in self.above_memory() if i.rate > i.load.intensity * fastest)
+
     def by_class(self) -> dict[str, tuple[LayerTime, ...]]:
         """The layers by operator class, in the order of the classes."""
         kinds = sorted({item.kind for item in self.layers}, key=class_order)

@@ -52,6 +52,7 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     yield from declared(_disturbances(run))
     yield from _speed(run)
     yield from _layers(run)
+    yield from declared(_caches(run))
     yield from declared(_curves(run))
     yield from declared(_anomalies(run))
     yield from _ladders(run)
@@ -108,6 +109,24 @@ _DRIFTS: Final[dict[str, Callable[[Run], Quantity]]] = {
     "f32_drift": partial(Run.drift, precision="float32"),
     "bf16_drift": partial(Run.drift, precision="bfloat16"),
 }
+
+
+def _caches(run: Run | None) -> dict[str, Quantity]:
+    """The bandwidth of each cache, and what lies above the roofs; nothing in older records."""
+    if run is None or not run.cache_roofs():
+        return {}
+    rates, watched = run.cache_rates(), main_profiles(run)
+    shares = [point(run.rate(s) / run.peak(s.precision)) for s in run.timed(run.steps)]
+    counts = {
+        "steps_above": sum(not isinstance(share, Missing) and share > 1 for share in shares),
+        "layers_above": sum(len(p.above_peak()) for p in watched),
+        "layers_above_memory": sum(len(p.above_memory()) for p in watched),
+        "layers_above_caches": sum(len(p.above_caches()) for p in watched),
+    }
+    return {
+        **{f"bandwidth_{name}": rates[name] for name in run.cache_roofs()},
+        **{id_: fixed(id_.replace("_", " "), n, "1", run.file) for id_, n in counts.items()},
+    }
 
 
 def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run | None) -> Quantity:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from report.evidence.audit import Check
+from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.audit_table import audit_table
 from report.paper.environments import setup
@@ -174,6 +175,9 @@ def _facts(
         "mostly": advice.mostly(primary) if primary else {},
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
+        "best_arithmetic": markdown(won(primary, "matrix_product")),
+        "best_bandwidth": markdown(won(primary, "copy")),
+        "caches": list(primary.cache_roofs()) if primary else [],
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
