@@ -1,7 +1,7 @@
 """How long strict reading of records takes, as a ratio to plain JSON parsing in the same run.
 
 ``python -m benchmarks.reading [CASES]`` repeats the cases of the newest committed record until
-there are CASES of them (10,000), and reads the text alternately with ``records.record.parse``,
+there are CASES of them (10,000), and reads the text alternately with ``records.filed.parse``,
 which checks everything, and with ``json.loads``, which checks nothing.
 """
 
@@ -52,7 +52,7 @@ def main(cases: int) -> None:
         plain.append(seconds(lambda: json.loads(text)))
     ratio = statistics.median(strict) / statistics.median(plain)
     print(f"{cases:,} cases, {len(text) / 1e6:.1f} MB, medians of {REPEATS} alternating reads")
-    print(f"report.records.record.parse  {statistics.median(strict):.3f} s")
+    print(f"report.records.filed.parse  {statistics.median(strict):.3f} s")
     print(f"json.loads            {statistics.median(plain):.3f} s")
     print(f"ratio                 {ratio:.2f}")
 

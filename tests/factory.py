@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from report.records.record import (
     Code,
     Cpu,
     Environment,
+    Factor,
     Gpu,
     Host,
     Policy,
@@ -69,6 +70,31 @@ def layer(batch: int, name: str = "conv2") -> Convolution:
 def series(quantity: str, samples: Iterable[Sample]) -> Series:
     """A series in the unit of its quantity."""
     return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=tuple(samples))
+
+
+def round_(process: int, measured: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
+    """What a process measured, quantity → samples; it went well if ``change`` does not tell."""
+    plain = Round(
+        process=process,
+        policy="retained",
+        status="ok",
+        reason=None,
+        disturbance=None,
+        series=tuple(series(name, samples) for name, samples in measured.items()),
+    )
+    return msgspec.structs.replace(plain, **change)
+
+
+def merged(parts: Iterable[Case]) -> tuple[Case, ...]:
+    """Parts of the same factors as one case with the rounds of all, well if one of them is."""
+    found: dict[frozenset[tuple[str, Factor]], Case] = {}
+    for part in parts:
+        first = found.setdefault(frozenset(part.factors.items()), part)
+        if first is not part:
+            whole = part if first.status != "ok" else first
+            rounds = (*first.rounds, *part.rounds)
+            found[frozenset(part.factors.items())] = msgspec.structs.replace(whole, rounds=rounds)
+    return tuple(found.values())
 
 
 def case(
@@ -134,14 +160,7 @@ def rounds(
 ) -> tuple[Round, ...]:
     """One round for each process: its times, and ``more`` quantities that are the same in all."""
     return tuple(
-        Round(
-            process=number,
-            policy=policy,
-            status="ok",
-            reason=None,
-            disturbance=None,
-            series=tuple(series(name, s) for name, s in {"time": time, **more}.items()),
-        )
+        round_(number, {"time": time, **more}, policy=policy)
         for number, time in enumerate(times, start=1)
     )
 

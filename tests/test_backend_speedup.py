@@ -17,7 +17,7 @@ from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, number
 from report.records.layers import Activation, Layer, Linear, Softmax
-from report.records.record import Case, Record
+from report.records.record import Case, Record, Round
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.crossovers import sentence
@@ -132,7 +132,6 @@ def case_of(
         **setting.factors,
         "backend": variant.backend,
         "execution": variant.execution,
-        "process": process,
     }
     layers = (
         perceptron_layers(setting.hidden, setting.samples)
@@ -144,7 +143,8 @@ def case_of(
         status="ok",
         reason=None,
         layers=layers,
-        series=tuple(factory.series(name, samples) for name, samples in series.items()),
+        series=(),
+        rounds=(factory.round_(process, series),),
     )
 
 
@@ -152,7 +152,7 @@ def absent(variant: Variant) -> Case:
     setting = Setting("training", "perceptron", "float32", IMAGES, "digits")
     case = case_of(setting, variant, 1, {})
     reason = f"{variant.backend} computes on a GPU; measure it with --device cuda where one is."
-    return msgspec.structs.replace(case, status="unavailable", reason=reason, layers=())
+    return msgspec.structs.replace(case, status="unavailable", reason=reason, layers=(), rounds=())
 
 
 #: Library → how many times as fast as NumPy it is at a setting.
@@ -170,7 +170,10 @@ MANY = tuple(range(1, 12))
 
 
 def cases(speeds: Speeds, processes: Sequence[int] = (1, 2), noise: float = 0.0) -> list[Case]:
-    """``noise`` makes the processes of every library differ, those of NumPy the other way."""
+    """Each case once for every process; ``record`` makes one case of all rounds of a case.
+
+    ``noise`` makes the processes of every library differ, those of NumPy the other way.
+    """
     trained = Setting("training", "perceptron", "float32", IMAGES, "digits")
     settings = [
         trained,
@@ -215,11 +218,18 @@ def record(
     noise: float = 0.0,
     **change: Any,
 ) -> Record:
-    return factory.record(
-        [*cases(speeds, processes, noise), *(absent(v) for v in VARIANTS[4:] if v not in speeds)],
-        study="backend_speedup",
-        **change,
+    lacking = (absent(v) for v in VARIANTS[4:] if v not in speeds)
+    made = [*factory.merged(cases(speeds, processes, noise)), *lacking]
+    return factory.record(made, study="backend_speedup", **change)
+
+
+def remeasured(one: Record, change: Callable[[Case, Round], Round]) -> Record:
+    """The record with other rounds."""
+    changed = (
+        msgspec.structs.replace(case, rounds=tuple(change(case, found) for found in case.rounds))
+        for case in one.cases
     )
+    return msgspec.structs.replace(one, cases=tuple(changed))
 
 
 def inputs(*records: Record) -> Inputs:
@@ -654,18 +664,16 @@ def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) 
     assert both.claims[same].verdict == both.claims["same-memory"].verdict == "supported"
     assert "blocks of 512 B" in both.claims[same].because
 
-    def grown(case: Case) -> Case:
+    def grown(case: Case, found: Round) -> Round:
         series = (
             factory.series(s.quantity, [s.samples[0] + 512])
             if s.quantity == "allocated_input" and case.factors["backend"] == "cupy"
             else s
-            for s in case.series
+            for s in found.series
         )
-        return msgspec.structs.replace(case, series=tuple(series))
+        return msgspec.structs.replace(found, series=tuple(series))
 
-    gpu = on_gpu()
-    more = msgspec.structs.replace(gpu, cases=tuple(map(grown, gpu.cases)))
-    claims = findings(inputs(more, one_thread())).claims
+    claims = findings(inputs(remeasured(on_gpu(), grown), one_thread())).claims
     assert claims[same].verdict == "refuted"
     assert claims[same].because.endswith("input and targets differ between libraries")
 
@@ -724,19 +732,19 @@ def test_two_runs_give_a_table_of_threads() -> None:
 def slowed(one: Record, factor: float, process: int) -> Record:
     """The record with the last process of NumPy's smallest case slowed down."""
 
-    def changed(case: Case) -> Case:
-        hit = {"subject": "scaling", "backend": "numpy", "hidden": 10, "process": process}
-        if not hit.items() <= case.factors.items():
-            return case
+    def changed(case: Case, found: Round) -> Round:
+        hit = {"subject": "scaling", "backend": "numpy", "hidden": 10}
+        if found.process != process or not hit.items() <= case.factors.items():
+            return found
         series = (
             factory.series(s.quantity, [factor * x for x in s.samples])
             if s.quantity == "time"
             else s
-            for s in case.series
+            for s in found.series
         )
-        return msgspec.structs.replace(case, series=tuple(series))
+        return msgspec.structs.replace(found, series=tuple(series))
 
-    return msgspec.structs.replace(one, cases=tuple(map(changed, one.cases)))
+    return remeasured(one, changed)
 
 
 def test_processes_that_disagree_are_told(found: Findings) -> None:
@@ -752,13 +760,12 @@ def test_processes_that_disagree_are_told(found: Findings) -> None:
 
 @pytest.mark.parametrize("slow", [60, 0])
 def test_another_program_is_named_only_where_the_processor_was_taken_away(slow: int) -> None:
-    def switched(case: Case) -> Case:
-        count = slow if case.factors["process"] == 2 else 0
+    def switched(case: Case, found: Round) -> Round:
+        count = slow if found.process == 2 else 0
         series = factory.series("involuntary_switches", [count] * 15)
-        return msgspec.structs.replace(case, series=(*case.series, series)) if case.series else case
+        return msgspec.structs.replace(found, series=(*found.series, series))
 
-    one = slowed(record(), 5.0, 2)
-    told = msgspec.structs.replace(one, cases=tuple(map(switched, one.cases)))
+    told = remeasured(slowed(record(), 5.0, 2), switched)
     text = manuscript(STUDY, findings(inputs(told)))
     assert ("another program runs beside it" in text) == (slow > 0)
     assert ("does not tell why they differ" in text) == (slow == 0)
@@ -790,7 +797,7 @@ def test_samples_that_failed_are_no_measurement() -> None:
         msgspec.structs.replace(c, status="failed", reason="it broke")
         if c.factors["backend"] == "torch"
         else c
-        for c in cases(SPEEDS)
+        for c in record().cases
     ]
     result = findings(inputs(factory.record(broken, study="backend_speedup")))
     assert_whole(STUDY, result)

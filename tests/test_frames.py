@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from report.records.frames import Column, case_frame, sample_frame, select
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
@@ -40,11 +42,28 @@ def test_each_row_says_what_where_and_in_which_unit() -> None:
         "file": SECOND.file,
         "device": "other-1t",
         "case": 0,
+        "process": None,
+        "policy": None,
         "quantity": "time",
         "unit": "s",
         "repetition": 1,
         "value": 0.25,
     }
+
+
+def test_samples_of_rounds_name_their_process_and_policy() -> None:
+    rounds = (
+        factory.round_(1, {"time": (0.5, 0.25)}),
+        factory.round_(2, {"time": (0.75,)}, policy="default"),
+    )
+    case = msgspec.structs.replace(factory.case(8), rounds=rounds)
+    frame = sample_frame((factory.stored(factory.record([case])),))
+    columns = [str(c) for c in (Column.PROCESS, Column.POLICY, Column.VALUE)]
+    assert frame[columns].values.tolist() == [
+        [1, "retained", 0.5],
+        [1, "retained", 0.25],
+        [2, "default", 0.75],
+    ]
 
 
 def test_units_are_those_of_the_quantities() -> None:

@@ -28,7 +28,7 @@ from tests.test_records import change, drop
 ONE = "conv_scaling"
 HUGE, LONG = 10**309, "x" * 10**7
 TIME = ("cases", 0, "series", 0, "samples", 0)
-LAYER = ("cases", 0, "layers", 0)
+LAYER = ("networks", 0, 0)
 
 
 def put(study: str, text: bytes, data: Path) -> Path:
@@ -71,10 +71,13 @@ REFUSED: tuple[tuple[str, Callable[[Any], None], str, str], ...] = (
     (ONE, change("environment", "cpu", "model", to=LONG), "cpu.model", "at most 200"),
     (ONE, change("cases", 0, "factors", "pass", to=LONG), "factors.pass", "200"),
     (ONE, change("study", to=LONG), "study", "found"),
-    (ONE, change(*LAYER, "input_shape", to=[HUGE, 32, 26, 26]), "cases[0]", "layer conv2"),
+    (ONE, change(*LAYER, "input_shape", to=[1, 32, HUGE, 26]), "cases[0]", "layer conv2"),
+    (ONE, change("cases", 0, "layers", "batch", to=HUGE), "cases[0]", "layer conv2"),
+    (ONE, change("cases", 0, "layers", "network", to=HUGE), "cases[0].layers.network", "found 1"),
+    (ONE, change("cases", 1, "layers", "batch", to=-1), "cases[1].layers.batch", "found -1"),
     (ONE, change(*LAYER, "output_shape", to=[1, 64]), "cases[0]", "layer conv2"),
-    (ONE, change(*LAYER, "input_shape", 0, to=0), "layers[0].input_shape", "found 0"),
-    (ONE, change(*LAYER, "stride", to=[-1, 1]), "cases[0].layers[0].stride", "found -1"),
+    (ONE, change(*LAYER, "input_shape", 0, to=0), "networks[0][0].input_shape", "found 0"),
+    (ONE, change(*LAYER, "stride", to=[-1, 1]), "networks[0][0].stride", "found -1"),
     (ONE, change(*LAYER, "padding", to=[10**30] * 2), "cases[0]", "layer conv2"),
     *(
         factor("conv_scaling", "layer", "batch", level)
@@ -118,12 +121,12 @@ SEED = b'"seed": 0'
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (SEED, SEED + b',\n"seed": 7', "line 21, protocol.seed: found this field twice"),
+        (SEED, SEED + b',\n"seed": 7', "line 9, protocol.seed: found this field twice"),
         (SEED, SEED + rb', "\u0073eed": 0', "protocol.seed: found this field twice"),
         (b'"batch": 1,', b'"batch": 1, "batch": 1,', "factors.batch: found this field twice"),
-        (b'"schema": 1', b'"schema": 1e400', "schema"),
-        (b'"schema": 1', b'"schema": ' + b"9" * 5000, "schema"),
-        (b'"schema": 1', b'"schema": [1', "not valid JSON"),
+        (b'"schema": 2', b'"schema": 2e400', "schema"),
+        (b'"schema": 2', b'"schema": ' + b"9" * 5000, "schema"),
+        (b'"schema": 2', b'"schema": [1', "not valid JSON"),
         (SEED, b'"seed": 1e400', "protocol.seed"),
         (SEED, b'"seed": ' + b"9" * 5000, "protocol.seed"),
         (SEED, b'"seed": -' + b"9" * 4300, "protocol.seed"),
@@ -169,8 +172,8 @@ def test_a_study_names_the_file_that_its_numbers_come_from(tmp_path: Path) -> No
     """Deep in theory nobody knows from which file a layer came."""
     study = "training_roofline"
     document = json.loads(encode(records.small(study).record))
-    for case in document["cases"]:
-        for layer in case["layers"]:
+    for network in document["networks"]:
+        for layer in network:
             layer["name"] = layer["name"].replace("shortcut", "x")
     path = put(study, json.dumps(document).encode(), data := factory.data_folder(tmp_path))
     with pytest.raises(StudyError, match=rf"^data/{study}/{path.name}: layer "):
@@ -243,7 +246,7 @@ def build(data: Path, *options: str) -> subprocess.CompletedProcess[str]:
         ("expected.yaml", b"conv_scaling: {claims: {a: 2001-99-99, a: x}}", ("--check",)),
         ("references.bib", rb"@misc{a, title = {\input{/etc/passwd}}}", ()),
         ("conv_scaling/20261101T100000Z-example-2t-00000000.json",
-         TEXT.replace(b'"schema": 1', b'"schema": 1e400'), ()),
+         TEXT.replace(b'"schema": 2', b'"schema": 2e400'), ()),
         ("conv_scaling/20261101T100000Z-example-2t-00000000.json",
          TEXT.replace(b'"batch": 4', b'"batch": "4"', 1), ()),
     ],

@@ -17,7 +17,7 @@ from report.paper.tables import Table
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Absent, Process, Quantity
 from report.records.frames import case_frame, select
-from report.records.record import Factor
+from report.records.record import Factor, Round
 from report.records.store import Stored
 from report.statistics.estimates import Estimate, median_interval
 from tests import factory
@@ -94,6 +94,41 @@ def test_levels_keep_their_type_where_other_cases_have_none() -> None:
     found = Run(factory.stored(record), "a").levels("batch")
     assert found == (2, 4, 8)
     assert {type(level) for level in found} == {int}
+
+
+def in_rounds(*rounds: Round) -> Run:
+    """The run of the forward pass in these rounds."""
+    case = msgspec.structs.replace(factory.case(4), rounds=rounds)
+    return Run(factory.stored(factory.record([case])), "a")
+
+
+def test_a_series_is_told_process_by_process() -> None:
+    bytes_ = {"allocated_peak": [7]}
+    run = in_rounds(
+        factory.round_(2, {"time": [0.5, 0.25], **bytes_}),
+        factory.round_(1, {"time": [0.75]}),
+        factory.round_(3, {}, status="failed", reason="It broke."),
+    )
+    found = run.by_process("time", FORWARD)
+    assert not isinstance(found, Missing)
+    assert [(p.name, p.samples) for p in found] == [("2", (0.5, 0.25)), ("1", (0.75,))]
+    assert run.samples("time", FORWARD) == (0.5, 0.25, 0.75)
+    # Only one process measured it.
+    assert run.fixed("allocated_peak", FORWARD) == 7
+    assert isinstance(run.by_process("cpu_time", FORWARD), Missing)
+
+
+def test_a_series_of_the_run_itself_has_a_process_without_name() -> None:
+    found = Run(FIRST, "a").by_process("time", FORWARD)
+    assert not isinstance(found, Missing)
+    assert [process.name for process in found] == [""]
+
+
+def test_bytes_that_differ_between_processes_are_not_fixed() -> None:
+    rounds = (factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2))
+    found = in_rounds(*rounds).fixed("allocated_peak", FORWARD)
+    assert isinstance(found, Missing)
+    assert "differed between repetitions" in found.reason
 
 
 def test_a_median_is_that_of_the_samples() -> None:

@@ -44,7 +44,10 @@ def layer_seconds(work: float, moved: float, peak: float = PEAK) -> float:
 
 
 def case(step: Step, process: int, time: Seconds = seconds, **change: Any) -> Case:
-    """One process of a step; ``change`` replaces series (``steps`` is that of time) or fields."""
+    """A step with the round of one process; ``record`` makes one case of all rounds of a step.
+
+    ``change`` replaces series (``steps`` is that of time), or status and reason.
+    """
     layers = layers_of(step.network, step.batch, step.image)
     whole = factory.scattered(time(step, layers) * (1 + 0.004 * (process - 2)), 0.01, 11)
     found: dict[str, Any] = {
@@ -64,15 +67,10 @@ def case(step: Step, process: int, time: Seconds = seconds, **change: Any) -> Ca
         }
     if "steps" in change:
         found["time"] = change.pop("steps")
-    fields = {name: change.pop(name) for name in ("status", "reason") if name in change}
-    found |= change
-    return Case(
-        factors=step.factors(process),
-        status=fields.get("status", "ok"),
-        reason=fields.get("reason"),
-        layers=layers,
-        series=tuple(factory.series(n, s) for n, s in found.items() if s is not None),
-    )
+    outcome = {"status": change.pop("status", "ok"), "reason": change.pop("reason", None)}
+    measured = {n: s for n, s in (found | change).items() if s is not None}
+    rounds = (factory.round_(process, measured, **outcome),)
+    return Case(factors=step.factors, layers=layers, series=(), rounds=rounds, **outcome)
 
 
 def profile(step: Step, steps: int = 8) -> Case:
@@ -151,7 +149,7 @@ def cases(
     time: Seconds = seconds,
     processes: Sequence[int] = PROCESSES,
 ) -> list[Case]:
-    """A whole plan."""
+    """A whole plan, each step once for every process."""
     chosen = tuple(networks)
     found = [product("before")]
     found += [sensor(n) for n in ("temperature", "clock", "power", "throttle_reasons")]
@@ -169,6 +167,6 @@ def record(
     found: Iterable[Case] | None = None, machine: Environment | None = None, **change: Any
 ) -> Record:
     """A record of the study."""
-    chosen = cases() if found is None else tuple(found)
+    chosen = factory.merged(cases() if found is None else found)
     change.setdefault("peaks", factory.ceilings(PEAK, COPY))
     return factory.record(chosen, machine, study="training_roofline", **change)

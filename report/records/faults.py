@@ -75,7 +75,12 @@ def _numbers(record: Record) -> dict[str, float]:
         "protocol.minimum_samples": protocol.minimum_samples,
         "protocol.maximum_samples": protocol.maximum_samples,
         "protocol.case_budget_s": protocol.case_budget_s,
-        **{f"ceilings[{i}].work": ceiling.work for i, ceiling in enumerate(record.ceilings)},
+        "protocol.budget_s": protocol.budget_s or 0,
+        **{f"ceilings[{i}].work": one.work for i, one in enumerate(record.ceilings)},
+        **{
+            f"ceilings[{i}].working_set": one.working_set or 0
+            for i, one in enumerate(record.ceilings)
+        },
     }
 
 
@@ -104,6 +109,7 @@ def _text_faults(texts: Mapping[str, str], longest: int) -> Iterator[str]:
 
 
 def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
+    yield from _text_faults({f"{where}.instrument": ceiling.instrument or ""}, LONGEST_NAME)
     for index, sample in enumerate(ceiling.samples):
         if not SHORTEST_S <= sample <= LARGEST:
             yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
@@ -113,11 +119,16 @@ def _case_faults(case: Case) -> Iterator[str]:
     yield from _outcome_faults(case)
     yield from _factor_faults(case.factors)
     for index, round_ in enumerate(case.rounds):
-        for fault in _outcome_faults(round_):
+        for fault in (*_outcome_faults(round_), *_disturbance_faults(round_)):
             yield f"rounds[{index}].{fault}"
     measured = [(round_.policy, round_.process) for round_ in case.rounds]
     if len(set(measured)) < len(measured):
         yield "rounds: found the same process twice under one policy"
+
+
+def _disturbance_faults(found: Round) -> Iterator[str]:
+    yield from _text_faults({"disturbance": found.disturbance or ""}, _LONGEST_REASON)
+    yield from _number_faults({"process": found.process})
 
 
 def _outcome_faults(found: Case | Round) -> Iterator[str]:

@@ -8,8 +8,8 @@ compare runs and people can read them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from report.errors import RecordError
 from report.records import strict
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
+from report.records.migration import MIGRATIONS
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -47,6 +48,10 @@ class LayersRef(_Filed, frozen=True):
     batch: Extent
 
 
+#: The layers that a network runs, in their order.
+Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
+
+
 class FiledCase(_Filed, frozen=True, omit_defaults=True):
     """One combination of factors with its outcome; ``reason`` is null exactly when it is ok."""
 
@@ -61,7 +66,8 @@ class FiledCase(_Filed, frozen=True, omit_defaults=True):
 class FiledRecord(_Filed, frozen=True):
     """One invocation of one experiment on one machine.
 
-    ``networks`` are the layers of each network that ran, in the order of running.
+    ``networks`` are the layers of each network that ran, in the order of running: as of one image,
+    or, where the layers of one run differ in their images, as they ran.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
@@ -73,7 +79,7 @@ class FiledRecord(_Filed, frozen=True):
     protocol: Protocol
     environment: Environment
     ceilings: tuple[Ceiling, ...]
-    networks: tuple[tuple[Layer, ...], ...]
+    networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
     attachments: tuple[Attachment, ...]
 
@@ -83,9 +89,10 @@ class _Versioned(msgspec.Struct):
 
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
-#: So deep may a part be that stands in one line.
-_FLAT: Final = 2
-_SHARED: Final = ("study", "started", "finished", "command", "code", "protocol")
+#: So many lists and mappings may lie in each other in one line: a series with its samples.
+_LINE_DEPTH: Final = 2
+#: All but the cases lies in a file as it is in memory.
+_SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(FiledRecord)
 _versioned = msgspec.json.Decoder(_Versioned)
@@ -96,7 +103,7 @@ _versioned = msgspec.json.Decoder(_Versioned)
 
 def encode(record: Record) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
-    return _laid_out(msgspec.json.decode(_encoder.encode(_filed(record))), "").encode()
+    return _laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
 
 
 def content_hash(record: Record) -> str:
@@ -116,74 +123,78 @@ def file_hash(text: bytes) -> str | None:
 
 
 def _filed(record: Record) -> FiledRecord:
-    networks: dict[tuple[Layer, ...], int] = {}
-    known: dict[int, LayersRef | None] = {}  # by identity: cases share their layers
-
-    def ref(layers: tuple[Layer, ...]) -> LayersRef | None:
-        if not layers:
-            return None
-        batch = _batch(layers)
-        of_one = tuple(_at_batch(layer, 1) for layer in layers) if batch else layers
-        return LayersRef(network=networks.setdefault(of_one, len(networks)), batch=batch or 1)
-
-    cases = []
-    for case in record.cases:
-        if id(case.layers) not in known:
-            known[id(case.layers)] = ref(case.layers)
-        fields = {name: getattr(case, name) for name in FiledCase.__struct_fields__}
-        cases.append(FiledCase(**{**fields, "layers": known[id(case.layers)]}))
+    networks: dict[Network, int] = {}
+    # By identity, since cases share their layers and comparing all of them would take long.
+    known = {id(case.layers): case.layers for case in record.cases}
+    refs = {key: _ref(layers, networks) for key, layers in known.items()}
     return FiledRecord(
-        schema=record.schema,
         **{name: getattr(record, name) for name in _SHARED},
-        environment=record.environment,
-        ceilings=record.ceilings,
         networks=tuple(networks),
-        cases=tuple(cases),
-        attachments=record.attachments,
+        cases=tuple(
+            FiledCase(
+                factors=case.factors,
+                status=case.status,
+                reason=case.reason,
+                layers=refs[id(case.layers)],
+                series=case.series,
+                rounds=case.rounds,
+            )
+            for case in record.cases
+        ),
     )
 
 
-def _batch(layers: Sequence[Layer]) -> int | None:
+def _ref(layers: Network, networks: dict[Network, int]) -> LayersRef | None:
+    """How a case refers to its layers, which are added to the ``networks`` if they are new."""
+    if not layers:
+        return None
+    batch = _batch(layers)
+    network = layers if batch is None else _at_batch(layers, 1)
+    return LayersRef(network=networks.setdefault(network, len(networks)), batch=batch or 1)
+
+
+def _batch(layers: Network) -> int | None:
     """The images that all layers have in their shapes; None where they differ."""
     found = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
     return found.pop() if len(found) == 1 else None
 
 
-def _at_batch(layer: Layer, batch: int) -> Layer:
-    return msgspec.structs.replace(
-        layer,
-        input_shape=(batch, *layer.input_shape[1:]),
-        output_shape=(batch, *layer.output_shape[1:]),
+def _at_batch(layers: Network, batch: int) -> Network:
+    return tuple(
+        msgspec.structs.replace(
+            layer,
+            input_shape=(batch, *layer.input_shape[1:]),
+            output_shape=(batch, *layer.output_shape[1:]),
+        )
+        for layer in layers
     )
 
 
-def _laid_out(part: Any, indent: str) -> str:
+def _laid_out(part: Any, indent: str = "") -> str:
     """``part`` in one line where it is flat, else each of its members in lines of its own."""
-    if _depth(part) <= _FLAT or not part:
-        return msgspec.json.encode(part).decode()
+    if _flat(part, _LINE_DEPTH) or not part:
+        return _one_line(part)
     inner = indent + " "
     if isinstance(part, dict):
-        members = [
-            f"{inner}{msgspec.json.encode(key).decode()}: {_laid_out(member, inner)}"
-            for key, member in part.items()
-        ]
-        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
-    members = [inner + _laid_out(member, inner) for member in part]
-    return "[\n" + ",\n".join(members) + f"\n{indent}]"
+        opening, closing = "{}"
+        members = [f"{_one_line(key)}: {_laid_out(part[key], inner)}" for key in part]
+    else:
+        opening, closing = "[]"
+        members = [_laid_out(member, inner) for member in part]
+    lines = f",\n{inner}".join(members)
+    return f"{opening}\n{inner}{lines}\n{indent}{closing}"
 
 
-def _depth(part: Any) -> int:
-    """How many containers lie in each other, up to one more than a line may hold."""
-    if isinstance(part, dict):
-        return 1 + max(map(_depth, part.values()), default=0)
-    if isinstance(part, list):
-        # A series of samples holds numbers alone.
-        return (
-            1
-            if part and isinstance(part[0], int | float)
-            else 1 + max(map(_depth, part), default=0)
-        )
-    return 0
+def _one_line(part: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(part), indent=0).decode()
+
+
+def _flat(part: Any, depth: int) -> bool:
+    """Whether at most ``depth`` lists and mappings lie in each other."""
+    if not isinstance(part, dict | list):
+        return True
+    members = part.values() if isinstance(part, dict) else part
+    return depth > 0 and all(_flat(member, depth - 1) for member in members)
 
 
 # -------------------------------------------------------------------------------------- reading
@@ -211,99 +222,46 @@ def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
 
 def _record(filed: FiledRecord, place: str) -> Record:
     """The record in memory; cases of the same layers share them."""
-    known: dict[tuple[int, int], tuple[Layer, ...]] = {}
-
-    def layers(index: int, ref: LayersRef | None) -> tuple[Layer, ...]:
-        if ref is None:
-            return ()
-        if ref.network >= len(filed.networks):
-            raise RecordError(
-                f"{place}: cases[{index}].layers.network: found {ref.network}, but the record has "
-                f"{len(filed.networks)} networks; {_REMEDY}."
-            )
-        if (ref.network, ref.batch) not in known:
-            of_one = filed.networks[ref.network]
-            at = ref.batch
-            known[ref.network, at] = (
-                of_one if at == 1 else tuple(_at_batch(layer, at) for layer in of_one)
-            )
-        return known[ref.network, ref.batch]
-
+    known: dict[LayersRef | None, tuple[Layer, ...]] = {None: ()}
+    for index, case in enumerate(filed.cases):
+        if case.layers is not None and case.layers not in known:
+            where = f"{place}: cases[{index}].layers"
+            known[case.layers] = _layers(case.layers, filed.networks, where)
     return Record(
-        schema=filed.schema,
         **{name: getattr(filed, name) for name in _SHARED},
-        environment=filed.environment,
-        ceilings=filed.ceilings,
         cases=tuple(
             Case(
                 factors=case.factors,
                 status=case.status,
                 reason=case.reason,
-                layers=layers(index, case.layers),
+                layers=known[case.layers],
                 series=case.series,
                 rounds=case.rounds,
             )
-            for index, case in enumerate(filed.cases)
+            for case in filed.cases
         ),
-        attachments=filed.attachments,
     )
 
 
-# ------------------------------------------------------------------------------------ migration
-
-
-def _to_2(data: dict[str, Any]) -> dict[str, Any]:
-    """From version 1: layers move to the networks, processes become rounds of one case."""
-    networks: dict[bytes, int] = {}
-    layers: dict[bytes, dict[str, int] | None] = {}
-    cases: dict[bytes, dict[str, Any]] = {}
-    for case in data["cases"]:
-        written = msgspec.json.encode(case["layers"])
-        if written not in layers:
-            layers[written] = _migrated_layers(case["layers"], networks)
-        case["layers"] = layers[written]
-        factors = {name: level for name, level in case["factors"].items() if name != "process"}
-        if len(factors) == len(case["factors"]):
-            key = msgspec.json.encode(("one", len(cases)))
-            cases[key] = case
-            continue
-        first = cases.setdefault(
-            msgspec.json.encode(sorted(factors.items())),
-            {**case, "factors": factors, "series": [], "rounds": []},
+def _layers(ref: LayersRef, networks: Sequence[Network], where: str) -> Network:
+    """The layers to which a case refers; raises ``RecordError`` where there are none."""
+    if ref.network >= len(networks):
+        raise RecordError(
+            f"{where}.network: found {ref.network}, but the record has {len(networks)} networks; "
+            f"{_REMEDY}."
         )
-        first["rounds"].append(
-            {
-                "process": case["factors"]["process"],
-                "policy": None,
-                "status": case["status"],
-                "reason": case["reason"],
-                "disturbance": None,
-                "series": case["series"],
-            }
+    network = networks[ref.network]
+    if ref.batch == 1:
+        return network
+    if _batch(network) != 1:
+        raise RecordError(
+            f"{where}.batch: found {ref.batch}, but the layers of networks[{ref.network}] are not "
+            f"those of one image; {_REMEDY}."
         )
-        if case["status"] == "ok":
-            first.update(status="ok", reason=None)
-    found = [msgspec.json.decode(text) for text in networks]
-    return {**data, "schema": 2, "networks": found, "cases": list(cases.values())}
+    return _at_batch(network, ref.batch)
 
 
-def _migrated_layers(
-    layers: list[dict[str, Any]], networks: dict[bytes, int]
-) -> dict[str, int] | None:
-    """The reference to ``layers``, which are added to the ``networks`` if they are new."""
-    if not layers:
-        return None
-    shapes = ("input_shape", "output_shape")
-    batches = {layer[name][0] for layer in layers for name in shapes}
-    if len(batches) == 1:
-        layers = [{**layer, **{n: [1, *layer[n][1:]] for n in shapes}} for layer in layers]
-    batch = batches.pop() if len(batches) == 1 else 1
-    network = networks.setdefault(msgspec.json.encode(layers), len(networks))
-    return {"network": network, "batch": batch}
-
-
-#: ``MIGRATIONS[n]`` turns the plain dictionary of a version ``n`` record into one of ``n + 1``.
-MIGRATIONS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {1: _to_2}
+# ------------------------------------------------------------------------------- older versions
 
 
 def _other(text: bytes, place: str) -> FiledRecord:

@@ -40,7 +40,7 @@ _decoder = msgspec.json.Decoder(Head)
 def parse_head(text: bytes, place: str) -> Head:
     """Read the head of a record, and of its cases no more than that they are JSON.
 
-    Raises ``RecordError`` as ``report.records.record.parse`` does.
+    Raises ``RecordError`` as ``report.records.filed.parse`` does.
     """
     try:
         return _decoder.decode(text)

@@ -244,10 +244,10 @@ class Case(_Part, frozen=True):
 
         Disturbed ones are left out unless there are no others.
         """
-        well = [round_ for round_ in self.rounds if round_.status == "ok"]
-        known = {round_.policy for round_ in well}
-        chosen = policy if policy in known else next(iter(known)) if len(known) == 1 else None
-        found = tuple(round_ for round_ in well if round_.policy == chosen)
+        well = tuple(round_ for round_ in self.rounds if round_.status == "ok")
+        found = tuple(round_ for round_ in well if round_.policy == policy)
+        if not found and len({round_.policy for round_ in well}) == 1:
+            found = well
         return tuple(round_ for round_ in found if round_.disturbance is None) or found
 
 

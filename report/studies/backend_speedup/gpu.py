@@ -88,8 +88,8 @@ def gpu_values(run: Run | None) -> tuple[Value, ...]:
 
 
 def _counts(run: Run | None) -> dict[str, Quantity]:
-    groups = run.groups("time", small, NUMPY) if run and (small := _small(run)) else _NO_RUN
-    processes = groups if isinstance(groups, Missing) else len(groups)
+    timed = run.processes("time", small, NUMPY) if run and (small := _small(run)) else _NO_RUN
+    processes = timed if isinstance(timed, Missing) else len(timed)
     threads = run.stored.record.environment.threads if run else _NO_RUN
     found = {
         "gpu_threads": of_run(run, "threads", threads),

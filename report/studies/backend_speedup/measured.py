@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final, TypeAlias
+from statistics import median_low
+from typing import Final
 
 from report.evidence import runs as any_study
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Sampled, absent
-from report.records.record import Factor, Sample
+from report.quantity.expression import Process, Quantity, Sampled, absent
+from report.records.record import Factor
 from report.records.store import Stored
-from report.statistics.estimates import identical
 from report.studies.backend_speedup.subject import (
     HIDDEN,
     Kind,
@@ -22,9 +21,6 @@ from report.studies.backend_speedup.subject import (
     Setting,
     kinds,
 )
-
-#: The samples of each process of a case.
-Groups: TypeAlias = tuple[tuple[Sample, ...], ...]
 
 _COMPILED: Final = "a compiled iteration is one program without separate operations"
 
@@ -133,34 +129,16 @@ class Run(any_study.Run):
             return ()
         return tuple(v for v in VARIANTS if not self.measured(quantity, setting, v).missing)
 
-    @cached_property
-    def _processes(self) -> dict[frozenset[tuple[str, Factor]], tuple[Factor, ...]]:
-        """The processes of each case, ascending, by its other factors."""
-        found: dict[frozenset[tuple[str, Factor]], list[Factor]] = {}
-        for case in self.stored.record.cases:
-            if "process" in case.factors:
-                others = {n: f for n, f in case.factors.items() if n != "process"}
-                found.setdefault(frozenset(others.items()), []).append(case.factors["process"])
-        return {others: tuple(sorted(processes)) for others, processes in found.items()}
-
-    @remembered
-    def groups(self, quantity: str, setting: Setting, variant: Variant) -> Groups | Missing:
-        """The samples of a quantity by process, or why the first process has none."""
-        where = {
-            **setting.factors,
-            "backend": variant.backend,
-            "execution": variant.execution,
-        }
-        processes = self._processes.get(frozenset(where.items()), (1,))
-        found = [self.samples(quantity, {**where, "process": process}) for process in processes]
-        present = tuple(samples for samples in found if not isinstance(samples, Missing))
-        return present or next(samples for samples in found if isinstance(samples, Missing))
+    def processes(
+        self, quantity: str, setting: Setting, variant: Variant
+    ) -> tuple[Process, ...] | Missing:
+        """The samples of a quantity by process, or why there are none."""
+        return self.by_process(quantity, factors_of(setting, variant))
 
     @remembered
     def measured(self, quantity: str, setting: Setting, variant: Variant) -> Quantity:
         """A quantity of a case over all processes, in the quantity's unit."""
-        where = {"backend": variant.backend, "execution": variant.execution}
-        found = self.series(quantity, {**setting.factors, **where})
+        found = self.series(quantity, factors_of(setting, variant))
         if quantity.endswith("time") and isinstance(found, Sampled) and _instant(found):
             return absent(found.name, "s", "shorter than the clock can tell")
         return found
@@ -198,18 +176,14 @@ class Run(any_study.Run):
         return sum(others, first)
 
     def bytes_of(self, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
-        """A number of bytes: the one that all processes agree on, else their lower median."""
-        found = self.groups(quantity, setting, variant)
-        if isinstance(found, Missing):
-            return found
-        samples = sorted(int(sample) for group in found for sample in group)
-        same = identical(samples)
-        return samples[(len(samples) - 1) // 2] if same is None else int(same)
+        """A number of bytes: the lower median, which is the one that all processes agree on."""
+        found = self.samples(quantity, factors_of(setting, variant))
+        return found if isinstance(found, Missing) else int(median_low(found))
 
     def curve(self, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
-        """A quantity after 0, 1, 2 … iterations, empty where it was not recorded."""
-        found = self.groups(quantity, setting, variant)
-        return () if isinstance(found, Missing) else tuple(map(float, found[0]))
+        """A quantity of a process after 0, 1, 2 … iterations, empty where none recorded it."""
+        found = self.processes(quantity, setting, variant)
+        return () if isinstance(found, Missing) else found[0].samples
 
     @remembered
     def rates(self, variant: Variant) -> tuple[float | Missing, float | Missing]:
@@ -222,6 +196,11 @@ class Run(any_study.Run):
             none = Missing(f"no ceiling of the host's processor was measured on {self.label}")
             return none, none
         return point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
+
+
+def factors_of(setting: Setting, variant: Variant) -> dict[str, Factor]:
+    """The case of a setting and a library, as a record names it."""
+    return {**setting.factors, "backend": variant.backend, "execution": variant.execution}
 
 
 def compared_runs(setting: Setting, variant: Variant, base: Run, new: Run) -> Quantity:

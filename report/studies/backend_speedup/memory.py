@@ -9,7 +9,7 @@ from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.measured import NUMPY, Run, Variant, factors_of
 from report.studies.backend_speedup.subject import (
     CLASSES,
     Setting,
@@ -68,12 +68,11 @@ def _level(run: Run, moment: str, setting: Setting, variant: Variant) -> Quantit
     Levels of other processes differ by some hundred kB, which must not enter a difference.
     """
     quantity = f"resident_{moment}"
-    found = run.groups(quantity, setting, variant)
-    where = {"backend": variant.backend, "execution": variant.execution}
-    name = described(quantity, {**setting.factors, **where})
+    found = run.processes(quantity, setting, variant)
+    name = described(quantity, factors_of(setting, variant))
     if isinstance(found, Missing):
         return absent(name, "B", found.reason)
-    return exact(name, "B", int(found[0][0]), run.file)
+    return exact(name, "B", int(found[0].samples[0]), run.file)
 
 
 def _grown(run: Run, setting: Setting, variant: Variant, moment: str, since: str) -> Quantity:

@@ -90,15 +90,15 @@ def run_values(
 
 def _data(run: Run | None, images: DataSet | None) -> tuple[Value, ...]:
     setting = run.training() if run else None
-    trained = run.groups("time", setting, NUMPY) if run and setting else NO_RECORD
+    trained = run.processes("time", setting, NUMPY) if run and setting else NO_RECORD
     none = trained if isinstance(trained, Missing) else None
-    groups = () if isinstance(trained, Missing) else trained
+    processes = () if isinstance(trained, Missing) else trained
     large = run.sizes()[-1].samples if run and run.sizes() else NO_RECORD
     numbers = {
         "train_images": ("training images", setting.samples if setting else NO_RECORD),
         "test_images": ("held-out images", images.test if images else NO_RECORD),
-        "run_iterations": ("samples of time", none or len(groups[0])),
-        "processes": ("processes of a case", none or len(groups)),
+        "run_iterations": ("samples of time", none or len(processes[0].samples)),
+        "processes": ("processes of a case", none or len(processes)),
         "large_samples": ("largest number of images", large),
     }
     return _counted(run, numbers)

@@ -50,8 +50,8 @@ def _spreads(run: Run, settings: tuple[Setting, ...]) -> Iterator[Spread]:
 
 def _medians(run: Run, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
     """The median of every process, in their order."""
-    groups = run.groups(quantity, setting, variant)
-    return () if isinstance(groups, Missing) else tuple(float(median(group)) for group in groups)
+    found = run.processes(quantity, setting, variant)
+    return () if isinstance(found, Missing) else tuple(median(one.samples) for one in found)
 
 
 def worst(run: Run | None) -> Spread | None:

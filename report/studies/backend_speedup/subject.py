@@ -63,13 +63,12 @@ _NEEDED: Final[dict[str, Levels]] = {
     "dataset": str,
     "backend": str,
     "execution": ("eager", "compiled"),
-    "process": int,
 }
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is computed: all factors of a case but the library, its execution and the process."""
+    """What is computed: all factors of a case but the library and its execution."""
 
     subject: Literal["training", "scaling"]
     network: Network

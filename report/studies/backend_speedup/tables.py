@@ -72,8 +72,8 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
     if setting is None:
         return None
     shown = [v for v in VARIANTS if _tried(run, setting, v)]
-    trained = run.groups("time", setting, NUMPY)
-    iterations = 0 if isinstance(trained, Missing) else len(trained[0])
+    trained = run.processes("time", setting, NUMPY)
+    iterations = 0 if isinstance(trained, Missing) else len(trained[0].samples)
     return Table(
         id,
         f"Training the {NETWORK_NAMES[network]} on {run.label}: {iterations} iterations on "
@@ -99,7 +99,7 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
 
 
 def _tried(run: Run, setting: Setting, variant: Variant) -> bool:
-    found = run.groups("time", setting, variant)
+    found = run.processes("time", setting, variant)
     return not (isinstance(found, Missing) and found.reason.startswith("not part of"))
 
 

@@ -321,10 +321,10 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
     made: list[Batch] = []
     smaller: list[Quantity] = []
     for step in run.timed(sweep(run, network)):
-        found = run.by_process(step)
-        if isinstance(found, Missing) or min(map(len, found)) < 2:
+        found = known(run.by_process("time", step.factors))
+        if min(len(process.samples) for process in found) < 2:
             continue
-        spreads = [spread(samples) for samples in found]
+        spreads = {process.name: spread(process.samples) for process in found}
         images = run.images(step)
         none = absent("rate over that of smaller batches", "1", "no smaller batch was timed")
         made.append(
@@ -332,7 +332,7 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
                 run.label,
                 network,
                 step.batch,
-                max(spreads, key=lambda s: s.relative),
+                max(spreads.values(), key=lambda s: s.relative),
                 images / at_least(*smaller) if smaller else none,
                 _scatter(run, spreads),
                 absent("line through smaller batches", "1", "not asked for"),
@@ -342,9 +342,9 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
     return tuple(made)
 
 
-def _scatter(run: Run, spreads: Sequence[Spread]) -> Quantity:
+def _scatter(run: Run, spreads: Mapping[str, Spread]) -> Quantity:
     """The relative deviation of the steps, a number a process."""
-    found = [Process(run.file, f"{i}", (one.relative,)) for i, one in enumerate(spreads, start=1)]
+    found = [Process(run.file, name, (one.relative,)) for name, one in spreads.items()]
     device = run.stored.record.environment.device
     return measured("relative deviation of the steps", "1", found, run.file, device)
 

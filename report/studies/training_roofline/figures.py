@@ -169,7 +169,7 @@ def _run_panel(inputs: Inputs, run: Run) -> Roofline:
     for number, network in enumerate(NETWORKS):
         points = []
         for step in sweep(run, network):
-            layers, rate = run.layers(step), estimate(run.rate(step))
+            layers, rate = run.layers(step.factors), estimate(run.rate(step))
             if not isinstance(layers, Missing) and not isinstance(rate, Missing):
                 points.append((step_load(layers).intensity, rate))
         if points:

@@ -15,7 +15,7 @@ from report.quantity.expression import Quantity, Sampled, absent, exact, named
 from report.quantity.operations import at_least, at_most, share_of_ceiling
 from report.quantity.verdicts import Statement, Verdict
 from report.records.layers import Layer
-from report.records.record import Case, Sample
+from report.records.record import Case
 from report.records.store import Stored
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline.subject import Precision, Step, step_of
@@ -42,17 +42,10 @@ class Run(any_study.Run):
     """One record of this study."""
 
     @cached_property
-    def _processes(self) -> dict[Step, tuple[int, ...]]:
-        found: dict[Step, list[int]] = {}
-        for case in self.stored.record.cases:
-            if case.factors.get("subject") == "training":
-                found.setdefault(step_of(case), []).append(int(case.factors["process"]))
-        return {step: tuple(sorted(numbers)) for step, numbers in found.items()}
-
-    @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the run in the order of the record, also those that failed."""
-        return tuple(self._processes)
+        cases = self.stored.record.cases
+        return tuple(step_of(case) for case in cases if case.factors.get("subject") == "training")
 
     def chosen(self, **where: object) -> tuple[Step, ...]:
         """The steps with these levels, smaller batches first."""
@@ -73,49 +66,16 @@ class Run(any_study.Run):
         )
 
     def processes(self, step: Step) -> int:
-        """How many processes measured a step."""
-        found = self.by_process(step)
+        """How many processes timed a step."""
+        found = self.by_process("time", step.factors)
         return 0 if isinstance(found, Missing) else len(found)
-
-    def by_process(
-        self, step: Step, quantity: str = "time"
-    ) -> tuple[tuple[Sample, ...], ...] | Missing:
-        """The samples of each process that ended well, or why there are none."""
-        numbers = self._processes.get(step, ())
-        found = [self.samples(quantity, step.factors(number)) for number in numbers]
-        there = tuple(samples for samples in found if not isinstance(samples, Missing))
-        if there:
-            return there
-        reasons = (samples for samples in found if isinstance(samples, Missing))
-        return next(reasons, Missing(f"not part of the run on {self.label}"))
-
-    def first(self, quantity: str, step: Step) -> int | Missing:
-        """A quantity that is fixed, from the first process that recorded it."""
-        found = self.by_process(step, quantity)
-        if isinstance(found, Missing):
-            return found
-        value = {sample for samples in found for sample in samples}
-        if len(value) > 1:
-            name = quantity.replace("_", " ")
-            return Missing(f"{name} differed between repetitions on {self.label}")
-        return int(next(iter(value)))
-
-    def layers(self, step: Step) -> tuple[Layer, ...] | Missing:  # type: ignore[override]
-        """The layers of a step in float32, as the record holds them."""
-        for number in self._processes.get(step, ()):
-            layers = super().layers(step.factors(number))
-            if not isinstance(layers, Missing):
-                return layers
-        return Missing(f"no process ended well on {self.label}")
 
     # ---------------------------------------------------------------------------------- time
 
     @remembered
     def time(self, step: Step) -> Quantity:
         """Duration of a step (s)."""
-        factors = step.factors(1)
-        del factors["process"]
-        return self.series("time", factors)
+        return self.series("time", step.factors)
 
     def images(self, step: Step) -> Quantity:
         """Images a second: total work over total time, never a mean of rates."""
@@ -123,7 +83,7 @@ class Run(any_study.Run):
 
     def work(self, step: Step) -> int | Missing:
         """FLOP of a step by the shapes that ran."""
-        layers = self.layers(step)
+        layers = self.layers(step.factors)
         return layers if isinstance(layers, Missing) else flops(training_macs(layers))
 
     def rate(self, step: Step) -> Quantity:

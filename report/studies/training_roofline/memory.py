@@ -49,7 +49,7 @@ class StepMemory:
 
 def step_memory(run: Run, step: Step) -> StepMemory | Missing:
     """The memory of a step in float32; missing where nothing ran or another precision did."""
-    layers = run.layers(step)
+    layers = run.layers(step.factors)
     if isinstance(layers, Missing):
         return layers
     if step.precision == "bfloat16":
@@ -58,8 +58,8 @@ def step_memory(run: Run, step: Step) -> StepMemory | Missing:
     return StepMemory(
         step,
         categories(layers, on_host=not run.on_gpu),
-        run.first(f"{kind}_before", step),
-        run.first(f"{kind}_peak", step),
+        run.fixed(f"{kind}_before", step.factors),
+        run.fixed(f"{kind}_peak", step.factors),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
@@ -14,7 +15,6 @@ from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
-from report.records.record import Sample
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import (
@@ -117,10 +117,12 @@ def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run |
     return chosen(at_most, parts, _none(run, "nothing was timed"))
 
 
-def _samples(run: Run | None) -> list[tuple[tuple[Sample, ...], ...]]:
+def _samples(run: Run | None) -> list[list[tuple[float, ...]]]:
     """The samples of every timed step, process by process."""
-    found = [run.by_process(step) for step in run.timed(run.steps)] if run else []
-    return [parts for parts in found if not isinstance(parts, Missing)]
+    if run is None:
+        return []
+    found = [known(run.by_process("time", step.factors)) for step in run.timed(run.steps)]
+    return [[process.samples for process in processes] for processes in found]
 
 
 def _disturbances(run: Run | None) -> dict[str, Quantity]:

@@ -126,10 +126,10 @@ def phases_table(run: Run, steps: tuple[Step, ...]) -> Table:
 
 
 def _part(run: Run, step: Step, name: str) -> float | Missing:
-    found = run.by_process(step, name)
+    found = run.by_process(name, step.factors)
     if isinstance(found, Missing):
         return found
-    return median(median(samples) for samples in found)
+    return median(median(process.samples) for process in found)
 
 
 def waits(run: Run) -> tuple[Step, ...]:

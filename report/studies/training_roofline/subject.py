@@ -43,7 +43,7 @@ _LEVELS: Final[dict[str, tuple[str, ...]]] = {
     "dataset": ("synthetic", "folder"),
 }
 _PROFILED: Final = ("network", "image", "batch", "precision", "layout")
-_TRAINED: Final = (*_PROFILED, "execution", "optimizer", "dataset", "process")
+_TRAINED: Final = (*_PROFILED, "execution", "optimizer", "dataset")
 _REMEDY: Final = "run the experiment of this version again"
 
 
@@ -58,7 +58,7 @@ _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One training step: what is computed and how, whichever process measured it.
+    """One training step: what is computed and how.
 
     ``image`` are the pixels a side; ``workers`` are the processes of the loader of a folder.
     """
@@ -73,12 +73,11 @@ class Step:
     dataset: str = "synthetic"
     workers: int | None = None
 
-    def factors(self, process: int) -> dict[str, Factor]:
+    @property
+    def factors(self) -> dict[str, Factor]:
         """The case as a record names it."""
-        names = (*_PROFILED, "execution", "optimizer", "dataset")
         found: dict[str, Factor] = {"subject": "training"}
-        found |= {name: getattr(self, name) for name in names}
-        found["process"] = process
+        found |= {name: getattr(self, name) for name in _TRAINED}
         return found if self.workers is None else {**found, "workers": self.workers}
 
     @property
@@ -109,7 +108,7 @@ class Step:
 
 def step_of(case: Case) -> Step:
     """The step of a case of training or of a profile, whose factors were checked."""
-    known = {n: v for n, v in case.factors.items() if n not in ("subject", "process")}
+    known = {n: v for n, v in case.factors.items() if n != "subject"}
     return Step(**known)  # type: ignore[arg-type]
 
 
@@ -137,7 +136,7 @@ def _check(case: Case, place: str, needed: tuple[str, ...], optional: tuple[str,
                 f"{place}.{name}: expected one of {', '.join(possible)}, found "
                 f"{case.factors[name]!r}; {_REMEDY}."
             )
-    for name in sorted(names & {"image", "batch", "process"}):
+    for name in sorted(names & {"image", "batch"}):
         found = case.factors[name]
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
             raise StudyError(
