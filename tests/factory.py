@@ -161,14 +161,7 @@ def rounds(
 ) -> tuple[Round, ...]:
     """One round for each process: its times, and ``more`` quantities that are the same in all."""
     return tuple(
-        Round(
-            process=number,
-            policy=policy,
-            status="ok",
-            reason=None,
-            disturbance=None,
-            series=tuple(series(name, s) for name, s in {"time": time, **more}.items()),
-        )
+        round_(number, {"time": time, **more}, policy=policy)
         for number, time in enumerate(times, start=1)
     )
 

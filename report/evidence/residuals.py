@@ -12,10 +12,11 @@ from report.theory.reconciliation import Reconciliation
 
 def residual(found: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
     """The residual that is furthest from 0 among several reconciliations in ``unit``."""
-    source = ", ".join(sources)
+    source, *others = sources or ("",)
+    further = tuple(others)
     parts = [
-        exact("measured", unit, item.measured.amount, source)
-        - exact("sum of terms", unit, item.end, source)
+        exact("measured", unit, item.measured.amount, source, further)
+        - exact("sum of terms", unit, item.end, source, further)
         for item in found
         if not isinstance(item.measured, Missing)
     ]

@@ -182,7 +182,7 @@ class Run:
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
             return absent(name, unit, found.reason)
-        return self._measured(name, unit, found)
+        return self.of_processes(name, unit, found)
 
     def _described(self, quantity: str, factors: Factors) -> str:
         """The name of a series, with the memory policy where it is not the one that is meant."""
@@ -190,8 +190,8 @@ class Run:
             return described(quantity, {**factors, "memory": f"{self.policy} memory"})
         return described(quantity, factors)
 
-    def _measured(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
-        """A series of this device, from the files of its processes."""
+    def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
+        """A series of this device, at least one process; its sources are their runs."""
         first, *further = dict.fromkeys(process.run for process in processes)
         device = self.stored.record.environment.device
         return measured(name, unit, processes, first, device, tuple(further))
@@ -229,7 +229,7 @@ class Run:
         if len(runs) < 2:
             return absent(name, "1", f"measured in one run only on {self.label}")
         medians = [
-            self._measured(f"{what} of run {n}", unit, [p for p in found if p.run == run])
+            self.of_processes(f"{what} of run {n}", unit, [p for p in found if p.run == run])
             for n, run in enumerate(runs, start=1)
         ]
         return named(name, at_least(*medians) / at_most(*medians))
@@ -318,7 +318,7 @@ class Run:
         what = peaks.described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
-        return work / self._measured(f"time of the {what}", "s", [process])
+        return work / self.of_processes(f"time of the {what}", "s", [process])
 
     def median(self, quantity: str, factors: Factors) -> Estimate | Missing:
         """The median of a quantity with its interval, in the quantity's unit."""

@@ -205,9 +205,15 @@ def measured(
     return Sampled(unit(unit_name), name, source, filled, device, further=further)
 
 
-def exact(name: str, unit_name: str, value: Number | Fraction, source: str = "") -> Exact:
+def exact(
+    name: str,
+    unit_name: str,
+    value: Number | Fraction,
+    source: str = "",
+    further: tuple[str, ...] = (),
+) -> Exact:
     """A number without uncertainty as a leaf."""
-    return Exact(unit(unit_name), name, source, value)
+    return Exact(unit(unit_name), name, source, value, further=further)
 
 
 def reported(name: str, unit_name: str, value: Number, decimals: int, source: str) -> Reported:

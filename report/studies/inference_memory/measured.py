@@ -14,7 +14,7 @@ from report.evidence.events import blocked_channels
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import number
-from report.quantity.expression import Process, Quantity, Sampled, absent, exact, measured, named
+from report.quantity.expression import Process, Quantity, Sampled, absent, exact, named
 from report.records.layers import Layer
 from report.records.record import Case, Factor
 from report.records.store import Stored
@@ -162,12 +162,16 @@ class Run(any_study.Run):
         before = self.series("resident_before", call.factors)
         if not isinstance(after, Sampled) or not isinstance(before, Sampled):
             return after - before
+        first = dict(zip(before.keys, before.processes, strict=True))
         grown = [
             Process(a.run, a.name, tuple(x - y for x, y in zip(a.samples, b.samples, strict=False)))
-            for a, b in zip(after.processes, before.processes, strict=False)
+            for a in after.processes
+            if (b := first.get((a.run, a.name)))
         ]
         name = f"{after.name} − {before.name}"
-        return measured(name, "B", grown, self.file, after.device)
+        if not grown:
+            return absent(name, "B", f"no process recorded both on {self.label}")
+        return self.of_processes(name, "B", grown)
 
     def saved(self, call: Call, base: Call) -> Quantity:
         """The share of the peak of ``base`` that ``call`` does without."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from report.errors import StudyError
@@ -13,7 +13,7 @@ from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
-from report.quantity.expression import Inferred, Process, Quantity, absent, measured
+from report.quantity.expression import Inferred, Process, Quantity, absent
 from report.quantity.operations import at_least
 from report.quantity.units import ONE
 from report.quantity.verdicts import Several, all_of, expect
@@ -135,7 +135,10 @@ def _coefficient(
         return absent(name, "1", found.reason)
     first, *_, last = over.values()
     name = f"{name} through {first.symbol}, …, {last.symbol}"
-    return Inferred(ONE, name, ", ".join(first.sources), interval=lambda level: known(at(level)))
+    source, *further = first.sources
+    return Inferred(
+        ONE, name, source, interval=lambda level: known(at(level)), further=tuple(further)
+    )
 
 
 # -------------------------------------------------------------------------------------- tables
@@ -324,7 +327,7 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
         found = known(run.by_process("time", step.factors))
         if min(len(process.samples) for process in found) < 2:
             continue
-        spreads = {process.name: spread(process.samples) for process in found}
+        spreads = [spread(process.samples) for process in found]
         images = run.images(step)
         none = absent("rate over that of smaller batches", "1", "no smaller batch was timed")
         made.append(
@@ -332,9 +335,9 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
                 run.label,
                 network,
                 step.batch,
-                max(spreads.values(), key=lambda s: s.relative),
+                max(spreads, key=lambda s: s.relative),
                 images / at_least(*smaller) if smaller else none,
-                _scatter(run, spreads),
+                _scatter(run, found, spreads),
                 absent("line through smaller batches", "1", "not asked for"),
             )
         )
@@ -342,11 +345,13 @@ def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
     return tuple(made)
 
 
-def _scatter(run: Run, spreads: Mapping[str, Spread]) -> Quantity:
+def _scatter(run: Run, processes: Sequence[Process], spreads: Sequence[Spread]) -> Quantity:
     """The relative deviation of the steps, a number a process."""
-    found = [Process(run.file, name, (one.relative,)) for name, one in spreads.items()]
-    device = run.stored.record.environment.device
-    return measured("relative deviation of the steps", "1", found, run.file, device)
+    found = [
+        replace(process, samples=(one.relative,))
+        for process, one in zip(processes, spreads, strict=True)
+    ]
+    return run.of_processes("relative deviation of the steps", "1", found)
 
 
 def anomaly_table(inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run]) -> Table:

@@ -44,12 +44,13 @@ def found_in(
 
 
 def fixed(
-    name: str, number: Number | Fraction | Missing, unit: str = "1", source: str = ""
+    name: str, number: Number | Fraction | Missing, unit: str = "1", *sources: str
 ) -> Quantity:
     """A number without uncertainty, such as a count; absent where it is missing."""
     if isinstance(number, Missing):
         return absent(name, unit, number.reason)
-    return exact(name, unit, number, source)
+    source, *further = sources or ("",)
+    return exact(name, unit, number, source, tuple(further))
 
 
 def told(quantity: Quantity, digits: int) -> Quantity:
@@ -68,9 +69,9 @@ def without_interval(quantity: Quantity) -> Quantity:
 
 
 def _plain(quantity: Quantity, change: Callable[[float], Number], rule: str) -> Quantity:
-    number, source = point(quantity), ", ".join(quantity.sources)
+    number = point(quantity)
     changed = number if isinstance(number, Missing) else change(number)
-    return fixed(quantity.formula + rule, changed, str(quantity.unit), source)
+    return fixed(quantity.formula + rule, changed, str(quantity.unit), *quantity.sources)
 
 
 def chosen(

@@ -148,7 +148,9 @@ def _disturbances(run: Run | None) -> dict[str, Quantity]:
     """How far processes of one case differ, and how much longer than its process a step took."""
 
     def over(above: str, most: float, below: str, least: float) -> Quantity:
-        return exact(above, "s", most, _file(run)) / exact(below, "s", least, _file(run))
+        further = tuple(other.file for other in run.stored.others) if run else ()
+        slow = exact(above, "s", most, _file(run), further)
+        return slow / exact(below, "s", least, _file(run), further)
 
     none, there = _none(run, "nothing was timed"), _samples(run)
     medians = [[statistics.median(part) for part in parts] for parts in there]

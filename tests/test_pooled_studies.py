@@ -1,0 +1,36 @@
+"""Every study takes pooled runs without knowing of them: the committed records, each made twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from report.engine.gather import gather
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
+from report.studies import STUDIES, compute
+from tests.factory import ROOT
+
+#: Whole networks take long, and this says no more of them than of the layers of the others.
+QUICK = tuple(study for study in STUDIES if study != "inference_memory")
+
+
+def twice(stored: Stored) -> Stored:
+    """The record with a second run that measured the same."""
+    return replace(stored, others=(replace(stored, file=f"{stored.file}-twin"),))
+
+
+@pytest.mark.parametrize("study", QUICK)
+def test_a_study_is_computed_from_pooled_runs_and_names_them(study: str) -> None:
+    inputs = gather(study, ROOT / "data")
+    files = {stored.file for stored in inputs.records}
+    found = compute(study, replace(inputs, records=tuple(map(twice, inputs.records))))
+    for table in found.tables.values():
+        for file in files & set(table.sources):
+            assert f"{file}-twin" in table.sources, table.id
+    pooled = [v for v in found.values.values() if any("-twin" in s for s in v.sources)]
+    assert any(isinstance(value.number, Estimate) for value in pooled)
+    assert all(s.removesuffix("-twin") in v.sources for v in pooled for s in v.sources)
+    told = found.facts["files"]
+    assert set(told) == files | {f"{file}-twin" for file in files}
