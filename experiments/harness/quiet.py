@@ -22,6 +22,8 @@ _PROC: Final = Path("/proc")
 #: Shares above which a stretch of time is disturbed, see ``disturbance``.
 WAITING: Final = 0.02
 TAKEN: Final = 0.10
+#: Of the processors that a run leaves free, others may use this share.
+BESIDE: Final = 0.5
 #: The clocks of /proc tick every 10 ms: less than two ticks are none (s).
 LEAST_S: Final = 0.02
 #: So many quiet seconds in a row make a quiet machine.
@@ -102,10 +104,11 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     - its threads waited for a processor for more than 2 % of w·t: the scatter of one pinned thread
       between undisturbed processes is about 1 %, so that less could not be told from it;
     - the hypervisor took more than 10 % of one processor away;
-    - or, where no processor was to spare (no more of them than threads), others and the hypervisor
-      together used more than 10 % of one processor: they slow the thread down that shares it, and
-      with it all that wait at the end of a parallel loop.  With processors to spare others run
-      there, and what they took from us shows as waiting.
+    - or others and the hypervisor together used more than 10 % of one processor where none was to
+      spare (no more of them than threads): they slow the thread down that shares it, and with it
+      all that wait at the end of a parallel loop.  With processors to spare others may use half of
+      those besides; from there on they take much of what all processors share, caches, bandwidth
+      and clock, although they take no processor away.
 
     Less than 20 ms in all never counts, since the clocks of /proc tick in 10 ms.
     """
@@ -114,9 +117,9 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
         return None
     used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
     waiting = waited(before, after)
-    spare = after.processors > threads
-    if exceeds(taken if spare else used + taken, TAKEN * wall):
-        return _taken(0.0 if spare else used, taken, wall, after.processors)
+    spare = max(0, after.processors - threads)
+    if exceeds(taken, TAKEN * wall) or exceeds(used + taken, (TAKEN + BESIDE * spare) * wall):
+        return _taken(used, taken, wall, after.processors)
     if exceeds(waiting, WAITING * wall * threads):
         return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
     return None

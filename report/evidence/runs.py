@@ -115,12 +115,9 @@ class Run:
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """The memory policies that were measured, as the protocol lists them; none of old records.
-
-        A measurement under one policy alone is no comparison.
-        """
-        there = {r.policy for case in self.stored.record.cases for r in case.rounds}
-        return tuple(p for p in self.stored.record.protocol.processes if p in there)
+        """The memory policies that were measured, that of the studies first; none of old records."""
+        there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
+        return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
 
     @cached_property
     def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:

@@ -54,9 +54,8 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
     if quantity.missing:
         return quantity.missing
     units = tuple(dict.fromkeys(_units(quantity)))
-    each = bonferroni(confidence, len(units)) if units else confidence
     try:
-        intervals = {unit: _of_unit(unit, each) for unit in units}
+        intervals = _intervals(units, confidence)
         value, low, high = _bounds(quantity, intervals)
     except ArithmeticError as error:
         return Missing(str(error))
@@ -114,6 +113,23 @@ def level(quantity: Quantity) -> int:
     if isinstance(found, Missing):
         raise StudyError(f"A level that must be there is missing: {found.reason}.")
     return int(found.value if isinstance(found, Estimate) else found)
+
+
+def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
+    """An interval for each unit, so that all hold together with ``confidence`` where they can.
+
+    Each is given the same share of what may be lost.  Where one cannot do with its share, as six
+    processes cannot with less than 3 %, the others do with what it leaves them.
+    """
+    if not units:
+        return {}
+    share = bonferroni(confidence, len(units))
+    found = {unit: _of_unit(unit, share) for unit in units}
+    rest = [unit for unit in units if found[unit].confidence >= share]
+    left = (1 - confidence) - sum(1 - found[u].confidence for u in units if u not in rest)
+    if len(rest) in (0, len(units)) or left <= 0:
+        return found
+    return {**found, **{unit: _of_unit(unit, bonferroni(1 - left, len(rest))) for unit in rest}}
 
 
 def _fitted(quantity: Quantity) -> bool:

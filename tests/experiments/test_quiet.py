@@ -53,8 +53,10 @@ def test_others_on_a_full_machine_disturb_from_a_tenth_of_a_processor_on() -> No
     assert said == "other processes used 0.8 of 2 processors"
 
 
-def test_others_on_spare_processors_disturb_only_if_threads_wait() -> None:
-    assert disturbance(START, later(used=9.0, own=10.0), 1) is None
+def test_others_on_spare_processors_disturb_if_they_use_most_of_them_or_threads_wait() -> None:
+    assert disturbance(START, later(used=5.0, own=10.0), 1) is None
+    told = disturbance(START, later(used=9.0, own=10.0), 1)
+    assert told == "other processes used 0.9 of 2 processors"
     said = disturbance(START, later(used=9.0, own=10.0, wait=1.4), 1)
     assert said == "threads waited for a processor 14 % of the time"
 
