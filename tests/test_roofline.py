@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+
 import pytest
 
 from figures.canvas import Drawing
 from figures.drawing.render import render
-from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from figures.drawing.roofline import draw
+from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from report.statistics.estimates import Estimate
 from report.theory.memory import compulsory_traffic
 from report.theory.rescale_shapes import at_image
@@ -29,6 +33,7 @@ from report.theory.roofline import (
 )
 from report.theory.shapes import parameter_count
 from report.theory.work import flops, training_macs
+from tests import canvas
 from tests.networks import Chain, convolution
 from tests.training import layers_of
 
@@ -186,3 +191,38 @@ def test_it_draws_the_same_bytes_twice(roofs: int) -> None:
 
 def test_an_empty_figure_says_that_nothing_was_measured() -> None:
     assert b"svg" in render(Drawing((Roofline("x", "y", ()),)), "s").svg
+
+
+def cached(*bandwidths: float) -> Roofline:
+    """A roof with caches of so many times the bandwidth of memory."""
+    caches = tuple(
+        CacheRoof(f"L{number}", Ceiling(29 * times, 30 * times, 31 * times))
+        for number, times in enumerate(bandwidths, 1)
+    )
+    return replace(drawn(Marks("a", (1.0, 20.0), (10.0, 90.0))), caches=caches)
+
+
+def test_slopes_are_those_of_memory_and_caches_from_the_slowest_on() -> None:
+    assert [slope.label for slope in cached(12, 6, 2).slopes] == ["memory", "L3", "L2", "L1"]
+    assert drawn().slopes == ()
+    assert replace(cached(3), roofs=()).slopes == ()
+
+
+def test_the_span_holds_the_ridges_of_caches() -> None:
+    assert cached(100).span[0] < 200 / (30 * 100)
+
+
+@pytest.mark.parametrize("times", [(12, 6, 2), (6, 2), (40, 4, 2), (2,)])
+@pytest.mark.parametrize("inches", [2.4, 3.5, 7.16])
+def test_labels_of_slopes_do_not_cover_each_other(times: tuple[float, ...], inches: float) -> None:
+    with canvas.drawn(draw, cached(*times), inches) as figure:
+        texts = [text for text in figure.axes[0].texts if text.get_text()]
+        boxes = [text.get_window_extent() for text in texts]
+        assert {text.get_text() for text in texts} >= {"memory", "L1"}
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        assert all(text.get_fontsize() >= 6.5 for text in texts)  # type: ignore[operator]
+
+
+def test_slopes_draw_the_same_bytes_twice() -> None:
+    drawing = Drawing((cached(12, 6, 2),))
+    assert render(drawing, "s") == render(drawing, "s")

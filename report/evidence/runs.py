@@ -115,7 +115,7 @@ class Run:
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """The memory policies that were measured, that of the studies first; none of old records."""
+        """The memory policies that were measured, that of the studies first; none of old ones."""
         there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
 

@@ -57,7 +57,7 @@ def test_others_on_spare_processors_disturb_if_they_use_most_of_them_or_threads_
     assert disturbance(START, later(used=5.0, own=10.0), 1) is None
     told = disturbance(START, later(used=9.0, own=10.0), 1)
     assert told == "other processes used 0.9 of 2 processors"
-    said = disturbance(START, later(used=9.0, own=10.0, wait=1.4), 1)
+    said = disturbance(START, later(used=5.0, own=10.0, wait=1.4), 1)
     assert said == "threads waited for a processor 14 % of the time"
 
 
