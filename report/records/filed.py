@@ -36,6 +36,9 @@ from report.records.record import (
     Timestamp,
 )
 
+#: The layers that a network runs, in their order.
+Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
+
 
 class _Filed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """A part of a file: every field required, no other field allowed."""
@@ -48,12 +51,11 @@ class LayersRef(_Filed, frozen=True):
     batch: Extent
 
 
-#: The layers that a network runs, in their order.
-Network: TypeAlias = Annotated[tuple[Layer, ...], msgspec.Meta(min_length=1)]
-
-
 class FiledCase(_Filed, frozen=True, omit_defaults=True):
-    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok."""
+    """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
+
+    ``layers`` is null where none ran; ``rounds`` stand where there are any.
+    """
 
     factors: dict[str, Factor]
     status: Status
@@ -91,6 +93,7 @@ class _Versioned(msgspec.Struct):
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: So many lists and mappings may lie in each other in one line: a series with its samples.
 _LINE_DEPTH: Final = 2
+_HOLDING: Final = (dict, list)
 #: All but the cases lies in a file as it is in memory.
 _SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -172,7 +175,7 @@ def _at_batch(layers: Network, batch: int) -> Network:
 
 def _laid_out(part: Any, indent: str = "") -> str:
     """``part`` in one line where it is flat, else each of its members in lines of its own."""
-    if _flat(part, _LINE_DEPTH) or not part:
+    if type(part) not in _HOLDING or not part or _flat(part, _LINE_DEPTH):
         return _one_line(part)
     inner = indent + " "
     if isinstance(part, dict):
@@ -191,10 +194,9 @@ def _one_line(part: Any) -> str:
 
 def _flat(part: Any, depth: int) -> bool:
     """Whether at most ``depth`` lists and mappings lie in each other."""
-    if not isinstance(part, dict | list):
-        return True
     members = part.values() if isinstance(part, dict) else part
-    return depth > 0 and all(_flat(member, depth - 1) for member in members)
+    inner = (member for member in members if type(member) in _HOLDING)
+    return depth > 0 and all(_flat(member, depth - 1) for member in inner)
 
 
 # -------------------------------------------------------------------------------------- reading
