@@ -498,12 +498,9 @@ def test_wider_noise_only_ever_leaves_a_verdict_undecided(
 def test_what_few_processes_cannot_do_with_less_is_left_by_the_others() -> None:
     """Six processes lose 3.1 %, more than half of 5 %; a ceiling with many samples can spare it."""
     few = measured("time", "s", [Process("r", str(n), (float(n),)) for n in range(6)], "f")
-    many = measured(
-        "ceiling",
-        "s",
-        [Process("r", "c", tuple(random.Random(1).gauss(5, 0.1) for _ in range(40)))],
-        "g",
-    )
+    draw = random.Random(1)
+    calls = tuple(draw.gauss(5, 0.1) for _ in range(40))
+    many = measured("ceiling", "s", [Process("r", "c", calls)], "g")
     found = estimate(few / many)
     assert isinstance(found, Estimate)
     assert found.confidence == pytest.approx(0.95)
