@@ -131,6 +131,13 @@ def test_a_level_that_was_not_measured_is_missing_with_its_reason() -> None:
     assert found["L3"].missing is None
 
 
+def test_a_cache_that_seems_slower_than_memory_is_no_roof() -> None:
+    run = run_of(moved("copy", 8 * MIB, 1e9), moved("read", 64 * MIB, 3e10))
+    missing = run.cache_rates()["L3"].missing
+    assert missing is not None
+    assert "L3 seemed no faster than memory" in missing.reason
+
+
 @given(st.integers(1, 2**31))
 def test_a_working_set_belongs_to_one_level_at_most(size: int) -> None:
     ceiling = moved("copy", size, 1e10)

@@ -16,9 +16,9 @@ first are not counted, so that a copy from memory moves up to half as much again
 A call costs PyTorch 1 to 3 µs.  Where that is more than a twentieth of the call's time nothing is
 measured, since the rate would be that of calling: so a first cache is too small to be shown by any
 library that is called once a pass, and a second one on some machines.  The start of a parallel
-region (a few µs with several threads) is not in that cost, so that rates of the smallest working
-sets are a little too low.  Stores that pass the caches by are not among the instruments: PyTorch
-has no switch for them.
+region (a few µs with several threads, many ms where other programs keep a core busy) is not in that
+cost, so that rates of small working sets are too low, by far on a busy machine.  Stores that pass
+the caches by are not among the instruments: PyTorch has no switch for them.
 """
 
 from __future__ import annotations

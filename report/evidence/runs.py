@@ -270,6 +270,8 @@ class Run:
         """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
 
         The best of all instruments and working sets that fit in the cache and in none below it.
+        A cache that seems no faster than memory is no roof: threads that wait for a busy core at
+        the end of each call make short calls slow, whatever they move.
         """
         environment = self.stored.record.environment
         found: dict[str, Quantity] = {
@@ -287,7 +289,11 @@ class Run:
             for each in peaks.within(stored.record, level)
         ]
         if rates:
-            return named(name, at_least(*rates))
+            best, memory = named(name, at_least(*rates)), point(self.peak_rate("copy"))
+            if isinstance(memory, Missing) or known(point(best)) > memory:
+                return best
+            reason = f"{level.name} seemed no faster than memory on {self.label}, so that the "
+            return absent(name, "B/s", f"{reason}measurement was disturbed")
         reason = f"no working set that only {level.name} holds was measured on {self.label}"
         return absent(name, "B/s", reason)
 
