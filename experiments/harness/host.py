@@ -101,7 +101,7 @@ def read_host(number: str | None, why_no_number: str = "") -> tuple[Host, dict[s
         stepping=found.stepping,
         microcode=found.microcode,
         flags=found.flags,
-        caches=parse_caches(_cache_folders()) or apple_caches(info),
+        caches=caches(info),
         sockets=sockets(info, _packages()),
         virtualisation=virtualisation(info, dmi, _detected()),
         c_library=_c_library(),
@@ -332,6 +332,11 @@ def _c_library() -> str | None:
 
 
 # ---------------------------------------------------------------------------------------- edges
+
+
+def caches(info: Mapping[str, str] | None = None) -> tuple[Cache, ...]:
+    """The caches as one core sees them; none where the system shows none."""
+    return parse_caches(_cache_folders()) or apple_caches(cpuinfo() if info is None else info)
 
 
 def _cache_folders() -> list[dict[str, str]]:

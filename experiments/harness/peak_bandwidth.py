@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from experiments.harness import caches, runtime
+from experiments.harness import host, runtime
 from experiments.harness.instruments import Instrument
 from experiments.harness.study import CeilingSize, Device
 from report.records.caches import capacities, last_capacity
@@ -55,7 +55,7 @@ def instruments(
         found = _ON_GPU[size]
     else:
         cores = runtime.cores_available()
-        found = working_sets(caches.read(), threads, cores, _free_bytes() // 4, size)
+        found = working_sets(host.caches(), threads, cores, _free_bytes() // 4, size)
     for wanted in found:
         for operation in ARRAYS:
             yield _instrument(torch, device, operation, wanted)

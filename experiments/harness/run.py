@@ -314,8 +314,10 @@ def _ceilings(
     observer: Observer,
 ) -> ceilings.Found:
     observer.note(f"Measuring the ceilings {moment} the series.")
+    kept = policies.unavailable("retained", device) is None
+    variables = policies.variables("retained") if kept else {}
     try:
-        return ceilings.measure_isolated(device, threads, size, moment)
+        return ceilings.measure_isolated(device, threads, size, moment, variables)
     except MeasurementError as error:
         observer.note(str(error))
         return ceilings.Found((), str(error))

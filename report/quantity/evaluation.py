@@ -197,9 +197,15 @@ def _holding(medians: Sequence[float], found: Estimate) -> Estimate:
     """The interval of few runs, wide enough for the median of each.
 
     Processes of one run share what makes it fast or slow, so that their number says little about
-    the next run; how far apart the runs are that there are is the least that must show.
+    the next run; how far apart the runs are that there are is the least that must show.  Where a
+    run lies outside what the processes say, the runs differ, and so few of them bound their median
+    only at ``1 - 2^(1 - n)``.
     """
-    return replace(found, low=min(found.low, *medians), high=max(found.high, *medians))
+    low, high = min(found.low, *medians), max(found.high, *medians)
+    if (low, high) == (found.low, found.high):
+        return found
+    level = min(found.confidence, 1 - 2.0 ** (1 - len(medians)))
+    return replace(found, low=low, high=high, confidence=level)
 
 
 def _fit(fit: Fit, operands: Sequence[Quantity], confidence: float) -> Estimate:
