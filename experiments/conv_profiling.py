@@ -319,6 +319,7 @@ STUDY = Study(
     ),
     measures=(
         "first_call_time",
+        "warmup_time",
         "time",
         "cpu_time",
         "page_faults",

@@ -73,7 +73,7 @@ def turns(processes: Mapping[Policy, int]) -> tuple[Turn, ...]:
 def shuffled(cases: Iterable[int], seed: int, turn: Turn) -> tuple[int, ...]:
     """``cases`` in the order of one process, which the seed of the record repeats."""
     order = sorted(cases)
-    Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)  # noqa: S311: no secret
+    Random(f"{seed} {turn.policy} {turn.process}").shuffle(order)
     return tuple(order)
 
 

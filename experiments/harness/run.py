@@ -166,6 +166,7 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
     )
     identity, missing = code.identify()
     protocol = _possible(selection.plan.protocol, request.device)
+    missing |= _impossible(selection.plan.protocol, request.device)
     return Header(
         study=request.study,
         started=_now(),
@@ -193,6 +194,12 @@ def _possible(protocol: Protocol, device: Device) -> Protocol:
         processes=there,
         variables={policy: policies.as_recorded(policy) for policy in there},
     )
+
+
+def _impossible(protocol: Protocol, device: Device) -> dict[str, str]:
+    """Why a memory policy that is planned is not there."""
+    reasons = {policy: policies.unavailable(policy, device) for policy in protocol.processes}
+    return {f"policies.{policy}": reason for policy, reason in reasons.items() if reason}
 
 
 def _now() -> str:

@@ -187,8 +187,8 @@ class Study:
     measures: tuple[str, ...]
     cases: Callable[[Levels], tuple[Factors, ...]]
     layers: Callable[[Factors], tuple[Layer, ...]]
-    measure: Callable[[Factors, Session], tuple[Series, ...]]
     effort: Callable[[Factors], float]
+    measure: Callable[[Factors, Session], tuple[Series, ...]] = lambda factors, session: ()
     timed: Callable[[Factors, Session], tuple[Series, ...]] | None = None
     is_timed: Callable[[Factors], bool] = lambda factors: True
     uses_torch: bool = True

@@ -355,11 +355,12 @@ def _by_factors(stored: Stored) -> dict[frozenset[tuple[str, Factor]], Case]:
 
 def _processes(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """What each process of one run measured, or the run's own process."""
-    rounds = {str(r.process): r.samples(quantity) for r in case.rounds_under(policy)}
-    filled = {name: samples for name, samples in rounds.items() if samples}
-    for name, samples in (filled or {"": case.samples(quantity, policy)}).items():
-        if samples:
-            yield Process(file, name, tuple(map(float, samples)))
+    rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
+    for round_ in rounds:
+        samples = tuple(map(float, round_.samples(quantity)))
+        yield Process(file, str(round_.process), samples, round_.disturbance is not None)
+    if not rounds and (own := case.samples(quantity, policy)):
+        yield Process(file, "", tuple(map(float, own)))
 
 
 def described(quantity: str, factors: Factors) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from report.evidence.peaks import in_binary
 from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.records.record import Environment, Record
+from report.records.record import Environment, Protocol, Record
 
 NOT_PUBLISHED: Final = Missing("not given in the source")
 
@@ -23,7 +24,8 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
     source = inputs.reported
     published = bool(source.source)
     hosts = any(run.stored.record.environment.gpu for run in all_runs)
-    own = [_environment_rows(run.stored.record, hosts) for run in all_runs]
+    known = any(run.stored.record.environment.host for run in all_runs)
+    own = [_environment_rows(run.stored.record, hosts, known) for run in all_runs]
     printed: dict[str, Cell] = {"Device": source.device, "Framework": source.software}
     names = list(own[0]) if own else list(printed)
     columns = (Column("Property"), *(Column(run.label) for run in all_runs))
@@ -44,7 +46,8 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
     )
 
 
-def _environment_rows(record: Record, hosts: bool) -> dict[str, Cell]:
+def _environment_rows(record: Record, hosts: bool, known: bool) -> dict[str, Cell]:
+    """What a record says; rows of ``hosts`` beside GPUs and of what ``known`` records tell."""
     environment, protocol = record.environment, record.protocol
     gpu, cpu, torch = environment.gpu, environment.cpu, environment.torch
     memory = gpu.memory_bytes if gpu else environment.memory_bytes
@@ -54,6 +57,7 @@ def _environment_rows(record: Record, hosts: bool) -> dict[str, Cell]:
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
         "Memory": _size(memory),
         **({"Host memory": _size(environment.memory_bytes)} if hosts else {}),
+        **(_identity(environment) if known else {}),
         "Vector extensions": ", ".join(cpu.vector_extensions) or "none",
         "Frequency governor": cpu.governor or _missing(environment, "cpu.governor"),
         "Load average": _load(environment),
@@ -61,10 +65,47 @@ def _environment_rows(record: Record, hosts: bool) -> dict[str, Cell]:
         "Framework": f"PyTorch {torch.version}, Python {environment.python}",
         "Driver, CUDA, cuDNN": _cuda(environment),
         "Arithmetic": _arithmetic(environment),
+        **({"Processes a case": _processes(protocol)} if known else {}),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
+        **({"Disturbed": _disturbed(record)} if known else {}),
         "Measured": f"{record.started[:10]}, {protocol.plan} plan",
     }
+
+
+def _identity(environment: Environment) -> dict[str, Cell]:
+    host = environment.host
+    if host is None:
+        return dict.fromkeys(("Identity", "Caches", "C library"), Missing("not recorded"))
+    numbers = {"family": host.family, "model": host.model, "stepping": host.stepping}
+    told = [f"{name} {number}" for name, number in numbers.items() if number is not None]
+    if host.virtualisation not in (None, "none"):
+        told.append(f"virtual ({host.virtualisation})")
+    caches = [
+        f"L{cache.level} {in_binary(cache.size_bytes)}"
+        for cache in host.caches
+        if cache.kind != "instruction"
+    ]
+    return {
+        "Identity": ", ".join(told) or Missing("not recorded"),
+        "Caches": ", ".join(caches) or Missing("not recorded"),
+        "C library": host.c_library or Missing("not recorded"),
+    }
+
+
+def _processes(protocol: Protocol) -> Cell:
+    """How many processes measured each case with which memory policy."""
+    found = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
+    return ", ".join(found) or Missing("not recorded")
+
+
+def _disturbed(record: Record) -> Cell:
+    """How many of all measurements of a case by a process something else disturbed."""
+    rounds = [round_ for case in record.cases for round_ in case.rounds]
+    if not rounds:
+        return Missing("not recorded")
+    count = sum(round_.disturbance is not None for round_ in rounds)
+    return f"{count} of {len(rounds)} measurements"
 
 
 def _size(memory: int) -> str:

@@ -149,11 +149,15 @@ class Reported(Leaf):
 
 @dataclass(frozen=True)
 class Process:
-    """The samples of one process, in the order in which they were taken, of one run."""
+    """The samples of one process, in the order in which they were taken, of one run.
+
+    ``disturbed`` says that something else on the machine ran meanwhile.
+    """
 
     run: str
     name: str
     samples: tuple[float, ...]
+    disturbed: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,11 @@ class Sampled(Leaf):
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
     device: str = ""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else ran while any of it was measured."""
+        return any(process.disturbed for process in self.processes)
 
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:

@@ -83,7 +83,7 @@ class Statement:
 
         A level that the data do not reach decides nothing: with three processes, whose extremes
         bound a median at 75 %, the verdict is undecided; so is one of measurements that give no
-        bounded result.
+        bounded result, or that something else on the machine disturbed.
         """
         if self.quantity.missing:
             return "not measured"
@@ -91,6 +91,8 @@ class Statement:
         devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
         if self.about and devices - {self.about}:
             return "not comparable"
+        if any(isinstance(leaf, Sampled) and leaf.disturbed for leaf in leaves):
+            return "undecided"
         found = estimate(self.quantity, confidence)
         if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:
             return "undecided"

@@ -16,8 +16,8 @@ from experiments.harness import host, identity, machine
 from experiments.harness.identity import device_key
 from experiments.harness.study import UsageError
 from report.evidence.runs import labels
+from report.records.choice import choose_records
 from report.records.record import Cache, Gpu, Host
-from report.records.store import newest_by_device
 from tests import factory
 
 AMD = """\
@@ -366,7 +366,7 @@ def test_hosts_that_call_themselves_alike_both_stay_in_a_paper() -> None:
                 factory.record(machine=environment, started=f"2026-11-{day:02}T10:00:00Z")
             )
         )
-    used = newest_by_device(made)
+    used = [choice.primary for choice in choose_records(made)]
     assert {item.file for item in used} == {item.file for item in made}
     assert labels(used) == (
         "Example Processor, 2 threads (AVX-512)",

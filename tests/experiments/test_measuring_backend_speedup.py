@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,6 @@ BASE: Factors = {
     "samples": 1438,
     "backend": "numpy",
     "execution": "eager",
-    "process": 1,
 }
 
 
@@ -58,18 +58,12 @@ def test_every_case_stands_once_and_has_factors_of_the_study(cases: tuple[Factor
     assert max(Counter(tuple(sorted(case.items())) for case in cases).values()) == 1
     assert all(set(case) <= {factor.name for factor in STUDY.factors} for case in cases)
     assert {case["backend"] for case in cases} == {*ON_CPU, *ON_GPU}
-    processes = [case["process"] for case in cases]
-    assert processes == sorted(processes), "processes come in rounds"
-    assert set(processes) == ({1} if cases is QUICK_CASES else {1, 2, 3})
 
 
-def test_the_source_is_trained_by_three_processes_in_two_precisions() -> None:
+def test_the_source_is_trained_in_two_precisions() -> None:
     found = of(FULL, subject="training", network="perceptron", backend="numpy")
-    assert {(c["dtype"], c["process"]) for c in found} == {
-        (dtype, process) for dtype in ("float32", "float64") for process in (1, 2, 3)
-    }
+    assert [c["dtype"] for c in found] == ["float32", "float64"]
     assert {(c["hidden"], c["samples"]) for c in found} == {(10, len(digits().train))}
-    assert len(of(FULL, backend="numpy", process=1)) == len(of(FULL, backend="numpy", process=3))
     assert TRAINED_ON["digits"] == len(digits().train) == 1438
     assert len(QUICK_CASES) < 25
 
@@ -83,7 +77,7 @@ def test_every_library_of_a_cpu_goes_through_the_same_sizes() -> None:
 
 
 def test_width_and_samples_are_swept() -> None:
-    swept = of(FULL, subject="scaling", network="perceptron", backend="torch", process=2)
+    swept = of(FULL, subject="scaling", network="perceptron", backend="torch")
     widths = {c["hidden"] for c in swept if c["samples"] == 1438 and c["dtype"] == "float32"}
     assert widths == {10, 32, 128, 512, 2048, 4096}
     assert {c["hidden"] for c in swept if c["dtype"] == "float64"} == {10, 128, 2048}
@@ -125,17 +119,30 @@ def test_the_layers_are_those_of_the_case(case: Factors) -> None:
 # ------------------------------------------------------------------- processes of their own
 
 
+def case_of(**changes: object) -> Factors:
+    return {**BASE, "subject": "scaling", "samples": 100, **changes}  # type: ignore[dict-item]
+
+
 def measured(**changes: object) -> dict[str, tuple[float, ...]]:
-    case = {**BASE, "subject": "scaling", "samples": 100, **changes}
-    return {s.quantity: s.samples for s in measure_case(case, SESSION)}  # type: ignore[arg-type]
+    """What is measured once."""
+    return {s.quantity: s.samples for s in measure_case(case_of(**changes), SESSION)}
+
+
+def timed(**changes: object) -> dict[str, tuple[float, ...]]:
+    """What each process measures."""
+    task = backend_speedup._task(case_of(**changes), replace(SESSION, process=1))
+    return {s.quantity: s.samples for s in child.isolated_call(child.timed, task)}
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
 def test_a_case_is_measured_in_a_process_of_its_own(backend: str) -> None:
+    times = timed(backend=backend)
+    assert set(times) <= set(QUANTITIES)
+    assert len(times["first_call_time"]) == 1
+    assert len(times["time"]) == len(times["cpu_time"]) >= SESSION.protocol.minimum_samples
+    assert not any(name.startswith(("allocated", "resident")) for name in times)
     found = measured(backend=backend)
-    assert set(found) <= set(QUANTITIES)
-    assert len(found["first_call_time"]) == 1
-    assert len(found["time"]) == len(found["cpu_time"]) >= 10
+    assert "time" not in found
     assert found["allocated_input"] == (4 * 794 * 100,)
     assert found["resident_start"][0] < found["resident_import"][0]
     assert found["resident_import"][0] <= found["resident_peak"][0]
@@ -151,28 +158,22 @@ def test_jax_computes_in_the_precision_asked_for(dtype: str, element: int) -> No
 
 @pytest.mark.skipif(not HAS_JAX, reason="JAX is optional and not installed")
 def test_a_compiled_iteration_has_no_phases() -> None:
+    times = timed(backend="jax", execution="compiled")
+    assert not {"forward_time", "matrix_product_time"} & set(times)
     found = measured(backend="jax", execution="compiled")
-    assert not {"forward_time", "matrix_product_time"} & set(found)
     assert found["allocated_peak"][0] > found["allocated_before"][0]
-
-
-def test_only_the_first_process_measures_bytes() -> None:
-    found = measured(process=2)
-    assert not any(name.startswith("allocated") for name in found)
-    assert "resident_import" in found
 
 
 def test_a_training_has_its_course(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ITERATIONS, "perceptron", 12)
-    found = {s.quantity: s.samples for s in measure_case({**BASE, "samples": 200}, SESSION)}
-    assert len(found["time"]) == 12
+    assert len(timed(subject="training", samples=200)["time"]) == 12
+    found = measured(subject="training", samples=200)
     assert len(found["train_loss"]) == len(found["test_accuracy"]) == 13
     assert found["train_loss"][-1] < found["train_loss"][0]
 
 
 def test_the_convolutional_network_is_measured_with_its_own_operations() -> None:
-    found = measured(network="convnet", samples=10)
-    assert {"unfold_time", "pooling_time"} <= set(found)
+    assert {"unfold_time", "pooling_time"} <= set(timed(network="convnet", samples=10))
 
 
 def test_what_goes_wrong_in_the_process_is_the_outcome_of_the_case() -> None:
@@ -211,9 +212,8 @@ def test_a_training_leaves_its_images_and_what_its_library_is() -> None:
     assert json.loads(found["images.json"].content)["train"]["images"] == 1438
 
 
-@pytest.mark.parametrize("changes", [{"subject": "scaling"}, {"process": 2}])
-def test_other_cases_leave_no_files(changes: Factors) -> None:
-    assert files({**BASE, **changes}, SESSION) == ()
+def test_other_cases_leave_no_files() -> None:
+    assert files({**BASE, "subject": "scaling"}, SESSION) == ()
 
 
 def test_of_mnist_a_thousand_images_are_held_out(tmp_path: Path) -> None:

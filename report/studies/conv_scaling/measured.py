@@ -49,6 +49,11 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", self.factors(batch, pass_))
 
+    def processes_of(self, batch: int, pass_: Pass = "forward") -> int:
+        """How many processes timed a case."""
+        found = self.by_process("time", self.factors(batch, pass_))
+        return 0 if isinstance(found, Missing) else len(found)
+
     def faults(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Pages that a call maps anew."""
         return self.series("page_faults", self.factors(batch, pass_))

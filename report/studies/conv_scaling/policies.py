@@ -37,6 +37,11 @@ def compared(run: Run | None) -> bool:
     return run is not None and bool(run.timed) and set(_COMPARED) <= set(run.policies)
 
 
+def pooled(run: Run | None) -> bool:
+    """Whether such a device was measured in several runs."""
+    return run is not None and compared(run) and bool(run.stored.others)
+
+
 def gain(run: Run, batch: int) -> Quantity:
     """How many times as long a call takes where freed memory is given back."""
     return named("slowdown", run.under("default").time(batch) / run.under("retained").time(batch))
@@ -54,15 +59,24 @@ def fault_price(run: Run) -> Quantity:
 
 def terms(run: Run, batch: int) -> TimeTerms:
     """The time of a forward call, term by term, under the policy of ``run``."""
-    ceiling, first = run.peak_rate("matrix_product"), run.timed[0]
-    smallest = run.under("retained").time(first) - theory.work(first) / ceiling
+    smallest = run.timed[0]
+    known = _arithmetic(run, smallest) + _copies(run, smallest)
     return TimeTerms(
         whole=run.time(batch),
-        arithmetic=named("work at the ceiling", theory.work(batch) / ceiling),
-        copies=named("reordering", 2 * _reordered(run, batch) / run.peak_rate("copy")),
+        arithmetic=_arithmetic(run, batch),
+        copies=_copies(run, batch),
         mapping=named("page mapping", run.faults(batch) / run.peak_rate("page_mapping")),
-        overhead=named("cost of a call", smallest),
+        overhead=named("cost of a call", run.under("retained").time(smallest) - known),
     )
+
+
+def _arithmetic(run: Run, batch: int) -> Quantity:
+    return named("work at the ceiling", theory.work(batch) / run.peak_rate("matrix_product"))
+
+
+def _copies(run: Run, batch: int) -> Quantity:
+    """Each copy is read once and written once."""
+    return named("reordering", 2 * _reordered(run, batch) / run.peak_rate("copy"))
 
 
 def _reordered(run: Run, batch: int) -> Quantity:
@@ -137,8 +151,15 @@ def terms_table(run: Run) -> Table:
     )
 
 
+def processes(run: Run) -> Quantity:
+    """The fewest processes that measured a case under either policy, both together."""
+    found = [run.under(policy).processes_of(batch) for batch in run.timed for policy in _COMPARED]
+    return exact("processes of a case", "1", 2 * min(found), run.file)
+
+
 #: The numbers of the prose.
 VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "processes": processes,
     "policy_batch": lambda run: exact("batch size shown", "1", shown_batch(run), run.file),
     "policy_gain": lambda run: gain(run, shown_batch(run)),
     "policy_most": lambda run: at_least(*(gain(run, batch) for batch in run.timed)),
@@ -150,6 +171,15 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
         terms(run.under("default"), shown_batch(run)).mapping / lost(run, shown_batch(run))
     ),
     "time_rest": lambda run: terms(run.under("default"), shown_batch(run)).rest,
+}
+
+
+#: Those of a device that was measured in several runs.
+POOLED: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "runs": lambda run: exact("runs of the device", "1", len(run.stored.runs), run.file),
+    "between_runs": lambda run: at_least(
+        *(run.between_runs("time", run.factors(batch, "forward")) for batch in run.timed)
+    ),
 }
 
 

@@ -58,6 +58,8 @@ def all_values(
     if run is not None and policies.compared(run):
         shares = frozenset({"policy_share", "policy_default_share", "mapping_share"})
         yield from values_of(run, policies.VALUES, NO_RECORD, shares)
+        if policies.pooled(run):
+            yield from values_of(run, policies.POOLED, NO_RECORD)
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")

@@ -1,0 +1,107 @@
+"""Memory policies in conv_scaling: made-up runs whose time is exactly a sum of known terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from report.records.record import Case, Ceiling, Policy, Record
+from report.statistics.estimates import Estimate
+from tests import factory
+from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, round_, scattered
+from tests.papers import assert_whole, found_in, rows, value
+
+STUDY = "conv_scaling"
+PEAK, COPY, PAGE_S, CALL_S = 2e11, 3e10, 2e-6, 1e-4
+#: An image's tensors in the library's own layout, which are copied there and back.
+REORDERED = 100_000
+PAGES: Mapping[int, int] = {1: 0, 64: 6_000, 256: 24_000}
+
+
+def time_of(batch: int, policy: Policy) -> float:
+    """What the terms add up to."""
+    arithmetic = batch * FLOPS_AN_IMAGE / PEAK
+    copies = 2 * batch * REORDERED / COPY
+    return arithmetic + copies + CALL_S + (PAGES[batch] * PAGE_S if policy == "default" else 0)
+
+
+def case(batch: int) -> Case:
+    found = factory.case(batch, memory=factory.memory(batch * OUTPUT_BYTES, batch * OUTPUT_BYTES))
+    events = factory.series("memory_events", (batch * REORDERED, batch * OUTPUT_BYTES))
+    rounds = tuple(
+        round_(
+            process,
+            {
+                "time": scattered(time_of(batch, policy) * (1 + 1e-4 * (process - 3.5)), 1e-4),
+                "page_faults": [PAGES[batch] if policy == "default" else 0] * 15,
+            },
+            policy=policy,
+        )
+        for policy in ("retained", "default")
+        for process in range(1, 7)
+    )
+    return msgspec.structs.replace(found, series=(*found.series, events), rounds=rounds)
+
+
+def pages(moment: str) -> Ceiling:
+    plain = factory.ceiling("copy", moment, COPY)
+    samples = tuple(scattered(2**14 * PAGE_S, 1e-4))
+    return msgspec.structs.replace(
+        plain, operation="page_mapping", work=2**14, work_unit="1", samples=samples
+    )
+
+
+def middle(cell: Any) -> float:
+    return cell.value if isinstance(cell, Estimate) else cell
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    peaks = (*factory.ceilings(PEAK, COPY), pages("before"), pages("after"))
+    plain = factory.record([case(batch) for batch in PAGES], peaks=peaks)
+    protocol = msgspec.structs.replace(
+        plain.protocol, processes={"retained": 6, "default": 6}, budget_s=60.0
+    )
+    return msgspec.structs.replace(plain, protocol=protocol)
+
+
+def test_the_terms_of_a_time_leave_no_rest(record: Record) -> None:
+    found = found_in(STUDY, record)
+    assert_whole(STUDY, found)
+    assert {"fig-policies", "fig-time-terms"} <= set(found.figures)
+    for row in rows(found, "tbl-time-terms"):
+        terms = ("Work", "Reordering", "Page mapping", "Call")
+        whole = middle(row["Time"])
+        assert sum(middle(row[name]) for name in terms) == pytest.approx(whole, rel=0.01)
+        assert abs(middle(row["Rest"])) < 0.01 * whole
+
+
+def test_pages_are_what_giving_memory_back_costs(record: Record) -> None:
+    found = found_in(STUDY, record)
+    assert value(found, "policy_batch") == 256
+    assert value(found, "fault_price") == pytest.approx(PAGE_S, rel=1e-3)
+    assert value(found, "mapping_share") == pytest.approx(1, rel=0.01)
+    expected = time_of(256, "default") / time_of(256, "retained")
+    assert value(found, "policy_gain") == pytest.approx(expected, rel=1e-3)
+    assert found.claims["policy-pays"].verdict == "supported"
+
+
+def test_the_paper_speaks_of_times_with_memory_kept(record: Record) -> None:
+    found = found_in(STUDY, record)
+    assert value(found, "time_largest") == pytest.approx(time_of(256, "retained"), rel=1e-3)
+    assert value(found, "processes") == 12
+
+
+def test_one_policy_alone_is_not_compared(record: Record) -> None:
+    kept = tuple(
+        msgspec.structs.replace(
+            case, rounds=tuple(r for r in case.rounds if r.policy == "retained")
+        )
+        for case in record.cases
+    )
+    found = found_in(STUDY, msgspec.structs.replace(record, cases=kept))
+    assert_whole(STUDY, found)
+    assert "fig-policies" not in found.figures and "policy-pays" not in found.claims
