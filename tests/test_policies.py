@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,11 +82,11 @@ def test_the_terms_of_a_time_leave_no_rest(record: Record) -> None:
 
 def test_pages_are_what_giving_memory_back_costs(record: Record) -> None:
     found = found_in(STUDY, record)
-    assert value(found, "policy_batch") == 256
+    assert value(found, "policy_batch") == 64
     assert value(found, "fault_price") == pytest.approx(PAGE_S, rel=1e-3)
-    assert value(found, "mapping_share") == pytest.approx(1, rel=0.01)
-    expected = time_of(256, "default") / time_of(256, "retained")
-    assert value(found, "policy_gain") == pytest.approx(expected, rel=1e-3)
+    assert value(found, "mapping_time") == pytest.approx(value(found, "policy_lost"), rel=0.01)
+    ratios = [time_of(b, "default") / time_of(b, "retained") for b in (64, 256)]
+    assert value(found, "policy_gain") == pytest.approx(math.prod(ratios) ** 0.5, rel=1e-3)
     assert found.claims["policy-pays"].verdict == "supported"
 
 

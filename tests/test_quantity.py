@@ -516,3 +516,23 @@ def test_what_was_disturbed_decides_nothing_however_clear_it_looks() -> None:
 
     assert verdict(disturbed=False) == "supported"
     assert verdict(disturbed=True) == "undecided"
+
+
+@given(st.lists(st.lists(st.floats(1, 2), min_size=3, max_size=3), min_size=2, max_size=7))
+def test_the_level_of_the_largest_is_one_that_was_measured(
+    by_process: list[list[float]],
+) -> None:
+    levels = (1, 4, 16)
+    over = {
+        level: measured(
+            f"rate {level}",
+            "1",
+            [Process("r", str(n), (rates[index],)) for n, rates in enumerate(by_process)],
+            "f",
+        )
+        for index, level in enumerate(levels)
+    }
+    found = estimate(level_of_largest(over, "1"))
+    assert isinstance(found, Estimate)
+    assert found.value in levels
+    assert found.low <= found.value <= found.high

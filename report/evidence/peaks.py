@@ -9,9 +9,8 @@ sets; each of their products and copies stands for arithmetic and memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 from report.records.caches import capacities, last_capacity
@@ -58,18 +57,6 @@ def meant(record: Record, operation: str, dtype: str = FLOAT32) -> tuple[Ceiling
     if operation in _ARITHMETIC:
         return tuple(ceiling for ceiling in found if ceiling.dtype == dtype)
     return beyond_caches(found, record.environment) if operation in _BANDWIDTH else tuple(found)
-
-
-def contenders(found: Sequence[Ceiling]) -> Sequence[Ceiling]:
-    """Those that may be the best: whose fastest run is no slower than the best in the middle.
-
-    The others cannot have the highest median, and every one that is compared costs confidence.
-    Records that do not name their instruments have few, all of which are compared.
-    """
-    if any(ceiling.instrument is None for ceiling in found) or not found:
-        return found
-    best = max(ceiling.work / median(ceiling.samples) for ceiling in found)
-    return [ceiling for ceiling in found if ceiling.work / min(ceiling.samples) >= best]
 
 
 def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:

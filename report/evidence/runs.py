@@ -29,7 +29,7 @@ from report.quantity.expression import (
 from report.quantity.operations import at_least, at_most
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
-from report.records.record import Case, Ceiling, Factor, Policy, Sample
+from report.records.record import Case, Ceiling, Factor, Policy, Round, Sample
 from report.records.store import Named, Stored
 from report.statistics.estimates import (
     Estimate,
@@ -299,15 +299,13 @@ class Run:
 
     def _meant(self, operation: str, moment: str, dtype: str) -> list[tuple[str, Ceiling]]:
         """With their files: run by run, in the order of the moments, and of the record at each."""
-        found = [
+        return [
             (stored.file, ceiling)
             for stored in self.stored.runs
             for at in (moment,) * bool(moment) or MOMENTS
             for ceiling in peaks.meant(stored.record, operation, dtype)
             if ceiling.moment == at
         ]
-        best = peaks.contenders([ceiling for _, ceiling in found])
-        return [(file, ceiling) for file, ceiling in found if ceiling in best]
 
     def _no_ceiling(self, operation: str, moment: str, dtype: str) -> str:
         when = f"{moment} the series " if moment else ""
@@ -318,8 +316,17 @@ class Run:
         return f"no ceiling{what} was measured {when}on {self.label}"
 
     def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
+        """Its work over its time: the shortest where an instrument is named, else the median.
+
+        A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
+        is a fact of the record, to which no other run of the machine need agree.  What mapping a
+        page takes is a price, no ceiling, and has an interval.
+        """
         what = peaks.described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
+        if ceiling.instrument is not None and ceiling.operation != "page_mapping":
+            shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)
+            return work / shortest
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
         return work / self.of_processes(f"time of the {what}", "s", [process])
 
@@ -356,11 +363,22 @@ def _by_factors(stored: Stored) -> dict[frozenset[tuple[str, Factor]], Case]:
 def _processes(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """What each process of one run measured, or the run's own process."""
     rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
-    for round_ in rounds:
+    for slot, round_ in _slots(rounds).items():
         samples = tuple(map(float, round_.samples(quantity)))
-        yield Process(file, str(round_.process), samples, round_.disturbance is not None)
+        yield Process(file, str(slot), samples, round_.disturbance is not None)
     if not rounds and (own := case.samples(quantity, policy)):
         yield Process(file, "", tuple(map(float, own)))
+
+
+def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
+    """The rounds by the processes that they stand for, of which there are as many.
+
+    A further process stands for the first one that was disturbed, so that cases are compared
+    process by process although some of them were measured again.
+    """
+    numbers = range(1, len(rounds) + 1)
+    free = iter(sorted(set(numbers) - {r.process for r in rounds}))
+    return {r.process if r.process in numbers else next(free): r for r in rounds}
 
 
 def described(quantity: str, factors: Factors) -> str:

@@ -62,12 +62,13 @@ def theory_line(
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """A horizontal line with its interval; nothing where it was not measured."""
+    """A horizontal line with its interval, if it has one; nothing where it was not measured."""
     found = number(ceiling)
-    if not isinstance(found, Estimate):
+    if isinstance(found, Missing):
         return ()
     factor = scale_to(shown, str(ceiling.unit)).factor
-    return (Band(label, factor * found.low, factor * found.value, factor * found.high, series),)
+    low, value, high = (factor * end for end in _ends(found))
+    return (Band(label, low, value, high, series),)
 
 
 def _ends(found: int | float | Estimate) -> tuple[float, float, float]:

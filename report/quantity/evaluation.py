@@ -189,8 +189,17 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     runs = dict.fromkeys(run for run, _ in results)
     by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
     if len(runs) >= _ENOUGH_RUNS:
-        return median_interval(by_run, confidence)
-    return _holding(by_run, median_interval([result for _, result in results], confidence))
+        return _as_level(unit, median_interval(by_run, confidence))
+    each = median_interval([result for _, result in results], confidence)
+    return _as_level(unit, _holding(by_run, each))
+
+
+def _as_level(unit: Quantity, found: Estimate) -> Estimate:
+    """A level is one of those that were measured: that of the medians, never one in between."""
+    if not (isinstance(unit, Derived) and unit.operation.whole):
+        return found
+    level = float(value(unit, _median))
+    return replace(found, value=level, low=min(found.low, level), high=max(found.high, level))
 
 
 def _holding(medians: Sequence[float], found: Estimate) -> Estimate:

@@ -62,6 +62,8 @@ def all_claims(
             yield judge(f"{name}-{run.key}", claimed(run, inputs), name=name, label=run.label)
     if primary is not None and policies.compared(primary):
         yield judge("policy-pays", policies.pays(primary), label=primary.label)
+        if policies.maps_fewer(primary):
+            yield judge("policy-dip", policies.dips(primary), label=primary.label)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
         for name in _OF_RUN:

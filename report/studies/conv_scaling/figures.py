@@ -17,7 +17,7 @@ from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.tables import SHOWN_BATCH
+from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.studies.conv_scaling.values import excess
 from report.theory.reconciliation import Reconciliation
 

@@ -53,6 +53,7 @@ def _facts(
         "products_seen": primary is not None and products_seen(primary),
         "faults": primary is not None and _sees_faults(primary),
         "policies": policies.compared(primary),
+        "dip": policies.maps_fewer(primary),
         "pooled": policies.pooled(primary),
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",

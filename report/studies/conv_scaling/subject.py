@@ -14,6 +14,8 @@ from report.theory.work import Macs, macs
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
+#: The batch size at which single calls are told event by event, term by term, kernel by kernel.
+SHOWN_BATCH: Final = 64
 LAYOUT_NAMES: Final[dict[Layout, str]] = {
     "contiguous": "NCHW",
     "channels_last": "NHWC",

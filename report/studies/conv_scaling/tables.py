@@ -26,14 +26,12 @@ from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS
+from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS, SHOWN_BATCH
 from report.studies.conv_scaling.values import NO_RECORD
 from report.studies.conv_scaling.variants import variants
 from report.text.format import NO_BREAK
 from report.theory.reconciliation import Reconciliation, without_idle_terms
 
-#: The batch size at which single calls are told event by event and kernel by kernel.
-SHOWN_BATCH: Final = 64
 #: Forward, and forward with backward, as the tables of time name them.
 _SHORT: Final[dict[Pass, str]] = {"forward": "F", "forward_backward": "F+B"}
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)

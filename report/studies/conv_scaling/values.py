@@ -56,7 +56,7 @@ def all_values(
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
     if run is not None and policies.compared(run):
-        shares = frozenset({"policy_share", "policy_default_share", "mapping_share"})
+        shares = frozenset({"policy_share", "policy_default_share"})
         yield from values_of(run, policies.VALUES, NO_RECORD, shares)
         if policies.pooled(run):
             yield from values_of(run, policies.POOLED, NO_RECORD)
