@@ -199,10 +199,11 @@ def change_record(folder: Path) -> None:
 
 def used_record(folder: Path) -> Path:
     """The newest record of the edited study that its paper uses."""
-    from report.records.store import newest_by_device, read_study
+    from report.records.choice import choose_records
+    from report.records.store import read_study
 
     data = folder / "data"
-    return data / newest_by_device(read_study(EDITED_STUDY, data))[0].file
+    return data / choose_records(read_study(EDITED_STUDY, data))[0].primary.file
 
 
 def _largest_forward(content: dict[str, Any]) -> dict[str, Any]:

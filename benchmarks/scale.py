@@ -160,9 +160,10 @@ def read_strictly(data: Path) -> int:
 
 def read_newest(data: Path) -> int:
     """The record of each device that a paper uses; returns the number of cases."""
-    from report.records.store import list_records, newest_by_device, read_record
+    from report.records.choice import choose_records
+    from report.records.store import list_records, read_record
 
-    used = newest_by_device(list_records(synthetic.STUDY, data))
+    used = [choice.primary for choice in choose_records(list_records(synthetic.STUDY, data))]
     return sum(len(read_record(data / item.file, data).record.cases) for item in used)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.project import ROOT, copy_project
 from report.records.filed import encode
-from report.records.record import Case, Record
+from report.records.record import Case, Record, Series
 from report.records.store import read_study, record_name
 
 STUDY: Final = "conv_scaling"
@@ -34,9 +34,8 @@ def pattern(study: str = STUDY) -> Record:
 
 
 def _cut(case: Case) -> Case:
-    series = next(series for series in case.series if series.quantity == "time")
-    short = msgspec.structs.replace(series, samples=series.samples[:_SAMPLES])
-    return msgspec.structs.replace(case, series=(short,), layers=case.layers[:1])
+    short = Series(quantity="time", unit="s", samples=case.samples("time")[:_SAMPLES])
+    return msgspec.structs.replace(case, series=(short,), rounds=(), layers=case.layers[:1])
 
 
 def sized(record: Record, cases: int, number: int) -> Record:

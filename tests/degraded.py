@@ -66,7 +66,13 @@ def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
 
 def of_series(change: Callable[[Series], Series]) -> Change:
     """The inputs with every series changed."""
-    return of_cases(lambda _, case: _changed(case, series=tuple(map(change, case.series))))
+    return of_cases(lambda _, case: _each_series(case, lambda all_: tuple(map(change, all_))))
+
+
+def _each_series(case: Case, change: Callable[[tuple[Series, ...]], tuple[Series, ...]]) -> Case:
+    """The case with its own series changed, and those of its rounds."""
+    rounds = tuple(_changed(round_, series=change(round_.series)) for round_ in case.rounds)
+    return _changed(case, series=change(case.series), rounds=rounds)
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
@@ -75,7 +81,7 @@ def without(*units: str, names: Collection[str] = ()) -> Change:
     def stays(one: Series) -> bool:
         return one.unit not in units and one.quantity not in names
 
-    return of_cases(lambda _, case: _changed(case, series=tuple(filter(stays, case.series))))
+    return of_cases(lambda _, case: _each_series(case, lambda all_: tuple(filter(stays, all_))))
 
 
 def ended(status: Any, every: int = 1) -> Change:
@@ -84,7 +90,7 @@ def ended(status: Any, every: int = 1) -> Change:
     def change(place: int, case: Case) -> Case:
         if place % every:
             return case
-        return _changed(case, status=status, reason="It ended.", series=())
+        return _changed(case, status=status, reason="It ended.", series=(), rounds=())
 
     return of_cases(change)
 
@@ -107,7 +113,7 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         return _changed(one, samples=noisy(one.samples)) if one.unit == "s" else one
 
     def change(record: Record) -> Record:
-        cases = tuple(_changed(c, series=tuple(map(timed, c.series))) for c in record.cases)
+        cases = tuple(_each_series(c, lambda all_: tuple(map(timed, all_))) for c in record.cases)
         peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
         return _changed(record, cases=cases, ceilings=peaks)
 
@@ -143,7 +149,7 @@ def _failed(place: int, case: Case) -> Case:
     if case.status == "ok" and place % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
-    return _changed(case, status=status, reason=HOSTILE, series=())
+    return _changed(case, status=status, reason=HOSTILE, series=(), rounds=())
 
 
 def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -167,7 +173,7 @@ DEGRADED: Mapping[str, Change] = {
     "no time": without("s"),
     "no memory": without("B", names=("memory_owners",)),
     "no counts": without("1", "MAC"),
-    "no samples": of_cases(lambda _, case: _changed(case, series=())),
+    "no samples": of_cases(lambda _, case: _changed(case, series=(), rounds=())),
     "all out of memory": ended("out_of_memory"),
     "some out of memory": ended("out_of_memory", 3),
     "some failed": ended("failed", 2),

@@ -100,12 +100,12 @@ def _processes(protocol: Protocol) -> Cell:
 
 
 def _disturbed(record: Record) -> Cell:
-    """How many of all measurements of a case by a process something else disturbed."""
+    """How many of all processes' measurements of a case something else disturbed."""
     rounds = [round_ for case in record.cases for round_ in case.rounds]
     if not rounds:
         return Missing("not recorded")
     count = sum(round_.disturbance is not None for round_ in rounds)
-    return f"{count} of {len(rounds)} measurements"
+    return f"{count} of {len(rounds)}"
 
 
 def _size(memory: int) -> str:

@@ -285,12 +285,24 @@ def _widths(table: Table, heads: list[list[str]], line: int) -> list[tuple[float
     if sum(sizes) <= capacity or not any(breakable):
         return [(None, column) for column in table.columns]
     fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
-    flexible = sum(sizes) - fixed
     left = max(capacity - fixed, _NARROW * sum(breakable))
-    return [
-        (left * size / flexible / line if breaks else None, column)
-        for size, breaks, column in zip(sizes, breakable, table.columns, strict=True)
+    words = [_longest_word(table, i) * breaks for i, breaks in enumerate(breakable)]
+    # Beyond its longest word each gets what is left in proportion to what it could still use.
+    rest = [
+        (size - word) * breaks for size, word, breaks in zip(sizes, words, breakable, strict=True)
     ]
+    spare = max(0.0, left - sum(words)) / max(1, sum(rest))
+    return [
+        ((word + spare * more) / line if breaks else None, column)
+        for word, more, breaks, column in zip(words, rest, breakable, table.columns, strict=True)
+    ]
+
+
+def _longest_word(table: Table, index: int) -> int:
+    """Characters of the longest word of a column, which does not break."""
+    column = table.columns[index]
+    texts = (column.name, *(table.cell_text(row[index], column) for row in table.rows))
+    return max(len(word) for text in texts for word in text.split(" "))
 
 
 def _column_type(share: float | None, column: Column) -> str:

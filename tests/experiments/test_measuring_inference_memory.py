@@ -244,8 +244,10 @@ def test_without_a_compiler_a_compiled_case_is_unavailable(
 def test_a_timed_case_has_durations_events_and_bytes(session: Session) -> None:
     case, files = run_case(STUDY, sweeps.inference("LeNet-5", 64), session)
     assert case.status == "ok"
+    assert STUDY.is_timed(case.factors)
+    times = {one.quantity: one.samples for one in study.time_case(case.factors, session)}
     for quantity in ("time", "cpu_time", "page_faults", "voluntary_switches"):
-        assert len(case.samples(quantity)) == 2
+        assert len(times[quantity]) == 2
     assert len(set(case.samples("allocated_peak"))) == 1
     assert len(case.samples("allocated_peak")) == 3
     assert [file.name for file in files] == ["trace.lenet-5-64-contiguous.json.gz"]

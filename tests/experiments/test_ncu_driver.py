@@ -526,17 +526,17 @@ def test_what_a_process_counted_survives_an_interruption(
     journal: Path, notes: Notes, asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ncu, "CASES", 1)
-    first = notes.counting
+    first = notes.progressed
 
     def stop(text: str | None, done: float, left: str) -> None:
         first(text, done, left)
         if text is not None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(notes, "counting", stop)
+    monkeypatch.setattr(notes, "progressed", stop)
     with pytest.raises(KeyboardInterrupt):
         run(journal, notes)
-    monkeypatch.setattr(notes, "counting", first)
+    monkeypatch.setattr(notes, "progressed", first)
     outcome = run(journal, notes)
     assert sorted(outcome.series) == [0, 2]
     assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]

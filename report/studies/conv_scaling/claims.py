@@ -10,8 +10,8 @@ from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.quantity.expression import Quantity, absent
 from report.quantity.fits import growth, slope
-from report.quantity.operations import at_least, at_most, largest
-from report.quantity.verdicts import Several, Statement, all_of, equals, exactly, expect
+from report.quantity.operations import at_least, at_most
+from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, exactly, expect
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.device import epilogue, executed_with_backward
 from report.studies.conv_scaling.explained import Group
@@ -20,7 +20,6 @@ from report.studies.conv_scaling.run_values import (
     SATURATED,
     batch_gain,
     faults_per_image,
-    rates,
     rates_from_best,
     ridge,
 )
@@ -96,18 +95,26 @@ _OF_RUN: Final[Mapping[str, Callable[[Run, Inputs], Statement | Several]]] = {
     "better-use": _better_use,
     "linear-time": lambda run, _: Statement(growth(run.over(run.time)), equals(1, within=0.05)),
     "above-ridge": _above_ridge,
-    "falls-beyond-best": lambda run, _: Statement(_fall(run), expect(f"< {SATURATED}")),
+    "falls-beyond-best": lambda run, _: _fall(run),
     "page-faults": _page_faults,
 }
 #: With fewer levels nothing can differ.
 _FEW: Final = 2
 
 
-def _fall(run: Run) -> Quantity:
-    """The lowest rate from the best batch size on, over the best."""
+def _fall(run: Run) -> Statement | Several:
+    """That the rate of some batch size beyond the best one is clearly lower.
+
+    Each is compared with the best by itself: the lowest of several is low by chance alone.
+    """
+    falls = expect(f"< {SATURATED}")
     if not run.timed:
-        return absent("rates", "1", f"no forward call was timed on {run.label}")
-    return at_most(*rates_from_best(run).values()) / largest(rates(run))
+        reason = f"no forward call was timed on {run.label}"
+        return Statement(absent("rates", "1", reason), falls)
+    best, *others = rates_from_best(run).values()
+    # Where the largest batch is the best there is nothing to fall to.
+    rates = others or [best]
+    return any_of(*(Statement(rate / best, falls) for rate in rates))
 
 
 def _largest_share(measured: Mapping[int, Quantity]) -> Quantity:
