@@ -12,7 +12,7 @@ from report.engine.gather import choose, load
 from report.errors import RecordError
 from report.records.choice import Choice, choose_records, without_contradictions
 from report.records.pooling import contradiction, unlike
-from report.records.record import Host, Record
+from report.records.record import Record
 from report.records.store import Stored, list_records, read_study, write_record
 from report.records.told import fate
 from tests import factory
@@ -298,26 +298,12 @@ def test_the_fate_of_a_record_is_told_in_a_few_words() -> None:
     assert fate(choices, quick.file) == (False, "not used, a quick run beside a full one")
 
 
-def host(**change: Any) -> Host:
-    plain = Host(
-        vendor="AuthenticAMD",
-        family=25,
-        model=1,
-        stepping=1,
-        microcode=None,
-        flags=("avx2", "fma"),
-        caches=(),
-        sockets=1,
-        virtualisation="kvm",
-        c_library=None,
-        machine=None,
-    )
-    return msgspec.structs.replace(plain, **change)
-
-
 def test_hosts_that_call_themselves_alike_do_not_displace_each_other(tmp_path: Path) -> None:
     """Two unlike machines of one cloud, both «Example Processor»: their keys end in digests."""
-    hosts = {"example-2t-0a1b2c": host(), "example-2t-3d4e5f": host(flags=("avx2", "avx512f"))}
+    hosts = {
+        "example-2t-0a1b2c": factory.host(flags=("avx2", "fma")),
+        "example-2t-3d4e5f": factory.host(flags=("avx2", "avx512f")),
+    }
     for day, (key, found) in enumerate(hosts.items(), 1):
         machine = factory.environment(key, host=found)
         write_record(factory.record(None, machine, started=f"2026-11-0{day}T10:00:00Z"), tmp_path)

@@ -109,9 +109,15 @@ class Run:
         """Whether the cases ran on a GPU."""
         return self.stored.record.environment.device == "cuda"
 
+    @cached_property
+    def _seen(self) -> dict[Policy, Self]:
+        return {self.policy: self}
+
     def under(self, policy: Policy) -> Self:
-        """The same run with the times under another memory policy."""
-        return replace(self, policy=policy)
+        """The same run with the times under another memory policy; it is made once."""
+        if policy not in self._seen:
+            self._seen[policy] = replace(self, policy=policy)
+        return self._seen[policy]
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:

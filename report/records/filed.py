@@ -22,18 +22,13 @@ from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
     Case,
-    Ceiling,
-    Code,
-    Environment,
     Factor,
-    Protocol,
     Record,
     Round,
     Series,
-    Slug,
     Status,
     Text,
-    Timestamp,
+    Whole,
 )
 
 #: The layers that a network runs, in their order.
@@ -65,22 +60,13 @@ class FiledCase(_Filed, frozen=True, omit_defaults=True):
     rounds: tuple[Round, ...] = ()
 
 
-class FiledRecord(_Filed, frozen=True):
+class FiledRecord(Whole, frozen=True):
     """One invocation of one experiment on one machine.
 
     ``networks`` are the layers of each network that ran, in the order of running: as of one image,
     or, where the layers of one run differ in their images, as they ran.
     """
 
-    schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
-    study: Slug
-    started: Timestamp
-    finished: Timestamp
-    command: tuple[Text, ...]
-    code: Code
-    protocol: Protocol
-    environment: Environment
-    ceilings: tuple[Ceiling, ...]
     networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
     attachments: tuple[Attachment, ...]

@@ -288,8 +288,8 @@ class Attachment(_Part, frozen=True):
     meaning: Text
 
 
-class Record(_Part, frozen=True):
-    """One invocation of one experiment on one machine."""
+class Whole(_Part, frozen=True):
+    """What a record says beside its cases, in memory as in its file."""
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     study: Slug
@@ -300,5 +300,10 @@ class Record(_Part, frozen=True):
     protocol: Protocol
     environment: Environment
     ceilings: tuple[Ceiling, ...]
+
+
+class Record(Whole, frozen=True):
+    """One invocation of one experiment on one machine."""
+
     cases: tuple[Case, ...]
     attachments: tuple[Attachment, ...]

@@ -17,7 +17,7 @@ from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import SHOWN_BATCH
+from report.studies.conv_scaling.subject import SHOWN_BATCH, every_other
 from report.studies.conv_scaling.values import excess
 from report.theory.reconciliation import Reconciliation
 
@@ -48,11 +48,6 @@ def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterato
 def _series(index: int) -> int:
     """The colour of a run: the first, then those after the source's."""
     return 0 if index == 0 else index + _REPORTED
-
-
-def _ticks(batches: Sequence[float]) -> tuple[float, ...]:
-    """Every second power of two once there are many, so that labels keep apart."""
-    return tuple(batches[::2]) if len(batches) > 6 else tuple(batches)
 
 
 def _work(inputs: Inputs) -> Figure:
@@ -94,7 +89,7 @@ def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
         theory_line("Theory, parameters + output", whole, "MB"),
         theory_line("Theory, output", output, "MB", part=True),
     )
-    panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=_ticks(batches))
+    panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
     files = (inputs.reported_file, *(run.file for run in runs))
     return Figure("fig-memory", "", "", Drawing((panel,), height=2.7), files)
 
@@ -114,7 +109,7 @@ def _time_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         start, rise = intercept(times, "s", relative=True), slope(times, "s", relative=True)
         curves += line(f"Fit, {run.label}", levels, start, rise, "ms", _series(index))
         drawn += known
-    ticks = _ticks(sorted({x for each in drawn for x in each.x}))
+    ticks = every_other(sorted({x for each in drawn for x in each.x}))
     title = PASS_NAMES[pass_].capitalize()
     return Scaling(_X, "Time of a call (ms)", drawn, curves, x_ticks=ticks, title=title)
 
@@ -136,7 +131,7 @@ def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         "Achieved rate (GFLOP/s)",
         drawn,
         bands=bands,
-        x_ticks=_ticks(sorted({x for each in drawn for x in each.x})),
+        x_ticks=every_other(sorted({x for each in drawn for x in each.x})),
         y_scale="log" if together else "linear",
         y_from_zero=not together,
         title=PASS_NAMES[pass_].capitalize(),

@@ -9,7 +9,7 @@ from functools import cached_property
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.expression import Quantity, named
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.passes import PASSES, Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
@@ -73,6 +73,13 @@ class Run(any_study.Run):
     def peak(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Most bytes allocated during the call beyond those allocated before it."""
         return self._grown("peak bytes", "allocated_peak", "allocated_before", batch, pass_)
+
+    def allocations(self, batch: int) -> Quantity:
+        """Bytes that a forward call allocates, freed ones too."""
+        name, changes = "allocations of the call", self.raw("memory_events", batch)
+        if isinstance(changes, Missing):
+            return absent(name, "B", changes.reason)
+        return exact(name, "B", int(sum(c for c in changes if c > 0)), self.file)
 
     def _grown(
         self, name: str, quantity: str, since: str, batch: int, pass_: Pass = "forward"

@@ -7,6 +7,7 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
+from report.evidence.runs import remembered
 from report.evidence.time_terms import TimeTerms
 from report.missing import Missing
 from report.paper.declared import Field, table
@@ -21,7 +22,7 @@ from report.quantity.verdicts import Statement, expect
 from report.records.record import Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.subject import SHOWN_BATCH
+from report.studies.conv_scaling.subject import SHOWN_BATCH, every_other
 
 _X: Final = "Batch size (images)"
 #: From the first to the second of these batch sizes pages for each image become fewer: the output
@@ -74,6 +75,7 @@ def fault_price(run: Run) -> Quantity:
     return named("price of a page", 1 / run.peak_rate("page_mapping"))
 
 
+@remembered
 def terms(run: Run, batch: int) -> TimeTerms:
     """The time of a forward call, term by term, under the policy of ``run``."""
     smallest = run.timed[0]
@@ -98,11 +100,7 @@ def _copies(run: Run, batch: int) -> Quantity:
 
 def _reordered(run: Run, batch: int) -> Quantity:
     """Bytes that the library copies into its own layout and back: all but the output itself."""
-    changes = run.raw("memory_events", batch)
-    if isinstance(changes, Missing):
-        return absent("allocations", "B", changes.reason)
-    total = int(sum(change for change in changes if change > 0))
-    return exact("allocations", "B", total, run.file) - theory.output_bytes(batch)
+    return run.allocations(batch) - theory.output_bytes(batch)
 
 
 def shown_batch(run: Run) -> int:
@@ -133,7 +131,7 @@ def _by_policy(run: Run) -> Drawing:
             )
         )
 
-    ticks = run.timed[::2] if len(run.timed) > 6 else run.timed
+    ticks = every_other(run.timed)
     times = drawn(lambda seen: {b: seen.time(b) / b for b in run.timed}, "µs")
     faults = drawn(lambda seen: {b: seen.faults(b) / b for b in run.timed}, "1")
     left = Scaling(_X, "Time of an image (µs)", times, x_ticks=ticks, y_scale="linear")
@@ -143,8 +141,7 @@ def _by_policy(run: Run) -> Drawing:
 
 def terms_table(run: Run) -> Table:
     """The terms under both policies, at every other batch size where there are many."""
-    batches = run.timed[::2] if len(run.timed) > 6 else run.timed
-    rows = [(policy, batch) for policy in _COMPARED for batch in batches]
+    rows = [(policy, batch) for policy in _COMPARED for batch in every_other(run.timed)]
 
     def term(get: Callable[[TimeTerms], Quantity]) -> Callable[[tuple[Policy, int]], Quantity]:
         return lambda row: get(terms(run.under(row[0]), row[1]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from report.missing import Missing
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.fits import growth, intercept, slope
@@ -51,11 +50,7 @@ def faults_per_image(run: Run) -> Quantity:
 
 def _bytes_per_fault(run: Run) -> Quantity:
     batch = run.batches[-1]
-    changes = run.raw("memory_events", batch)
-    if isinstance(changes, Missing):
-        return absent("allocations of the call", "B", changes.reason)
-    total = int(sum(change for change in changes if change > 0))
-    return exact("allocations of the call", "B", total, run.file) / run.faults(batch)
+    return run.allocations(batch) / run.faults(batch)
 
 
 def _lowest_rate(run: Run) -> Quantity:
