@@ -30,8 +30,7 @@ from report.errors import MeasurementError
 from report.records.record import Ceiling, Moment
 
 _LIMIT_S: Final = 300
-#: Samples of each ceiling: so many that the interval of the best of all instruments at both
-#: moments holds at 95 % together (12 samples bound a median at 99.95 %, 8 at 99.2 %).
+#: Samples of each ceiling, whose best is what papers call the ceiling.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 
 

@@ -7,7 +7,6 @@ read; reading is at the end of this module.  PyTorch comes last, since its impor
 
 from __future__ import annotations
 
-import ctypes.util
 import importlib.metadata
 import importlib.util
 import os
@@ -21,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from experiments.harness import host, machine, memory, quiet, runtime, sensors
+from experiments.harness import host, machine, memory, policies, quiet, runtime, sensors
 from experiments.harness.counters.tools import TOOLS
 from experiments.harness.journal import journals
+from experiments.harness.text import text_of
 from experiments.harness.variables import variables
 from report.errors import MeasurementError
 
@@ -32,8 +32,6 @@ Level: TypeAlias = Literal["ok", "note", "problem"]
 _WIDTH: Final = 80
 _TOPIC: Final = 12
 _GIB: Final = 2**30
-#: The first glibc whose memory policy is set by ``GLIBC_TUNABLES`` as studies need it.
-_GLIBC: Final = (2, 35)
 #: What the largest quick run needs (B).
 _LITTLE_MEMORY: Final = 2 * _GIB
 #: Traces of a full run take some hundred MB (B).
@@ -115,11 +113,10 @@ def settings(found: Mapping[str, str]) -> Check:
 
 def c_library(name: str | None) -> Check:
     """The C library, and whether its memory policy can be set."""
-    version = name.partition(" ")[2].split(".") if name and name.startswith("glibc ") else []
-    numbers = tuple(int(part) for part in version[:2] if part.isdigit())
-    if numbers >= _GLIBC:
+    version = name.partition(" ")[2] if name and name.startswith("glibc ") else ""
+    if policies.numbers(version) >= policies.TUNABLES_SINCE:
         return Check("ok", "C library", f"{name}; memory policies can be set")
-    need = ".".join(map(str, _GLIBC))
+    need = ".".join(map(str, policies.TUNABLES_SINCE))
     text = f"{name or 'unknown'}; memory policies can be set with glibc {need} or newer only"
     return Check("note", "C library", text)
 
@@ -287,7 +284,8 @@ def _checks(records: Path) -> Iterator[Check]:
     if needed.level == "ok":
         yield from _by_psutil()
     yield c_library(found.c_library)
-    yield jemalloc(ctypes.util.find_library("jemalloc"))
+    library = policies.jemalloc()
+    yield jemalloc(library.name if library else None)
     yield page_faults(importlib.util.find_spec("resource") is not None)
     yield resident(memory.resident_unavailable())
     yield governor(machine.governor())
@@ -310,7 +308,7 @@ def _by_psutil() -> Iterator[Check]:
     import psutil  # type: ignore[import-untyped]
 
     usable, total = runtime.cores_available(), os.cpu_count() or 1
-    quota = parse_quota(_text(_CGROUP))
+    quota = parse_quota(text_of(_CGROUP))
     yield processors(usable, psutil.cpu_count(logical=False), total, quota)
     room = psutil.virtual_memory()
     yield free_memory(room.available, room.total)
@@ -336,7 +334,7 @@ def _counters(driver: bool) -> Iterator[Check]:
         if tool.device == "cpu":
             yield counter(tool.name, tool.unavailable())
         elif driver:
-            refused = profiling_permission(_text(_NVIDIA), root)
+            refused = profiling_permission(text_of(_NVIDIA), root)
             yield counter(tool.name, tool.unavailable() or refused)
 
 
@@ -372,10 +370,3 @@ def _version(name: str) -> str | None:
     with suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(name)
     return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from experiments.harness.text import text_of
 from report.records.record import Cache, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
@@ -93,7 +94,7 @@ def read_host(number: str | None, why_no_number: str = "") -> tuple[Host, dict[s
     """This machine with its random ``number``, and the reason for each field that is null."""
     info = cpuinfo()
     found = processor(info)
-    dmi = {name: _text(_DMI / name) for name in _DMI_FIELDS}
+    dmi = {name: text_of(_DMI / name).strip() for name in _DMI_FIELDS}
     host = Host(
         vendor=found.vendor,
         family=found.family,
@@ -341,23 +342,16 @@ def caches(info: Mapping[str, str] | None = None) -> tuple[Cache, ...]:
 
 def _cache_folders() -> list[dict[str, str]]:
     folders = sorted((_CPUS / "cpu0" / "cache").glob("index*"))
-    return [{name: _text(folder / name) for name in _CACHE_FIELDS} for folder in folders]
+    return [{name: text_of(folder / name).strip() for name in _CACHE_FIELDS} for folder in folders]
 
 
 def _packages() -> list[str]:
-    return [_text(path) for path in _CPUS.glob("cpu[0-9]*/topology/physical_package_id")]
+    return [text_of(path).strip() for path in _CPUS.glob("cpu[0-9]*/topology/physical_package_id")]
 
 
 def _detected() -> str | None:
     program = shutil.which("systemd-detect-virt")
     return _said(program, "--vm").strip() or None if program else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _said(*words: str) -> str:

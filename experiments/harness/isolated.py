@@ -63,7 +63,7 @@ def run(
             raise OutcomeError("failed", reason) from None
         if not result_path.exists():
             said = done.stderr.decode(errors="replace")
-            raise OutcomeError("failed", _ended(done.returncode, said))
+            raise OutcomeError("failed", ended(done.returncode, said))
         returned = get_type_hints(call.func)["return"]
         kind = tuple[Status, str | None, returned | None]  # type: ignore[valid-type]
         status, reason, result = _decoded(result_path, kind)
@@ -101,8 +101,8 @@ def lines(
                 yield None
 
 
-def _ended(code: int, said: str) -> str:
-    """How a process ended without a result."""
+def ended(code: int, said: str) -> str:
+    """How a process ended without a result; ``said`` is what it printed."""
     if code == -9:
         return "The isolated process was killed, most likely for lack of memory."
     how = f"signal {-code}" if code < 0 else f"exit code {code}"

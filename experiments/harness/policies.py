@@ -20,8 +20,8 @@ from typing import Final
 from experiments.harness.study import Device
 from report.records.record import Policy
 
-#: glibc reads ``GLIBC_TUNABLES`` from 2.26 on.
-_TUNABLES_SINCE: Final = (2, 26)
+#: The first glibc that is taken to do what these variables ask for; that it did, the faults show.
+TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
 _RETAINED: Final = (
     "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:"
@@ -51,12 +51,13 @@ def unavailable(policy: Policy, device: Device) -> str | None:
     if policy == "jemalloc":
         return None if jemalloc() else "jemalloc is not installed (Debian: libjemalloc2)"
     library, version = platform.libc_ver()
-    if library != "glibc" or _numbers(version) < _TUNABLES_SINCE:
+    if library != "glibc" or numbers(version) < TUNABLES_SINCE:
         return f"the C library ({library or 'no glibc'} {version}".rstrip() + ") cannot be told so"
     return None
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """``2.36`` as numbers that can be compared."""
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 

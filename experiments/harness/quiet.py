@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from experiments.harness.runtime import cores_available
+from experiments.harness.text import text_of
 
 _PROC: Final = Path("/proc")
 #: Shares above which a stretch of time is disturbed, see ``disturbance``.
@@ -236,11 +237,11 @@ def read() -> Reading:
     """The counters now; takes well below 1 ms with a dozen threads."""
     threads = _threads()
     processors = _processors(threads)
-    counted = parse_stat(_text(_PROC / "stat"), processors, _ticks()) if processors else None
+    counted = parse_stat(text_of(_PROC / "stat"), processors, _ticks()) if processors else None
     waits = {
         number: wait
         for number in threads
-        if (wait := parse_schedstat(_text(_PROC / f"self/task/{number}/schedstat"))) is not None
+        if (wait := parse_schedstat(text_of(_PROC / f"self/task/{number}/schedstat"))) is not None
     }
     spent = os.times()
     return Reading(
@@ -251,7 +252,7 @@ def read() -> Reading:
         own_s=spent.user + spent.system + spent.children_user + spent.children_system,
         waits_s=waits or None,
         switches=_switches(),
-        pressure_s=parse_pressure(_text(_PROC / "pressure/cpu")),
+        pressure_s=parse_pressure(text_of(_PROC / "pressure/cpu")),
         load=_load(),
     )
 
@@ -260,7 +261,7 @@ def processes() -> dict[int, tuple[str, float]]:
     """Name and processor time (s) of every other process that can be seen, by its number."""
     found = {}
     for folder in _PROC.glob("[0-9]*"):
-        told = parse_process(_text(folder / "stat"), _ticks())
+        told = parse_process(text_of(folder / "stat"), _ticks())
         if told and int(folder.name) != os.getpid():
             found[int(folder.name)] = told
     return found
@@ -297,13 +298,6 @@ def _load() -> float | None:
     with suppress(AttributeError, OSError):
         return os.getloadavg()[0]
     return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 # ----------------------------------------------------------------------------------------- waiting

@@ -10,7 +10,6 @@ as there is time; both are kept.
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,12 +20,12 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Final
-from typing import Protocol as Interface
 
 import msgspec
 
 from experiments import registry
 from experiments.harness import isolated, policies, worker
+from experiments.harness.counting import Watcher
 from experiments.harness.journal import Ended, Journal, RunLog
 from experiments.harness.study import Session, Study
 from experiments.harness.summary import duration_text, factors_text
@@ -34,20 +33,11 @@ from experiments.harness.text import last_line, period_text
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
 from report.records.record import Case, Policy, Protocol, Round
+from report.system.subprocesses import started
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
 REPEATS: Final = 3
 REPEAT_SHARE: Final = 0.25
-
-
-class Watcher(Interface):
-    """Who watches the rounds."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
-
-    def progressed(self, text: str | None, done: float, left: str) -> None:
-        """The share ``done`` of 1 is done; ``text`` says what just ended, None that time passed."""
 
 
 # -------------------------------------------------------------------------------------- planning
@@ -234,10 +224,10 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
 def _told(ended: Ended) -> str:
     round_ = ended.round
     what = f"process {round_.process}, memory {round_.policy}"
-    return f"{what}, {round_.reason or round_.disturbance or outcome_of_round(round_)}"
+    return f"{what}, {round_.reason or round_.disturbance or _time_of(round_)}"
 
 
-def outcome_of_round(round_: Round) -> str:
+def _time_of(round_: Round) -> str:
     """The median time of a round that went well."""
     times = round_.samples("time")
     return duration_text(median(times)) if times else "ok"
@@ -265,21 +255,20 @@ def _processed(turn: Turn, order: Sequence[int], rounds: Rounds) -> Iterator[End
         folder = Path(name)
         lines, said = folder / "rounds.jsonl", folder / "said.txt"
         lines.touch()
-        call = partial(worker.work, task, lines)
-        with said.open("wb") as stream:
-            process = subprocess.Popen(
-                isolated.command(call, folder),
+        words = isolated.command(partial(worker.work, task, lines), folder)
+        # Ended with its child, which would else go on measuring for nobody.
+        with (
+            said.open("wb") as stream,
+            started(
+                words,
                 cwd=isolated.ROOT,
                 env={**os.environ, **policies.variables(turn.policy)},
                 stdout=stream,
                 stderr=stream,
-            )
-            try:
-                for line in isolated.lines(process, lines):
-                    yield None if line is None else msgspec.json.decode(line, type=Ended)
-            finally:
-                process.kill()
-                process.wait()
+            ) as process,
+        ):
+            for line in isolated.lines(process, lines):
+                yield None if line is None else msgspec.json.decode(line, type=Ended)
         if process.returncode not in (0, -9) and not lines.stat().st_size:
             words = last_line(said.read_text(errors="replace"))
             raise MeasurementError(f"The process that measures could not start: {words}.")

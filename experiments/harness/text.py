@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+)+/([\w.+@~-]+)")
 
@@ -27,3 +28,11 @@ def first_line(text: str) -> str:
 def period_text(seconds: float) -> str:
     """A time that is only estimated: ``45 s``, ``3 min``."""
     return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
+def text_of(path: Path) -> str:
+    """A file of the system as text; nothing where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -17,20 +17,19 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Final, Literal, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
-from experiments.harness import quiet, runtime
+from experiments.harness import isolated, quiet, runtime
 from experiments.harness.journal import Ended
 from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
-from experiments.harness.study import Factors, Session, Study
-from report.records.record import Policy, Round
+from experiments.harness.study import Device, Factors, Session, Study
+from report.records.record import Policy, Round, Series, Status
 
 #: Far longer than any case takes in one process (s).
 LIMIT_S: Final = 1200.0
-_KILLED: Final = "The process was killed, most likely for lack of memory."
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     cases: tuple[tuple[int, Factors], ...]
 
 
-def can_fork(device: Literal["cpu", "cuda"]) -> bool:
+def can_fork(device: Device) -> bool:
     """Whether cases can have a child each."""
     return device == "cpu" and sys.platform.startswith("linux") and hasattr(os, "fork")
 
@@ -80,26 +79,25 @@ def _measured(study: Study, factors: Factors, task: Task) -> Round:
         outcome = outcome_of(error)
     else:
         disturbance = quiet.disturbance(before, quiet.read(), task.session.threads)
-        return Round(
-            process=task.session.process,
-            policy=task.policy,
-            status="ok",
-            reason=None,
-            disturbance=disturbance,
-            series=series,
-        )
+        return _round(task, "ok", None, disturbance, series)
     release(task.session.device)  # only now, since the exception's frames held its tensors
-    return _without_result(task, *outcome)
+    return _round(task, *outcome)
 
 
-def _without_result(task: Task, status: str, reason: str) -> Round:
+def _round(
+    task: Task,
+    status: Status,
+    reason: str | None,
+    disturbance: str | None = None,
+    series: tuple[Series, ...] = (),
+) -> Round:
     return Round(
         process=task.session.process,
         policy=task.policy,
-        status=status,  # type: ignore[arg-type]
+        status=status,
         reason=reason,
-        disturbance=None,
-        series=(),
+        disturbance=disturbance,
+        series=series,
     )
 
 
@@ -119,11 +117,9 @@ def _in_child(study: Study, factors: Factors, task: Task) -> Round:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if content is None:
-        return _without_result(task, "failed", f"The process did not end within {LIMIT_S:g} s.")
+        return _round(task, "failed", f"The process did not end within {LIMIT_S:g} s.")
     if not content:
-        code = os.waitstatus_to_exitcode(status)
-        how = _KILLED if code == -signal.SIGKILL else f"The process ended with code {code}."
-        return _without_result(task, "failed", how)
+        return _round(task, "failed", isolated.ended(os.waitstatus_to_exitcode(status), ""))
     return msgspec.msgpack.decode(content, type=Round)
 
 
