@@ -912,7 +912,7 @@ def test_each_cache_has_a_slope_where_the_record_has_one() -> None:
         for panel in rooflines(found, id_):
             assert [slope.label for slope in panel.slopes] == ["memory", "L3", "L2", "L1"]
             assert panel.span[0] < panel.roofs[0].peak.middle / panel.slopes[-1].bandwidth.middle
-        assert "L1 at 400 GB/s, L2 at 200 GB/s, L3 at 100 GB/s" in found.figures[id_].alt
+        assert "L1 at 404 GB/s, L2 at 202 GB/s, L3 at 101 GB/s" in found.figures[id_].alt
     assert value(found, "bandwidth_L2") == pytest.approx(2e11, rel=0.02)
     text = manuscript(STUDY, found)
     assert "best by torch.nn.Conv2d" in text
