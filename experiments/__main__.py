@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from experiments import registry
 from experiments.harness.close import close
 from experiments.harness.doctor import doctor
-from experiments.harness.identity import checked_label
 from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
@@ -197,7 +196,7 @@ def _run(options: argparse.Namespace) -> int:
         budget=options.budget,
         resume=options.resume,
         counters=options.counters,
-        label=checked_label(options.label),
+        label=options.label,
         wait_quiet=options.wait_quiet,
     )
     return _told(*run(request, watch(Console(stderr=True), options.debug)), options.records)

@@ -258,7 +258,7 @@ _ON_CPU: Final = Study(
         maximum_samples=20,
         case_budget_s=0.5,
         timer=_TIMER,
-        processes={"retained": 6, "default": 2},
+        processes={"retained": 8, "default": 2},
     ),
     quick=replanned(QUICK, timer=_TIMER, processes={"retained": 2}),
 )

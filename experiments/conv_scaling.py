@@ -11,21 +11,30 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
 - ``layout``: how the input, the weights and so the output lie in memory, ``contiguous`` (NCHW) or
   ``channels_last`` (NHWC), the latter forward only, from batch 16 to 256.
 - ``subject``: ``layer`` for the cases above; ``network`` is one case, the whole network in
-  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``variant`` is the
-  layer with one thing changed, or another layer, of which only memory and executed work are
-  measured, not time.
+  evaluation mode at batch 1 forward, which gives the geometry of all its layers; ``avx2`` is the
+  layer computed without wider vectors than AVX2's, those of the processor that lackey plays, of
+  which only time is measured; ``variant`` is the layer with one thing changed, or another layer, of
+  which only memory and executed work are measured, not time.
 - ``variant``: what is changed (see ``_variant``).
+
+Of some cases the log of one call lies beside the record: oneDNN's primitives, with the instructions
+that the processor has and with AVX2's.
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import passes
+from experiments.harness import isolated, passes, primitives, runtime
 from experiments.harness.measure import measure_memory, measure_time
+from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     SEED,
+    CaseFile,
     Counting,
     Device,
     Factor,
@@ -34,6 +43,7 @@ from experiments.harness.study import (
     Session,
     Study,
 )
+from experiments.harness.worker import can_fork
 from experiments.harness.workload import Workload
 from report.instruments.counters import ncu_logs
 from report.records.layers import Layer
@@ -44,6 +54,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 CHANNELS_LAST_BATCHES: Final = range(16, 257)
+#: Batches at which the layer is timed with AVX2 alone.
+AVX2_BATCHES: Final = (1, 8, 64, 256)
+#: The batch at which oneDNN's primitives are logged; those for channels_last begin later.
+LOGGED_BATCHES: Final = {"contiguous": 8, "channels_last": 64}
 #: The matrix product behind a linear layer takes other kernels for larger batches.
 VARIANT_BATCHES: Final = {
     "no bias": (1, 2, 8),
@@ -64,15 +78,26 @@ _ONCE_UP_TO: Final = {"contiguous": 256, "channels_last": 64}
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """The layer in every pass, layout and batch that goes together, the network, the variants."""
+    """The layer in every pass, layout and batch that goes together, the network, the others."""
     found: list[Factors] = []
     if "layer" in levels["subject"]:
         found += _layer_cases(levels)
     if "network" in levels["subject"]:
         found.append({"subject": "network", "batch": 1, "pass": "forward"})
+    if "avx2" in levels["subject"] and "contiguous" in levels["layout"]:
+        found += [
+            {"subject": "avx2", "batch": batch, "pass": direction, "layout": "contiguous"}
+            for direction, batch in product(levels["pass"], levels["batch"])
+            if batch in AVX2_BATCHES
+        ]
     if "variant" in levels["subject"]:
         found += _variant_cases(levels)
     return tuple(found)
+
+
+def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
+    """All but those that choose a processor's instructions."""
+    return tuple(case for case in cases(levels) if case["subject"] != "avx2")
 
 
 def _layer_cases(levels: Levels) -> list[Factors]:
@@ -111,13 +136,60 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Memory of one case; raises what torch raises."""
+    """Memory of one case; raises what torch raises, and ``UnavailableError`` without AVX-512."""
+    if factors["subject"] == "avx2":
+        _require_wider(session)
+        return ()
     return measure_memory(lambda: build(factors, session.device), session)
 
 
 def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Times of one case in this process; raises what torch raises."""
+    if factors["subject"] == "avx2":
+        os.environ.update(primitives.AVX2)  # in a child that has not used oneDNN yet
     return measure_time(lambda: build(factors, session.device), session)
+
+
+def _require_wider(session: Session) -> None:
+    """Raise ``UnavailableError`` where AVX2 is no restriction, or cannot be made one."""
+    import torch
+
+    if not can_fork(session.device):
+        raise UnavailableError("Instructions are chosen a process, and here cases share one.")
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
+        raise UnavailableError("This processor has no wider vectors than AVX2's.")
+
+
+def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """What oneDNN tells of a call, with all instructions and with AVX2's alone."""
+    if session.device != "cpu" or not _is_logged(factors):
+        return ()
+    name = "-".join(str(factors[key]) for key in _NAMED if key in factors)
+    name = name.replace(" ", "-").replace("_", "-")
+    found = []
+    for kind, variables in (("native", {}), ("avx2", primitives.AVX2)):
+        content = isolated.run(
+            partial(log_case, factors, session), {**primitives.VERBOSE, **variables}
+        )
+        meaning = f"what oneDNN prints of one warm call ({name}, instructions: {kind})"
+        found.append(CaseFile(f"onednn.{name}.{kind}.txt", meaning, content))
+    return tuple(found)
+
+
+#: What names a logged case.
+_NAMED: Final = ("subject", "variant", "pass", "layout", "batch")
+
+
+def _is_logged(factors: Factors) -> bool:
+    if factors["subject"] not in {"layer", "variant"} or factors.get("variant") == "linear 784-10":
+        return False
+    return factors["batch"] == LOGGED_BATCHES[str(factors["layout"])]
+
+
+def log_case(factors: Factors, session: Session) -> bytes:
+    """oneDNN's lines on one call in this process, which has ``primitives.VERBOSE``."""
+    runtime.start_torch(session.device, session.threads)
+    return primitives.log_of(lambda: build(factors, session.device))
 
 
 def build(factors: Factors, device: Device) -> Workload:
@@ -183,7 +255,7 @@ def _variant(name: str) -> tuple[nn.Module, tuple[int, ...]]:
 
 def effort(factors: Factors) -> float:
     """Small batches last about equally long, large ones in proportion to their size."""
-    if factors["subject"] == "variant":
+    if factors["subject"] in {"variant", "avx2"}:
         return 2.0
     direction = 3.0 if factors["pass"] == "forward_backward" else 1.0
     return direction * max(64.0, float(factors["batch"]))
@@ -205,18 +277,24 @@ def calls(factors: Factors, thorough: bool) -> int:
     if factors["subject"] == "variant":
         return 2
     backward = factors["pass"] == "forward_backward"
-    if factors["subject"] == "network" or batch not in _COUNTED or (backward and batch > 8):
+    if (
+        factors["subject"] in {"network", "avx2"}
+        or batch not in _COUNTED
+        or (backward and batch > 8)
+    ):
         return 0
     if thorough or batch <= _TWICE_UP_TO:
         return 2
     return 1 if batch <= _ONCE_UP_TO[str(factors["layout"])] else 0
 
 
-STUDY = Study(
+_ON_CPU: Final = Study(
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
     factors=(
-        Factor("subject", levels=("layer", "network", "variant"), quick=("layer", "network")),
+        Factor(
+            "subject", levels=("layer", "network", "avx2", "variant"), quick=("layer", "network")
+        ),
         Factor(
             "batch",
             levels=tuple(2**n for n in range(11)),
@@ -255,6 +333,7 @@ STUDY = Study(
     timed=time_case,
     is_timed=lambda factors: factors["subject"] != "variant",
     effort=effort,
+    files=files,
     counting=Counting(
         workload=build,
         multiply_adds=multiply_adds,
@@ -267,3 +346,5 @@ STUDY = Study(
         },
     ),
 )
+
+STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, cases=cases_on_gpu))

@@ -448,7 +448,7 @@ STUDY = Study(
         minimum_samples=3,
         maximum_samples=15,
         case_budget_s=0.3,
-        processes={"retained": 6, "default": 3},
+        processes={"retained": 8, "default": 3},
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )

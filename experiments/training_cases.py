@@ -29,7 +29,8 @@ class Scale:
     """What fits a kind of machine.
 
     ``image`` and ``batch`` are those at which all but themselves is varied; ``sized_batch`` is the
-    batch at which the image is varied and layers are profiled.  ``ladder`` is what each of its
+    batch at which the image is varied and layers are profiled, and a quarter of it the other one at
+    which the largest images are trained on.  ``ladder`` is what each of its
     steps changes, one after the other; only the ``laddered`` networks climb it, since compiling
     takes long, unless none of them is asked for.
     """
@@ -166,8 +167,11 @@ def _precision_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
 def _image_set(levels: Levels, scale: Scale) -> Iterator[Factors]:
     batch = _nearest(scale.sized_batch, levels["batch"])
     for image in levels["image"]:
-        for way in _WAYS if image == max(levels["image"]) else _WAYS[:1]:
-            yield _training(image, batch, way)
+        if image != max(levels["image"]):
+            yield _training(image, batch, PLAIN)
+            continue
+        yield _training(image, _nearest(scale.sized_batch // 4, levels["batch"]), PLAIN)
+        yield from (_training(image, batch, way) for way in _WAYS)
 
 
 def _ladder_set(levels: Levels, scale: Scale) -> Iterator[Factors]:

@@ -31,8 +31,6 @@ from experiments.networks.imagenet import CLASSES
 from experiments.training_layers import layers
 from report.records.record import Series
 
-#: Steps whose layers are timed: enough for an interval of their median, which takes six.
-_PROFILED: Final = 7
 #: Memory is measured twice, so that a paper can check that it is the same.
 _MEMORY_REPEATS: Final = 2
 
@@ -123,7 +121,7 @@ def profile(factors: Factors, session: Session) -> tuple[Series, ...]:
     phases, durations = steps.PhaseClock(session.device), []
     call = Workload(lambda: made.step(batch), _nothing)
     with layer_times.watched(made.module, layer_times.clock_mark(phases)), timing.collector_off():
-        for _ in range(_PROFILED):
+        for _ in range(session.protocol.minimum_samples):
             relabelled(batch, CLASSES)
             durations.append(clock(call))
     return (*timing.series_of(durations), *layer_times.series_of(phases, names))

@@ -66,22 +66,27 @@ Result = TypeVar("Result")
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     """What is measured once of a case, all but a sensor's by a process of its own."""
-    if factors["subject"] == "sensor":
-        return (_reading(str(factors["sensor"]), session),)
+    match factors["subject"]:
+        case "sensor":
+            return (_reading(str(factors["sensor"]), session),)
+        case "profile":
+            return ()
     return _isolated_call(measure_here, factors, session)
 
 
 def measure_here(factors: Factors, session: Session) -> tuple[Series, ...]:
     """The same in this process."""
     processes = _processes(session)
-    parts = {"matrix_product": processes.multiply, "profile": processes.profile}
-    measure = parts.get(str(factors["subject"]), processes.needed)
+    multiplies = factors["subject"] == "matrix_product"
+    measure = processes.multiply if multiplies else processes.needed
     return cast(tuple[Series, ...], measure(factors, session))
 
 
 def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """Steps of training, timed in this process."""
-    return cast(tuple[Series, ...], _processes(session).train(factors, session))
+    """Steps of training, timed in this process, whole or layer by layer."""
+    processes = _processes(session)
+    time = processes.profile if factors["subject"] == "profile" else processes.train
+    return cast(tuple[Series, ...], time(factors, session))
 
 
 def _reading(sensor: str, session: Session) -> Series:
@@ -209,7 +214,7 @@ _COUNTED_BATCH: Final = 32
 
 
 #: Steps with the memory that glibc keeps by itself stand beside the others.
-_PROCESSES: Final[dict[Policy, int]] = {"retained": 6, "default": 2}
+_PROCESSES: Final[dict[Policy, int]] = {"retained": 8, "default": 2}
 
 _ON_CPU: Final = Study(
     name="training_roofline",
@@ -258,7 +263,7 @@ _ON_CPU: Final = Study(
     layers=layers,
     measure=measure_case,
     timed=time_case,
-    is_timed=lambda factors: factors["subject"] == "training",
+    is_timed=lambda factors: factors["subject"] in {"training", "profile"},
     effort=effort,
     files=files,
     counting=Counting(

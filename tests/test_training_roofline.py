@@ -451,6 +451,31 @@ def scattering(watched: Any, slow: float) -> Any:
     return msgspec.structs.replace(watched, series=changed)
 
 
+def test_processes_are_the_unit_of_what_was_watched() -> None:
+    """Steps of one process do not bound what another one would find."""
+    made = cases(processes=MANY)
+    for slow, verdict in ((1.0, "supported"), (5.0, "undecided")):
+        found = found_in(STUDY, record([in_rounds(case, slow) for case in made]))
+        assert value(found, "light_traffic_time") > 0.5
+        assert found.claims["memory-bound-example-2t"].verdict == verdict
+
+
+def in_rounds(case: Any, slow: float) -> Any:
+    """A watched step in eight processes; in the last its layers take longer."""
+    if case.factors.get("subject") != "profile":
+        return case
+    rounds = []
+    for process in range(1, 9):
+        times = {s.quantity: list(s.samples) for s in case.series}
+        if process == 8:
+            times = {
+                name: [slow * t for t in found] if name.startswith("layer_") else found
+                for name, found in times.items()
+            }
+        rounds.append(factory.round_(process, times))
+    return msgspec.structs.replace(case, series=(), rounds=tuple(rounds))
+
+
 def test_depthwise_layers_are_below_the_ridge_and_large_kernels_above(full: Findings) -> None:
     table = "tbl-class-times-example-2t"
     rows = zip(column(full, table, "Class"), column(full, table, "Intensity"), strict=True)

@@ -50,8 +50,6 @@ class Reading:
     ``busy_s`` (steal not among it) and ``steal_s`` are sums over the ``processors`` that this
     process may use.  ``own_s`` is the processor time of this process with its ended children;
     ``waits_s`` for how long each of its threads, by number, was ready without a processor.
-    ``switches`` counts how often it was made to give way, ``pressure_s`` for how long any task of
-    the machine waited for a processor.
     """
 
     at_s: float
@@ -60,9 +58,6 @@ class Reading:
     steal_s: float | None
     own_s: float
     waits_s: Mapping[int, float] | None
-    switches: int | None = None
-    pressure_s: float | None = None
-    load: float | None = None
 
 
 # ------------------------------------------------------------------------------------ differences
@@ -189,15 +184,6 @@ def parse_schedstat(text: str) -> float | None:
     return int(words[1]) * 1e-9 if len(words) >= 2 and words[1].isdigit() else None
 
 
-def parse_pressure(text: str) -> float | None:
-    """For how long some task waited for a processor (s), from ``/proc/pressure/cpu``, in µs."""
-    for line in text.splitlines():
-        total = line.rpartition("total=")[2]
-        if line.startswith("some ") and total.isdigit():
-            return int(total) * 1e-6
-    return None
-
-
 def parse_process(text: str, ticks: float) -> tuple[str, float] | None:
     """Name and processor time (s) of a process, from its ``stat``; names may hold anything."""
     head, bracket, tail = text.rpartition(")")
@@ -251,9 +237,6 @@ def read() -> Reading:
         steal_s=counted[1] if counted else None,
         own_s=spent.user + spent.system + spent.children_user + spent.children_system,
         waits_s=waits or None,
-        switches=_switches(),
-        pressure_s=parse_pressure(text_of(_PROC / "pressure/cpu")),
-        load=_load(),
     )
 
 
@@ -284,20 +267,6 @@ def _processors(threads: Iterable[int]) -> frozenset[int]:
 
 def _ticks() -> float:
     return float(os.sysconf("SC_CLK_TCK"))
-
-
-def _switches() -> int | None:
-    try:
-        import resource
-    except ImportError:
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def _load() -> float | None:
-    with suppress(AttributeError, OSError):
-        return os.getloadavg()[0]
-    return None
 
 
 # ----------------------------------------------------------------------------------------- waiting

@@ -205,20 +205,24 @@ def _repeat(policy: Policy, planned: int, rounds: Rounds) -> None:
 
 
 def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
-    """One process, for the cases of which the journal holds nothing of it."""
+    """One process, for the cases of which the journal holds nothing of it.
+
+    Where a case ends the process, the others are measured by another one under its number.
+    """
     key = (turn.policy, turn.process)
     had = {e.case for e in rounds.run_log.rounds if (e.round.policy, e.round.process) == key}
     order = [c for c in shuffled(cases, rounds.protocol.seed, turn) if c not in had]
-    if not order:
-        return
-    for ended in _processed(turn, order, rounds):
-        if ended is not None:
-            rounds.journal.append(ended)
-            rounds.run_log.rounds.append(ended)
-            had.add(ended.case)
-        text = None if ended is None else f"{rounds.cases[ended.case]}: {_told(ended)}"
-        at = done + share * len(had) / max(len(had), len(order))
-        rounds.watcher.progressed(text, min(at, 1.0), _time_left(rounds, at))
+    planned = len(had) + len(order)
+    while order:
+        for ended in _processed(turn, order, rounds):
+            if ended is not None:
+                rounds.journal.append(ended)
+                rounds.run_log.rounds.append(ended)
+                had.add(ended.case)
+            text = None if ended is None else f"{rounds.cases[ended.case]}: {_told(ended)}"
+            at = done + share * len(had) / planned
+            rounds.watcher.progressed(text, min(at, 1.0), _time_left(rounds, at))
+        order = [case for case in order if case not in had]
 
 
 def _told(ended: Ended) -> str:
@@ -267,11 +271,27 @@ def _processed(turn: Turn, order: Sequence[int], rounds: Rounds) -> Iterator[End
                 stderr=stream,
             ) as process,
         ):
+            count, began = 0, time.monotonic()
             for line in isolated.lines(process, lines):
+                if line is not None:
+                    count, began = count + 1, time.monotonic()
                 yield None if line is None else msgspec.json.decode(line, type=Ended)
-        if process.returncode not in (0, -9) and not lines.stat().st_size:
-            words = last_line(said.read_text(errors="replace"))
-            raise MeasurementError(f"The process that measures could not start: {words}.")
+        if count < len(order):  # a case ended the process
+            words = said.read_text(errors="replace")
+            if count == 0 and process.returncode > 0:
+                raise MeasurementError(
+                    f"The process that measures could not start: {last_line(words)}."
+                )
+            reason = isolated.ended(process.returncode, words)
+            round_ = Round(
+                process=turn.process,
+                policy=turn.policy,
+                status="failed",
+                reason=reason,
+                disturbance=None,
+                series=(),
+            )
+            yield Ended(case=order[count], round=round_, seconds=time.monotonic() - began)
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

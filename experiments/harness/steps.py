@@ -105,7 +105,7 @@ def measured(
     whole = timing.cpu_clock if device == "cpu" else timing.cuda_wall_clock
     clock = timing.cpu_clock if device == "cpu" else timing.cuda_clock
     first, _ = run.timed(whole, unwatched)
-    warmup = _warmed_up(lambda: run.timed(clock, unwatched)[0].wall, protocol)
+    warmup = timing.warmed_up(lambda: run.timed(clock, unwatched)[0].wall, protocol)
     phases, waits = PhaseClock(device), list[float]()
     with timing.collector_off():
         durations = _repeated(run, clock, phases, waits, protocol, log)
@@ -122,16 +122,6 @@ def measured(
 
 def _seconds(quantity: str, samples: Sequence[float]) -> Series:
     return Series(quantity=quantity, unit="s", samples=tuple(samples))
-
-
-def _warmed_up(step: Callable[[], float], protocol: Protocol) -> tuple[float, ...]:
-    """The durations of the warm-up's steps (s)."""
-    found: list[float] = []
-    while len(found) < protocol.warmup_calls or not (
-        timing.is_steady(found) or sum(found) >= timing.WARMUP_SHARE * protocol.case_budget_s
-    ):
-        found.append(step())
-    return tuple(found)
 
 
 def _repeated(

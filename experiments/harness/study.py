@@ -82,7 +82,8 @@ def _listed(processes: Mapping[Policy, int]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-#: Six processes bound a median at 96.9 %, the fewest that reach 95 %.
+#: The lowest and the highest of six processes bound a median at 96.9 %; of eight at 99.2 %, so that
+#: a statement on six medians at once still reaches 95 %.
 FULL: Final = Plan(
     Protocol(
         plan="full",
@@ -92,7 +93,7 @@ FULL: Final = Plan(
         maximum_samples=30,
         case_budget_s=0.5,
         timer=UNSET,
-        processes={"retained": 6, "default": 6, "jemalloc": 2},
+        processes={"retained": 8, "default": 6, "jemalloc": 2},
         budget_s=900.0,
     ),
     "large",

@@ -142,30 +142,32 @@ def first_and_repeated(
     first = (cpu_clock if device == "cpu" else cuda_wall_clock)(workload)
     clock = cpu_clock if device == "cpu" else cuda_clock
     with collector_off():
-        warm = warmed_up(workload, protocol, clock)
+        warm = warmed_up(lambda: _again(workload, clock).wall, protocol)
         durations = repeated(workload, protocol, clock)
     return (
         Series(quantity="first_call_time", unit="s", samples=(first.wall,)),
-        Series(quantity="warmup_time", unit="s", samples=tuple(d.wall for d in warm)),
+        Series(quantity="warmup_time", unit="s", samples=warm),
         *series_of(durations),
     )
 
 
 def warmed_up(
-    workload: Workload,
-    protocol: Protocol,
-    clock: Clock,
-    now: Callable[[], float] = time.monotonic,
-) -> tuple[Duration, ...]:
-    """Calls until they are steady or half of the case's time is spent; at least the protocol's."""
-    durations: list[Duration] = []
+    call: Callable[[], float], protocol: Protocol, now: Callable[[], float] = time.monotonic
+) -> tuple[float, ...]:
+    """Durations (s) of calls until they are steady or half of the case's time is spent.
+
+    Never fewer than the protocol's; ``call`` returns how long it took.
+    """
+    found: list[float] = []
     deadline = now() + WARMUP_SHARE * protocol.case_budget_s
-    while len(durations) < protocol.warmup_calls or (
-        not is_steady([d.wall for d in durations]) and now() < deadline
-    ):
-        workload.reset()
-        durations.append(clock(workload))
-    return tuple(durations)
+    while len(found) < protocol.warmup_calls or (not is_steady(found) and now() < deadline):
+        found.append(call())
+    return tuple(found)
+
+
+def _again(workload: Workload, clock: Clock) -> Duration:
+    workload.reset()
+    return clock(workload)
 
 
 def is_steady(durations: Sequence[float]) -> bool:
@@ -208,8 +210,7 @@ def repeated(
     while len(durations) < protocol.minimum_samples or (
         len(durations) < protocol.maximum_samples and now() < deadline
     ):
-        workload.reset()
-        durations.append(clock(workload))
+        durations.append(_again(workload, clock))
     return tuple(durations)
 
 

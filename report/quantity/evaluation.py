@@ -155,13 +155,19 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    together = len(_shared(measured)) > 1
+    together = len(_shared(measured)) > 1 and not _widened(quantity)
     fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
     if together or fitted or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
         yield from _units(part)
+
+
+def _widened(quantity: Quantity) -> bool:
+    """Whether a part has bounds that its values in single processes do not tell."""
+    own = isinstance(quantity, Derived) and quantity.operation.widened
+    return own or any(map(_widened, quantity.parts))
 
 
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:

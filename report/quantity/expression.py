@@ -251,7 +251,7 @@ class Operation:
     all of them hold; ``text`` writes the formula.  Both raise ``ArithmeticError`` where there is no
     result.  ``fit`` gives the result of values with an interval from their scatter at a level, for
     what is estimated from all of them together; ``whole`` says that the result is a level, a whole
-    number.
+    number; ``widened`` that its bounds hold more than its values in single processes tell.
     """
 
     name: str
@@ -262,6 +262,7 @@ class Operation:
     binding: int = NAME
     fit: Callable[[Sequence[float], float], Estimate] | None = None
     whole: bool = False
+    widened: bool = False
 
 
 @dataclass(frozen=True, eq=False)

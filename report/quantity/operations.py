@@ -54,6 +54,7 @@ def spanning(*quantities: Quantity) -> Derived:
             ),
             lambda texts: f"{texts[0]}, with the bounds of {_listed(texts)}",
             LIST,
+            widened=True,
         ),
         *quantities,
     )

@@ -24,7 +24,8 @@ from report.theory.shapes import elements
 
 torch = pytest.importorskip("torch")
 
-CASES = conv_scaling.STUDY.cases(default_levels(conv_scaling.STUDY, quick=False))
+STUDY = conv_scaling.STUDY.on("cuda")
+CASES = STUDY.cases(default_levels(STUDY, quick=False))
 PROTOCOL = msgspec.structs.replace(
     FULL.protocol, minimum_samples=2, maximum_samples=2, warmup_calls=1, timer="a played clock"
 )

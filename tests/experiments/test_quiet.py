@@ -127,12 +127,9 @@ def test_busy_and_stolen_time_of_the_processors_that_may_be_used() -> None:
     assert quiet.parse_stat("", {0}, 100.0) is None
 
 
-def test_waiting_and_pressure() -> None:
+def test_waiting() -> None:
     assert quiet.parse_schedstat("35203162 1500000000 7\n") == pytest.approx(1.5)
     assert quiet.parse_schedstat("") is None
-    text = "some avg10=85.45 avg60=28.77 avg300=8.72 total=19798522663\nfull avg10=0 total=0\n"
-    assert quiet.parse_pressure(text) == pytest.approx(19798.522663)
-    assert quiet.parse_pressure("") is None
 
 
 def test_a_process_may_have_any_name() -> None:

@@ -199,6 +199,16 @@ def test_a_case_that_kills_its_process_takes_no_other_with_it(
     assert "killed, most likely for lack of memory" in str(cases[1].reason)
 
 
+def test_where_cases_share_a_process_the_others_are_measured_by_a_further_one(
+    tmp_path: Path, timed: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "can_fork", lambda device: False)
+    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
+    assert [case.status for case in cases] == ["ok", "failed", "ok"]
+    assert "killed, most likely for lack of memory" in str(cases[1].reason)
+    assert {len(case.rounds) for case in cases} == {3}
+
+
 def test_what_the_journal_holds_is_not_measured_again(
     tmp_path: Path, timed: Study, notes: Notes
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
+from experiments.conv_scaling import AVX2_BATCHES
 from experiments.harness.selection import select
 from experiments.harness.study import Factor, Factors, Levels, Study, UsageError
 
@@ -34,7 +35,9 @@ def test_the_full_plan() -> None:
     variants = [case for case in selection.cases if case["subject"] == "variant"]
     assert {case["batch"] for case in variants} == {1, 2, 8, 64}
     assert len(variants) == 16
-    assert len(selection.cases) == len(layer) + len(network) + len(variants)
+    narrow = [case for case in selection.cases if case["subject"] == "avx2"]
+    assert {case["batch"] for case in narrow} == set(AVX2_BATCHES)
+    assert len(selection.cases) == len(layer) + len(network) + len(narrow) + len(variants)
 
 
 def test_a_folder_of_images_takes_the_place_of_the_studys_own(tiny: Study) -> None:
@@ -105,7 +108,7 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
     assert done.returncode == 0, done.stderr
     assert "conv_scaling: How do" in done.stdout
     told = (
-        "full plan: 44 cases, each in 6 processes with memory retained, 6 with default and 2 with "
+        "full plan: 52 cases, each in 8 processes with memory retained, 6 with default and 2 with "
         "jemalloc (5 to 30 samples, about 0.5 s in each), 15 min at most, large ceilings"
     )
     assert told in done.stdout

@@ -157,11 +157,10 @@ def test_calls_that_keep_getting_faster_are_no_steady_state(durations: list[floa
 def test_the_warm_up_ends_with_half_of_the_time_at_the_latest() -> None:
     elapsed = 0.0
 
-    def clock(workload: Workload) -> Duration:
+    def call() -> float:
         nonlocal elapsed
         elapsed += 1.0
-        return Duration(1.0 / elapsed, None)  # faster and faster
+        return 1.0 / elapsed  # faster and faster
 
-    idle = Workload(call=lambda: None, reset=lambda: None)
-    warm = timing.warmed_up(idle, protocol(1, 1, 20.0), clock, now=lambda: elapsed)
+    warm = timing.warmed_up(call, protocol(1, 1, 20.0), now=lambda: elapsed)
     assert len(warm) == 10

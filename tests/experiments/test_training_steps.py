@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from experiments.harness import layer_times, sensors, steps  # noqa: E402
+from experiments.harness import layer_times, sensors, steps, timing  # noqa: E402
 from experiments.harness.outcomes import UnavailableError  # noqa: E402
 from experiments.harness.profiling import trace_of_call  # noqa: E402
 from experiments.harness.sensors import Log  # noqa: E402
@@ -156,8 +156,8 @@ def test_sensors_are_read_before_every_tenth_and_at_the_end() -> None:
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
     slow = msgspec.structs.replace(PROTOCOL, warmup_calls=2, case_budget_s=2.0)
-    assert steps._warmed_up(lambda: 5.0, slow) == (5.0, 5.0)
-    assert steps._warmed_up(lambda: 0.001, slow) == (0.001,) * 4  # steady
+    assert timing.warmed_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == (5.0, 5.0)
+    assert timing.warmed_up(lambda: 0.001, slow) == (0.001,) * 4  # steady
 
 
 # --------------------------------------------------------------------------------------- layers

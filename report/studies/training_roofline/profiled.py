@@ -14,7 +14,7 @@ from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
 from report.quantity.operations import share_of_ceiling, spanning
 from report.records.layers import Layer
-from report.records.record import Case
+from report.records.record import Case, Round
 from report.statistics.estimates import median_interval
 from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
@@ -35,6 +35,8 @@ NEAR: Final = 0.5
 #: A step that takes more than this many times as long when it is watched spends its time on being
 #: watched, so that the times of its layers are not those of the step.
 DISTURBED: Final = 1.2
+#: A number a step, process by process.
+Samples: TypeAlias = tuple[tuple[float, ...], ...]
 Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
 SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
 _NEAR_NAMES: Final[dict[Side, str]] = {
@@ -57,17 +59,17 @@ ALL_OTHERS: Final = "all others"
 class LayerTime:
     """One layer in the watched steps: work, least traffic, forward and backward time in s.
 
-    ``steps`` are the times in each of the steps, in order.
+    ``processes`` are the times in each of the steps, in order, process by process.
     """
 
     layer: Layer
-    steps: tuple[float, ...]
+    processes: tuple[tuple[float, ...], ...]
     load: Load
 
     @cached_property
     def time(self) -> float:
-        """The median over the steps (s)."""
-        return statistics.median(self.steps)
+        """The median over the processes' medians (s)."""
+        return statistics.median(map(statistics.median, self.processes))
 
     @property
     def kind(self) -> str:
@@ -81,8 +83,11 @@ class LayerTime:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The interval of that median (s)."""
-        found = median_interval(self.steps)
+        """The interval of that median (s); where there is one process, from its steps."""
+        one = len(self.processes) == 1
+        found = median_interval(
+            self.processes[0] if one else tuple(map(statistics.median, self.processes))
+        )
         return found.low, found.high
 
     def shares(self, roof: Roof, seconds: float) -> tuple[float, float]:
@@ -102,12 +107,17 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """A step that was watched layer by layer on one device; ``whole`` are the steps' times in s."""
+    """A step that was watched layer by layer on one device.
+
+    ``whole`` are the times of the steps in s, process by process; ``disturbances`` say of each
+    process whether something else ran meanwhile.
+    """
 
     run: Run
     step: Step
     layers: tuple[LayerTime, ...]
-    whole: tuple[float, ...]
+    whole: tuple[tuple[float, ...], ...]
+    disturbances: tuple[bool, ...]
 
     @property
     def roof(self) -> Roof | Missing:
@@ -122,11 +132,16 @@ class Profile:
             return roof
         return copy if isinstance(copy, Missing) else replace(roof, bandwidth=copy)
 
-    def watched(self, name: str, unit: str, samples: Iterable[float]) -> Quantity:
-        """A number of each watched step as a series of the one process that was watched."""
-        run = self.run
-        process = Process(run.file, f"watched {self.step.network}", tuple(samples))
-        return measured(name, unit, [process], run.file, run.stored.record.environment.device)
+    def watched(self, name: str, unit: str, samples: Samples) -> Quantity:
+        """A number of each watched step, process by process, as a series."""
+        run, who = self.run, f"watched {self.step.network}"
+        processes = [
+            Process(run.file, f"{who}, {number}", found, disturbed)
+            for number, (found, disturbed) in enumerate(
+                zip(samples, self.disturbances, strict=True), 1
+            )
+        ]
+        return measured(name, unit, processes, run.file, run.stored.record.environment.device)
 
     def share(self, of: Callable[[LayerTime], bool], name: str) -> Quantity:
         """The share of the layers' time in some of them: a number of each watched step.
@@ -136,18 +151,17 @@ class Profile:
         if self.disturbed is not None:
             return absent(name, "1", self.disturbed.reason)
         chosen = [item for item in self.layers if of(item)]
-        parts = zip(_step_sums(chosen, len(self.whole)), self._inside, strict=True)
-        return self.watched(name, "1", (part / whole for part, whole in parts))
+        return self.watched(name, "1", _quotients(_step_sums(chosen, self.whole), self._inside))
 
     @property
     def inside(self) -> Quantity:
         """The share of the watched step that its layers account for."""
-        parts = zip(self._inside, self.whole, strict=True)
-        return self.watched("share of the step in layers", "1", (p / whole for p, whole in parts))
+        parts = _quotients(self._inside, self.whole)
+        return self.watched("share of the step in layers", "1", parts)
 
     @cached_property
-    def _inside(self) -> tuple[float, ...]:
-        return _step_sums(self.layers, len(self.whole))
+    def _inside(self) -> Samples:
+        return _step_sums(self.layers, self.whole)
 
     def side_share(self, side: Side) -> Quantity:
         """The share of the layers' time in layers near one ceiling, or near none."""
@@ -213,7 +227,7 @@ class Profile:
         """The time (s) of some layers in each watched step."""
         if self.disturbed is not None:
             return absent("time of layers", "s", self.disturbed.reason)
-        return self.watched("time", "s", _step_sums(items, len(self.whole)))
+        return self.watched("time", "s", _step_sums(items, self.whole))
 
     def rate(self, items: Sequence[LayerTime]) -> Quantity:
         """FLOP/s of some layers together, by the work of theory."""
@@ -264,10 +278,21 @@ class Profile:
         return self.share(lambda item: item.kind.endswith("convolution"), name)
 
 
-def _step_sums(layers: Iterable[LayerTime], steps: int) -> tuple[float, ...]:
-    """The time of some layers in each step, in s."""
-    found = [item.steps for item in layers]
-    return tuple(sum(times[number] for times in found) for number in range(steps))
+def _step_sums(layers: Iterable[LayerTime], whole: Samples) -> Samples:
+    """The time of some layers in each step, in s, for the processes and steps of ``whole``."""
+    found = [item.processes for item in layers]
+    return tuple(
+        tuple(sum(times[process][step] for times in found) for step in range(len(steps)))
+        for process, steps in enumerate(whole)
+    )
+
+
+def _quotients(above: Samples, below: Samples) -> Samples:
+    """Step by step."""
+    return tuple(
+        tuple(a / b for a, b in zip(ones, others, strict=True))
+        for ones, others in zip(above, below, strict=True)
+    )
 
 
 def profiles(run: Run) -> tuple[Profile, ...]:
@@ -285,17 +310,38 @@ def main_profiles(run: Run) -> tuple[Profile, ...]:
 
 def _profile(run: Run, case: Case) -> Profile | None:
     step, count = step_of(case), len(case.layers)
-    forward, backward = case.samples("layer_forward_time"), case.samples("layer_backward_time")
-    if not forward or len(forward) != count * len(case.samples("time")):
+    # An older record has the series of one process without a round.
+    rounds = [r for r in case.rounds_under("retained") if r.samples("time")]
+    found: Sequence[Round | Case] = rounds or [case]
+    sums = [_by_step(each, count) for each in found]
+    if not all(sums):
         return None
-    sums = [f + b for f, b in zip(forward, backward, strict=True)]
     loads = training_loads(in_type(case.layers, ELEMENTS[step.precision]))
     timed = tuple(
-        LayerTime(layer, tuple(sums[number::count]), load)
-        for number, (layer, load) in enumerate(zip(case.layers, loads, strict=True))
-        if statistics.median(sums[number::count]) > 0
+        LayerTime(layer, times, load)
+        for layer, times, load in zip(case.layers, _by_layer(sums, count), loads, strict=True)
+        if any(statistics.median(one) > 0 for one in times)
     )
-    return Profile(run, step, timed, tuple(case.samples("time")))
+    whole = tuple(tuple(each.samples("time")) for each in found)
+    disturbed = tuple(isinstance(r, Round) and r.disturbance is not None for r in found)
+    return Profile(run, step, timed, whole, disturbed)
+
+
+def _by_step(found: Round | Case, count: int) -> Samples:
+    """The times (s) of all ``count`` layers in each step of a process; empty if some lack."""
+    forward, backward = found.samples("layer_forward_time"), found.samples("layer_backward_time")
+    if not forward or not len(forward) == len(backward) == count * len(found.samples("time")):
+        return ()
+    sums = [f + b for f, b in zip(forward, backward, strict=True)]
+    return tuple(tuple(sums[start : start + count]) for start in range(0, len(sums), count))
+
+
+def _by_layer(processes: Sequence[Samples], count: int) -> tuple[Samples, ...]:
+    """The times of each layer, process by process."""
+    return tuple(
+        tuple(tuple(step[number] for step in steps) for steps in processes)
+        for number in range(count)
+    )
 
 
 # -------------------------------------------------------------------------------------- tables
