@@ -1,0 +1,119 @@
+"""A network as the operators that ran: what each read, wrote and was told, and what died before it.
+
+An operator is one of ATen's, below automatic differentiation, as PyTorch's dispatcher calls them:
+what a module computes is there however it is written (``F.relu``, ``+``, an own parameter).
+Tensors name the storage that they lie in, so that views, in-place results and shared parameters
+are told by number; storages are freed when Python lets go of them, which stands with the operator
+that came next.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+#: Where an operator belongs in a training step; a call without gradients is all forward.
+Phase: TypeAlias = Literal["forward", "backward", "update"]
+#: What an operator is told beside tensors: numbers, names, switches, and lists of them.
+Setting: TypeAlias = int | float | bool | str | tuple["Setting", ...] | None
+
+#: Bytes of one element by the name of its type.
+ITEM_BYTES: Final[dict[str, int]] = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "complex64": 8, "complex128": 16, "complex32": 4,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+
+
+class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """One tensor: where it lies, its extents, its strides in elements, and the type of them."""
+
+    storage: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        """How many elements it shows."""
+        return prod(self.shape)
+
+    @property
+    def distinct(self) -> int:
+        """How many places in memory it shows: an expanded extent shows the same ones again."""
+        return prod(n for n, s in zip(self.shape, self.strides, strict=True) if s or n == 0)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of those places."""
+        return self.distinct * ITEM_BYTES[self.dtype]
+
+
+class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One call of an operator.
+
+    ``name`` is ATen's with its overload (``convolution.default``); ``module`` the innermost module
+    that called it, of a backward pass the one whose tensors it reads.  ``reads`` are the arguments
+    that hold tensors, by their names, a list of tensors as several; ``settings`` the others;
+    ``writes`` the results, those in place among them; ``updates`` are the arguments that it writes
+    to.  ``freed`` are the storages that were let go after the operator before it, ``made`` those
+    that it allocated.
+    """
+
+    name: str
+    module: str
+    phase: Phase
+    reads: dict[str, tuple[Tensor, ...]]
+    settings: dict[str, Setting]
+    writes: tuple[Tensor, ...]
+    updates: tuple[str, ...] = ()
+    made: tuple[int, ...] = ()
+    freed: tuple[int, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The name without its overload."""
+        return self.name.partition(".")[0]
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The one tensor of an argument, or None where it was given none."""
+        found = self.reads.get(name, ())
+        return found[0] if len(found) == 1 else None
+
+
+class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The operators of a call or of a training step, in order.
+
+    ``storages`` are sizes in bytes, by number.  Parameters and buffers stand by their names; those
+    that share a storage are one (tied weights).  ``inputs`` are the caller's tensors, ``state`` is
+    what the optimiser keeps, with the gradients of the step before.
+    """
+
+    storages: tuple[int, ...]
+    parameters: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    inputs: tuple[Tensor, ...]
+    state: tuple[Tensor, ...] = ()
+    operators: tuple[Operator, ...]
+
+    @property
+    def parameter_count(self) -> int:
+        """Elements of all parameters, shared ones once."""
+        return sum(tensor.elements for tensor in _once(self.parameters))
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Their bytes."""
+        return sum(tensor.bytes for tensor in _once(self.parameters))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The parameters that no operator reads."""
+        read = {t.storage for o in self.operators for found in o.reads.values() for t in found}
+        return tuple(name for name, t in self.parameters.items() if t.storage not in read)
+
+
+def _once(tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    return tuple({tensor.storage: tensor for tensor in tensors.values()}.values())

@@ -1,0 +1,308 @@
+"""Work and compulsory traffic of ATen's operators, from their shapes; pure.
+
+The rules hold for every network, since operators are few: a convolution is one however a module
+wraps it.  One multiply-add is two floating-point operations.  Only products have multiply-adds:
+convolutions, matrix products, attention and recurrent layers; all else has none, and is told by its
+bytes.
+
+Compulsory traffic counts every place in memory that an operator must read once and every place that
+it must write once, in the types of the tensors; views move nothing, and an embedding or an index
+reads the rows that it takes.  An operator that stands in no table is unknown: it has no work and no
+bytes, rather than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Final, Literal, TypeAlias
+
+from report.errors import StudyError
+from report.records.operations import Operator, Tensor
+from report.theory.work import Macs
+
+Kind: TypeAlias = Literal[
+    "convolution", "matrix product", "attention", "recurrent layer", "normalisation", "activation",
+    "pooling", "softmax", "element-wise", "reduction", "embedding", "indexing", "copy",
+    "concatenation", "interpolation", "sorting", "creation", "view",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an operator is, its multiply-adds (MAC), and the bytes that it must move (B)."""
+
+    kind: Kind
+    multiply_adds: Macs
+    bytes: int
+
+    @property
+    def flops(self) -> int:
+        """Two a multiply-add."""
+        return 2 * self.multiply_adds
+
+
+def load(operator: Operator) -> Load | None:
+    """Work and compulsory traffic; None for an operator that is not known."""
+    kind = KINDS.get(operator.base)
+    if kind is None:
+        return None
+    products = _PRODUCTS.get(operator.base)
+    macs = Macs(products(operator) if products else 0)
+    return Load(kind, macs, _traffic(operator, kind))
+
+
+# ---------------------------------------------------------------------------------------- traffic
+
+
+def _traffic(operator: Operator, kind: Kind) -> int:
+    if kind == "view" or operator.base in _UNTOUCHED:
+        return 0
+    updated = (t for name in operator.updates for t in operator.reads[name])
+    written = _distinct((*operator.writes, *updated))
+    taken = _TAKEN.get(operator.base)
+    if taken is not None:
+        # The rows that are taken are as large as what they become.
+        others = (t for n, found in operator.reads.items() if n != taken for t in found)
+        return 2 * written + _distinct(others)
+    skipped = operator.updates if operator.base in _OVERWRITING else ()
+    read = (t for n, found in operator.reads.items() if n not in skipped for t in found)
+    return written + _distinct(read)
+
+
+def _distinct(tensors: Iterable[Tensor]) -> int:
+    """The bytes of tensors, those that show the same places once."""
+    return sum({(t.storage, t.shape, t.strides): t.bytes for t in tensors}.values())
+
+
+# --------------------------------------------------------------------------------- multiply-adds
+
+
+def _needed(operator: Operator, name: str) -> Tensor:
+    found = operator.tensor(name)
+    if found is None:
+        raise StudyError(
+            f"operator {operator.name} of {operator.module or 'the network'}: found no tensor "
+            f"{name!r}; capture the network again with the PyTorch that ridgepoint names."
+        )
+    return found
+
+
+def _matrix(left: str, right: str) -> Callable[[Operator], int]:
+    """A product over the last extent of ``left``, one for each element of a batch."""
+
+    def macs(operator: Operator) -> int:
+        first, second = _needed(operator, left), _needed(operator, right)
+        columns = second.shape[-1] if len(second.shape) > 1 else 1
+        return first.elements * columns
+
+    return macs
+
+
+def _convolution(operator: Operator) -> int:
+    """``N · positions · elements of the weight``: each meets every one of its positions once.
+
+    Positions are those of the output, of a transposed convolution those of the input; the weight
+    has ``C_out · C_in / G · kernel`` elements.
+    """
+    source = _needed(operator, "input")
+    result = operator.writes[0]
+    sites = source if operator.settings.get("transposed") else result
+    return source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
+
+
+def _convolution_backward(operator: Operator) -> int:
+    """The gradients of input and weight take what the forward pass takes, each where asked for."""
+    source, gradient = _needed(operator, "input"), _needed(operator, "grad_output")
+    sites = source if operator.settings.get("transposed") else gradient
+    each = source.shape[0] * prod(sites.shape[2:]) * _needed(operator, "weight").elements
+    mask = operator.settings["output_mask"]
+    assert isinstance(mask, tuple)
+    return each * sum(map(bool, mask[:2]))
+
+
+def _attention(operator: Operator) -> int:
+    """Scores and their product with the values, ``N · H · S · L · (E + E_v)``; masks save none."""
+    query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
+    return prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def _attention_backward(operator: Operator) -> int:
+    """The scores once more, and the gradients of values, scores, queries and keys."""
+    query, key, value = (_needed(operator, name) for name in ("query", "key", "value"))
+    pairs = prod(query.shape[:-1]) * key.shape[-2]
+    return pairs * (3 * query.shape[-1] + 2 * value.shape[-1])
+
+
+def _multi_head(operator: Operator) -> int:
+    """Self-attention with its projections: the input's, the scores', the values', the output's."""
+    source = _needed(operator, "query" if "query" in operator.reads else "src")
+    batch, length, width = source.shape
+    projected = _needed(operator, "qkv_weight").elements + _needed(operator, "proj_weight").elements
+    return batch * length * projected + 2 * batch * length * length * width
+
+
+def _encoder_layer(operator: Operator) -> int:
+    """The same, and the two linear layers behind it."""
+    batch, length, _ = _needed(operator, "src").shape
+    names = ("ffn_weight_1", "ffn_weight_2")
+    return _multi_head(operator) + batch * length * sum(
+        _needed(operator, name).elements for name in names
+    )
+
+
+def _recurrent(operator: Operator) -> int:
+    """Each step of each sequence meets all weights of the input and of the hidden state."""
+    length, batch, _ = _needed(operator, "input").shape
+    weights = sum(_needed(operator, name).elements for name in ("weight0", "weight1"))
+    return length * batch * weights
+
+
+def _outer(operator: Operator) -> int:
+    return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
+
+
+_PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
+    "mm": _matrix("self", "mat2"),
+    "addmm": _matrix("mat1", "mat2"),
+    "bmm": _matrix("self", "mat2"),
+    "baddbmm": _matrix("batch1", "batch2"),
+    "addbmm": _matrix("batch1", "batch2"),
+    "mv": _matrix("self", "vec"),
+    "addmv": _matrix("mat", "vec"),
+    "dot": _matrix("self", "tensor"),
+    "vdot": _matrix("self", "other"),
+    "addr": _outer,
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+    **dict.fromkeys(
+        (
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+        ),
+        _attention,
+    ),
+    **dict.fromkeys(
+        (
+            "_scaled_dot_product_flash_attention_backward",
+            "_scaled_dot_product_flash_attention_for_cpu_backward",
+            "_scaled_dot_product_efficient_attention_backward",
+            "_scaled_dot_product_cudnn_attention_backward",
+        ),
+        _attention_backward,
+    ),
+    "_native_multi_head_attention": _multi_head,
+    "_transformer_encoder_layer_fwd": _encoder_layer,
+    "mkldnn_rnn_layer": _recurrent,
+}
+
+# ------------------------------------------------------------------------------------------ kinds
+
+#: Each kind with the operators of it, written as ATen does, in place or not.
+_NAMES: Final[Mapping[Kind, str]] = {
+    "matrix product": "mm addmm bmm baddbmm addbmm mv addmv dot vdot addr",
+    "convolution": "convolution convolution_backward",
+    "recurrent layer": "mkldnn_rnn_layer",
+    "normalisation": """
+        native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
+        _native_batch_norm_legit_functional batch_norm_backward native_batch_norm_backward
+        native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
+        _fused_rms_norm _fused_rms_norm_backward
+    """,
+    "activation": """
+        relu hardtanh sigmoid tanh gelu silu hardswish hardsigmoid leaky_relu elu mish softplus
+        _prelu_kernel celu threshold glu log_sigmoid_forward rrelu_with_noise
+        threshold_backward hardtanh_backward sigmoid_backward tanh_backward gelu_backward
+        silu_backward hardswish_backward hardsigmoid_backward leaky_relu_backward elu_backward
+        mish_backward softplus_backward _prelu_kernel_backward glu_backward log_sigmoid_backward
+        hardshrink softshrink hardshrink_backward softshrink_backward
+    """,
+    "pooling": """
+        max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices
+        max_pool3d_with_indices_backward avg_pool2d avg_pool2d_backward avg_pool3d
+        avg_pool3d_backward _adaptive_avg_pool2d _adaptive_avg_pool2d_backward
+        _adaptive_avg_pool3d _adaptive_avg_pool3d_backward adaptive_max_pool2d
+        adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward max_pool2d
+    """,
+    "softmax": """
+        _softmax _log_softmax _softmax_backward_data _log_softmax_backward_data _safe_softmax
+    """,
+    "element-wise": """
+        add sub rsub mul div neg pow exp log log1p log2 sqrt rsqrt reciprocal abs sign clamp
+        clamp_min clamp_max maximum minimum where erf sin cos tan atan atan2 floor ceil round trunc
+        expm1 frac square eq ne lt le gt ge logical_and logical_or logical_not logical_xor
+        bitwise_and bitwise_or bitwise_not bitwise_xor addcmul addcdiv lerp masked_fill fmod
+        remainder floor_divide xlogy bernoulli native_dropout native_dropout_backward isnan isinf
+        isfinite nan_to_num tril triu copysign sgn exp2 sinc polar
+    """,
+    "reduction": """
+        sum mean amax amin max min argmax argmin var var_mean std std_mean prod norm
+        linalg_vector_norm all any logsumexp nll_loss_forward nll_loss_backward nll_loss2d_forward
+        nll_loss2d_backward cumsum cumprod count_nonzero mse_loss mse_loss_backward
+        binary_cross_entropy_with_logits smooth_l1_loss
+    """,
+    "embedding": "embedding embedding_dense_backward _embedding_bag",
+    "indexing": """
+        index index_select gather scatter scatter_add scatter_reduce index_put _index_put_impl
+        index_add index_copy slice_backward select_backward slice_scatter select_scatter
+        diagonal_backward masked_scatter _unsafe_index _unsafe_index_put
+    """,
+    "copy": """
+        clone copy _to_copy constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
+        replication_pad1d replication_pad2d replication_pad3d reflection_pad2d_backward
+        replication_pad2d_backward roll flip repeat im2col col2im pixel_shuffle pixel_unshuffle
+        channel_shuffle as_strided_copy unfold_backward
+    """,
+    "concatenation": "cat stack",
+    "interpolation": """
+        upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d
+        upsample_linear1d upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa
+        _upsample_bicubic2d_aa upsample_nearest2d_backward upsample_bilinear2d_backward
+        upsample_bicubic2d_backward grid_sampler_2d grid_sampler_2d_backward
+        _upsample_nearest_exact2d affine_grid_generator
+    """,
+    "sorting": "sort topk argsort",
+    "creation": """
+        empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like new_zeros ones
+        ones_like new_ones full full_like new_full arange linspace eye scalar_tensor rand rand_like
+        randn randn_like randint randperm normal uniform fill zero lift_fresh_copy tril_indices
+        triu_indices
+    """,
+    "view": """
+        view _unsafe_view t transpose permute expand slice select squeeze unsqueeze as_strided
+        detach alias split split_with_sizes unbind unfold diagonal view_as_real view_as_complex
+        lift_fresh _reshape_alias real imag unsafe_split unsafe_split_with_sizes unsafe_chunk
+    """,
+}
+
+
+def _kinds() -> dict[str, Kind]:
+    """Every operator by its name; ``relu_`` is ``relu`` in place."""
+    found: dict[str, Kind] = dict.fromkeys(_PRODUCTS, "attention")
+    for kind, names in _NAMES.items():
+        for name in names.split():
+            found[name] = found[f"{name}_"] = kind
+    return found
+
+
+KINDS: Final[Mapping[str, Kind]] = _kinds()
+
+#: Allocated and not touched.
+_UNTOUCHED: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+)
+#: What they write to they do not read before.
+_OVERWRITING: Final = frozenset(
+    {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
+)
+#: Of the argument that is named, only what becomes part of the result is read.
+_TAKEN: Final[Mapping[str, str]] = {
+    "embedding": "weight",
+    "index": "self",
+    "_unsafe_index": "self",
+    "index_select": "self",
+    "gather": "self",
+}
