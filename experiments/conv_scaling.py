@@ -46,6 +46,7 @@ from experiments.harness.study import (
 from experiments.harness.worker import can_fork
 from experiments.harness.workload import Workload
 from report.instruments.counters import ncu_logs
+from report.instruments.onednn import log_file
 from report.records.layers import Layer
 from report.records.record import Series
 
@@ -164,20 +165,14 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """What oneDNN tells of a call, with all instructions and with AVX2's alone."""
     if session.device != "cpu" or not _is_logged(factors):
         return ()
-    name = "-".join(str(factors[key]) for key in _NAMED if key in factors)
-    name = name.replace(" ", "-").replace("_", "-")
     found = []
     for kind, variables in (("native", {}), ("avx2", primitives.AVX2)):
         content = isolated.run(
             partial(log_case, factors, session), {**primitives.VERBOSE, **variables}
         )
-        meaning = f"what oneDNN prints of one warm call ({name}, instructions: {kind})"
-        found.append(CaseFile(f"onednn.{name}.{kind}.txt", meaning, content))
+        meaning = f"what oneDNN prints of one warm call with its {kind} instructions"
+        found.append(CaseFile(log_file(factors, kind), meaning, content))
     return tuple(found)
-
-
-#: What names a logged case.
-_NAMED: Final = ("subject", "variant", "pass", "layout", "batch")
 
 
 def _is_logged(factors: Factors) -> bool:

@@ -12,9 +12,9 @@ from report.engine.gather import choose, load
 from report.errors import RecordError
 from report.records.choice import Choice, choose_records, without_contradictions
 from report.records.pooling import contradiction, unlike
-from report.records.record import Record
+from report.records.record import Attachment, Record
 from report.records.store import Stored, list_records, read_study, write_record
-from report.records.told import fate
+from report.records.told import fate, told
 from tests import factory
 
 
@@ -157,6 +157,16 @@ def test_unlike_processors_of_one_name_are_not_pooled() -> None:
     same, twin, other = (replaced(measured(2), "environment", host=h).record for h in hosts)
     assert unlike(same, twin) is None
     assert unlike(same, other) == "measured with another host"
+
+
+def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
+    counts = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
+    counted = factory.stored(msgspec.structs.replace(measured(2).record, attachments=(counts,)))
+    choice = the_choice(measured(1), counted, measured(3))
+    assert choice.primary == counted
+    assert days(choice.others) == ["03", "01"]
+    (line, *_) = told("conv_scaling", [choice], ())
+    assert "kept more files than newer ones, pooled with 2 other runs" in line
 
 
 def test_a_quick_run_beside_a_full_one_is_left() -> None:

@@ -1,7 +1,8 @@
 """Which records a paper uses of each device, and why not the others.
 
 One record speaks for a device: the newest full run, or the one that the user named.  Further runs
-of the same measurement are pooled with it, so that scatter between runs shows.
+of the same measurement are pooled with it, so that scatter between runs shows; the one among them
+that kept most files beside it speaks for all, since it has the counts that others may lack.
 """
 
 from __future__ import annotations
@@ -84,9 +85,11 @@ def _of_device(items: Sequence[Item], pinned: Sequence[str], asked: Sequence[str
             return _as_named(items, named, by)  # type: ignore[arg-type]
     primary, *rest = reversed(items)
     reasons = {item.file: _why_left(primary, item) for item in rest}
+    used = [primary, *(item for item in rest if not reasons[item.file])]
+    fullest = max(used, key=lambda item: (len(item.record.attachments), *_preference(item)))
     return Choice(
-        primary,
-        tuple(item for item in rest if not reasons[item.file]),
+        fullest,
+        tuple(item for item in used if item is not fullest),
         tuple((item, reasons[item.file]) for item in _newest_first(rest) if reasons[item.file]),
     )
 

@@ -79,7 +79,13 @@ def _primary(choice: Choice[Item]) -> str:
     elif choice.by == "pins":
         words = "used, as data/pins.yaml names it"
     elif plan == "full":
-        words = "used, the newest full run of its device"
+        started = choice.primary.record.started
+        newest = all(item.record.started <= started for item in choice.others)
+        words = (
+            "used, the newest full run of its device"
+            if newest
+            else "used, a full run of its device that kept more files than newer ones"
+        )
     else:
         words = f"used, a {plan} run that stands in for this device, which has no full one"
     count = len(choice.others)

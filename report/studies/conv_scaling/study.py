@@ -8,7 +8,7 @@ from typing import Any
 from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.studies.conv_scaling import policies
+from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
@@ -68,6 +68,8 @@ def _facts(
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
+        "instructions": instructions.facts(instructions.logged(inputs, primary)),
+        "avx2_timed": instructions.was_timed(primary),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),
     }

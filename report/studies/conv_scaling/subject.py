@@ -30,6 +30,7 @@ Batch = TypeVar("Batch", int, float)
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
     "network": {},
+    "avx2": {"batch": int, "pass": PASSES, "layout": LAYOUTS},
     "variant": {"variant": str, "batch": int},
 }
 

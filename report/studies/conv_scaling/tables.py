@@ -20,7 +20,7 @@ from report.quantity.fits import intercept, slope
 from report.quantity.operations import flops
 from report.records.layers import Convolution, Linear
 from report.records.passes import PASS_NAMES, PASSES, Pass
-from report.studies.conv_scaling import policies, theory
+from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
@@ -59,6 +59,7 @@ def all_tables(
         *_reconciled(inputs, groups),
         *(_of_run(run) if run is not None else ()),
         *(_kernels(inputs, gpu) if gpu is not None else ()),
+        *([instructions.primitives(logs)] if (logs := instructions.logged(inputs, run)) else ()),
         _byte_fits(inputs, runs),
         _time_fits(runs),
         *([policies.terms_table(run)] if run is not None and policies.compared(run) else ()),

@@ -14,7 +14,7 @@ from report.quantity.expression import exact as count
 from report.quantity.fits import intercept, slope
 from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_scaling import policies, theory
+from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
@@ -60,6 +60,10 @@ def all_values(
         yield from values_of(run, policies.VALUES, NO_RECORD, shares)
         if policies.pooled(run):
             yield from values_of(run, policies.POOLED, NO_RECORD)
+    if found := instructions.logged(inputs, run):
+        yield from values_of(found, instructions.VALUES, NO_RECORD)
+    if run is not None and instructions.was_timed(run):
+        yield declare("avx2_slowdown", instructions.slowdown(run))
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")
