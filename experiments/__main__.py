@@ -1,4 +1,4 @@
-"""The command of the measuring side: ``python -m experiments list``, ``run`` and ``close``."""
+"""The command of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
+from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.records.record import Record
 from report.records.told import fate_of
@@ -44,7 +45,9 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
-    commands = made.add_subparsers(dest="command", required=True, metavar="{list,doctor,run,close}")
+    commands = made.add_subparsers(
+        dest="command", required=True, metavar="{list,doctor,run,close,theory}"
+    )
     commands.add_parser("list", help="the studies, their factors and plans")
     health = commands.add_parser(
         "doctor", help="what this machine can measure, what disturbs it, and what to install"
@@ -52,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     health.add_argument("--debug", action="store_true", help="show tracebacks")
     _add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    add_theory(
+        commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
+    )
     close = commands.add_parser(
         "close",
         help="make a record of an unfinished run as far as it went, when its machine is gone",
@@ -173,6 +179,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         return 0
     if options.command == "doctor":
         code = doctor(options.records, partial(print, flush=True))
+        check_output()
+        return code
+    if options.command == "theory":
+        code = theory(options)
         check_output()
         return code
     if options.command == "close":

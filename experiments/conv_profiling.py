@@ -64,8 +64,8 @@ EPOCHS: Final = {"digits": 10, "mnist": 4}
 _PASSES: Final = {"forward": 1, "forward_backward": 3}
 #: Under lackey an image of the layer takes half a second.  Up to which batch a pass is counted
 #: unless all is asked for, and up to which it is called twice.
-_COUNTED_UP_TO: Final = {"forward": 64, "forward_backward": 8}
-_TWICE_UP_TO: Final = 64
+_COUNTED_UP_TO: Final = {"forward": 16, "forward_backward": 8}
+_TWICE_UP_TO: Final = 16
 
 _SUBJECTS: Final = ("layer", "trace", "training")
 

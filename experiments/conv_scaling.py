@@ -75,7 +75,7 @@ _IMAGE: Final = {"layer": 10_616_832, "depthwise": 215_168, "linear 784-10": 12_
 #: counted, since its counters only replay kernels.
 _COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
 _TWICE_UP_TO: Final = 16
-_ONCE_UP_TO: Final = {"contiguous": 256, "channels_last": 64}
+_ONCE_UP_TO: Final = {"contiguous": 64, "channels_last": 32}
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:

@@ -29,7 +29,6 @@ import gc
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
@@ -53,6 +52,7 @@ from experiments.harness.study import (
     replanned,
 )
 from experiments.harness.workload import Workload
+from experiments.inference_refusals import needed_bytes, refuse_float16
 from experiments.inference_scores import (
     check_folder,
     history_series,
@@ -62,7 +62,7 @@ from experiments.inference_scores import (
     trained,
     weights_file,
 )
-from report.records.layers import ELEMENT_BYTES, Convolution, Layer
+from report.records.layers import Layer
 from report.records.record import Series
 
 if TYPE_CHECKING:
@@ -183,49 +183,6 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
         refuse_beyond(needed_bytes(layers(factors)))
     with _cache(factors):
         return _inference(factors, session)
-
-
-def refuse_float16(factors: Factors, device: Device) -> None:
-    """A processor without float16 kernels is measured on a single image alone.
-
-    It computes each convolution element by element, hundreds of times slower than in float32.
-    """
-    if factors.get("precision") != "float16" or device != "cpu":
-        return
-    if factors.get("batch") != 1 and not has_float16_kernels():
-        raise UnavailableError(
-            "oneDNN has no float16 kernels for this processor; what it does instead is measured at "
-            "batch 1 only, since it takes far too long."
-        )
-
-
-def has_float16_kernels() -> bool:
-    """Whether oneDNN, which computes torch's convolutions, has kernels for float16 here."""
-    import torch
-
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
-
-
-def needed_bytes(found: tuple[Layer, ...]) -> int:
-    """A lower bound of what must be held at once: a convolution's input and output, and the image.
-
-    Folding, compiling and tiling cannot avoid the maps of the first convolution in these networks,
-    and those of later ones only by tiling over several layers, which is done at one small batch.
-    """
-    image = _bytes(found[0].input_shape, found[0])
-    return max(
-        _bytes(layer.input_shape, layer) * (layer is not found[0])
-        + _bytes(layer.output_shape, layer)
-        + image
-        for layer in found
-        if layer is found[0] or isinstance(layer, Convolution)
-    )
-
-
-def _bytes(shape: tuple[int, ...], layer: Layer) -> int:
-    return prod(shape) * ELEMENT_BYTES[layer.dtype]
 
 
 def _cache(factors: Factors) -> AbstractContextManager[None]:
@@ -447,8 +404,8 @@ STUDY = Study(
         FULL,
         minimum_samples=3,
         maximum_samples=15,
-        case_budget_s=0.3,
-        processes={"retained": 8, "default": 3},
+        case_budget_s=0.2,
+        processes={"retained": 6, "default": 2},
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )

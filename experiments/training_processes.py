@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import torch
 
-from experiments.harness import layer_times, sensors, steps, timing
+from experiments.harness import layer_times, memory, sensors, steps, timing
 from experiments.harness.measure import measure_memory
 from experiments.harness.profiling import trace_of_call
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
@@ -101,7 +101,10 @@ def needed(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Bytes of an eager step on images that are in memory; of others nothing."""
     if factors["execution"] != "eager" or factors["dataset"] != "synthetic":
         return ()
-    return measure_memory(partial(second_step, factors, session.device), session, _MEMORY_REPEATS)
+    build = partial(second_step, factors, session.device)
+    if session.device == "cpu":
+        return memory.measure_allocated(build, _MEMORY_REPEATS)
+    return measure_memory(build, session, _MEMORY_REPEATS)
 
 
 def second_step(factors: Factors, device: Device) -> Workload:

@@ -52,7 +52,8 @@ class CacheRoof:
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
-    All intensities and rates are above 0: what does no multiply-adds has no place here.
+    ``texts`` stand beside the points, one each, or there are none.  All intensities and rates are
+    above 0: what does no multiply-adds has no place here.
     """
 
     label: str
@@ -62,6 +63,7 @@ class Marks:
     high: tuple[float, ...] = ()
     series: int = 0
     hollow: bool = False
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">(.*?)</page>', re.
 _WORD = re.compile(
     r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
 )
+#: The heading, in small capitals or not, with the first entry after it.
+_REFERENCES = re.compile(r"R ?(?:EFERENCES|eferences) \[1\]")
 _PAGE_NUMBER = re.compile(r"\d+|[ivx]+")
 
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
@@ -57,6 +59,14 @@ def misplaced(pdf: Path) -> list[str]:
         for number, (width, height, words) in enumerate(_pages(pdf), start=1)
         for fault in (*_covered(words), *_outside(words, width, height))
     ]
+
+
+def body_pages(pdf: Path) -> int:
+    """The pages up to the one on which the list of references begins."""
+    texts = [" ".join(word.text for word in words) for _, _, words in _pages(pdf)]
+    found = [n for n, text in enumerate(texts, start=1) if _REFERENCES.search(text)]
+    assert found, f"{pdf.name} has no heading of its references"
+    return found[0]
 
 
 def _pages(pdf: Path) -> Iterator[tuple[float, float, list[Word]]]:

@@ -26,8 +26,8 @@ from report.theory.liveness import (
     WRITTEN,
     Held,
     held,
-    needed_peak,
     peak,
+    peaks,
     reconciled_peak,
 )
 from report.theory.memory import output_bytes, parameter_bytes
@@ -160,7 +160,7 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_nothing_has_no_peak() -> None:
-    for function in (peak, needed_peak):
+    for function in (peak, peaks):
         with pytest.raises(StudyError, match="without layers"):
             function([], Conditions())
     assert held([], Conditions()) == ()
@@ -222,7 +222,7 @@ def test_every_layer_holds_at_least_what_is_needed(
         assert min(read, written, at.amount(LATER), at.amount(CALLERS)) >= 0
     top = peak(layers, conditions)
     assert top.total == max(at.total for at in found)
-    assert needed_peak(layers, conditions).needed <= max(top.total, top.needed)
+    assert peaks(layers, conditions)[1].needed <= max(top.total, top.needed)
 
 
 @given(networks(), conditions, st.integers(2, 5))

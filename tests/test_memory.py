@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from report.records.layers import ELEMENT_BYTES, Layer
 from report.theory.memory import (
     activation_bytes,
-    arithmetic_intensity,
     compulsory_traffic,
     element_bytes,
     input_bytes,
@@ -18,7 +17,7 @@ from report.theory.memory import (
     output_bytes,
     parameter_bytes,
 )
-from tests.networks import Chain, mnist_conv2, mnist_example, mobilenet_v2, resnet50
+from tests.networks import Chain, mnist_conv2, mnist_example
 
 THEORY = {16: 2_433_280, 32: 4_792_576, 64: 9_511_168, 128: 18_948_352, 256: 37_822_720}
 
@@ -57,7 +56,6 @@ def test_a_flatten_is_a_view() -> None:
     assert output_bytes(layer) == 2 * 48 * 4
     assert activation_bytes(layer) == 0
     assert compulsory_traffic(layer) == 0
-    assert arithmetic_intensity(layer) == 0.0
 
 
 def test_other_layers_create_their_output() -> None:
@@ -88,27 +86,3 @@ def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradi
     assert compulsory_traffic(layer) == forward
     assert compulsory_traffic(layer, "weight_gradient") == weight
     assert compulsory_traffic(layer, "input_gradient") == input_gradient
-
-
-def test_intensity_of_the_first_source_study() -> None:
-    # 21,233,664 B over 73,984 + (147,456 + 86,528) B, in FLOP/B; it saturates with the batch.
-    assert arithmetic_intensity(mnist_conv2(1)) == 21_233_664 / 307_968
-    assert arithmetic_intensity(mnist_conv2(10**6)) == pytest.approx(21_233_664 / 233_984, 1e-6)
-
-
-def test_intensity_of_several_layers_is_total_work_over_total_traffic() -> None:
-    conv, relu = mnist_conv2(1), only(Chain(1, 64, 24, 24).act())
-    traffic = compulsory_traffic(conv) + compulsory_traffic(relu)
-    assert arithmetic_intensity(conv, relu) == 21_233_664 / traffic
-    assert arithmetic_intensity(relu) == 0.0
-    assert arithmetic_intensity() == 0.0
-
-
-def test_depthwise_layers_make_a_network_memory_bound() -> None:
-    assert arithmetic_intensity(*mobilenet_v2(32)) < arithmetic_intensity(*resnet50(32)) / 2
-
-
-def test_gradients_have_an_intensity_too() -> None:
-    assert arithmetic_intensity(mnist_conv2(8), pass_="weight_gradient") == arithmetic_intensity(
-        mnist_conv2(8)
-    )

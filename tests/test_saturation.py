@@ -40,7 +40,6 @@ def test_half_of_the_limit_is_reached_at_half() -> None:
     found = curve()
     assert found.rate(8) == pytest.approx(250)
     assert found.share(8) == pytest.approx(0.5)
-    assert found.doubling_gain(8) == pytest.approx(2 * 16 / 24 - 1)
 
 
 def test_a_share_is_reached_where_the_curve_says() -> None:

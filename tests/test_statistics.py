@@ -28,7 +28,6 @@ from report.statistics.estimates import (
     median_interval,
     rate,
     rate_over,
-    ratio_of_medians,
 )
 
 Samples = NDArray[np.float64]
@@ -117,32 +116,6 @@ def test_more_confidence_is_never_narrower(samples: list[float]) -> None:
 
 
 # -------------------------------------------------------------------------- rates and ratios
-
-
-def test_ratios_of_medians_cover_the_true_ratio() -> None:
-    rng = np.random.default_rng(7)
-    trials = 1200
-    base, new = rng.lognormal(1.0, 0.8, (trials, 15)), rng.lognormal(0.0, 0.4, (trials, 40))
-    found = [ratio_of_medians(b, n) for b, n in zip(base.tolist(), new.tolist(), strict=True)]
-    covered = sum(e.low <= math.e <= e.high for e in found) / trials
-    assert covered >= 0.95
-    assert {(e.n, e.confidence) for e in found} == {(15, 0.95)}
-
-
-@given(samples_of, samples_of)
-def test_a_ratio_and_its_inverse_agree(a: list[float], b: list[float]) -> None:
-    forth, back = ratio_of_medians(a, b), ratio_of_medians(b, a)
-    assert forth.low <= forth.value <= forth.high
-    assert forth.value == pytest.approx(1 / back.value)
-    assert forth.low == pytest.approx(1 / back.high)
-    assert forth.confidence == back.confidence
-
-
-def test_a_ratio_of_few_samples_states_what_it_reaches() -> None:
-    found = ratio_of_medians([4.0] * 3, [2.0] * 4)
-    assert (found.value, found.low, found.high, found.n) == (2.0, 2.0, 2.0, 3)
-    assert found.confidence == 0.75 + 0.875 - 1
-    assert ratio_of_medians([4.0], [2.0]).confidence == 0.0
 
 
 def test_a_rate_is_work_over_the_median_duration() -> None:
@@ -294,8 +267,6 @@ def test_growth_exponents_cover_the_truth() -> None:
         (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
         (lambda: rate(1.0, [1.0, 0.0]), "positive durations, found 0.0 s"),
         (lambda: rate(1.0, []), "at least 1 value"),
-        (lambda: ratio_of_medians([1.0], [0.0]), "positive estimates"),
-        (lambda: ratio_of_medians([-1.0], [1.0]), "positive estimates"),
         (lambda: bonferroni(2.0, 2), "between 0 and 1"),
         (lambda: identical([]), "at least 1 value"),
         (lambda: linear_fit([1, 2], [1, 2]), "at least 3 values, found 2"),

@@ -70,13 +70,18 @@ def highest(events: Sequence[int]) -> int:
 
 def measure_cpu(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
     """``memory_events`` of one call; ``allocated_*`` and, on Linux, ``resident_*`` of each (B)."""
+    found = measure_allocated(build, repeats)
+    return found if resident_unavailable() else (*found, *resident(build(), repeats))
+
+
+def measure_allocated(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
+    """The same without what is resident, which takes as many calls again."""
     profiles = [profiled(build) for _ in range(repeats)]
     return (
         _bytes("memory_events", profiles[0].call),
         _bytes("allocated_before", [p.before for p in profiles]),
         _bytes("allocated_after", [p.after for p in profiles]),
         _bytes("allocated_peak", [p.peak for p in profiles]),
-        *(() if resident_unavailable() else resident(build(), repeats)),
     )
 
 

@@ -64,7 +64,10 @@ def capture(
     scores, else the sum of the means of all results.  Raises ``MeasurementError`` with the operator
     for a network that needs the values of its tensors, or that cannot run on these inputs.
     """
-    module = _built(build).train(train)
+    try:
+        module = _built(build).train(train)
+    except Exception as error:
+        raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     _fake(module, mode, device)
     with mode:
@@ -81,9 +84,12 @@ def capture(
         raise
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
-        why = shorten(" ".join(str(error).split()), 200) or type(error).__name__
-        raise MeasurementError(f"The network cannot be captured{at}: {why}") from error
+        raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     return Captured(recorder.network(), recorder.flops)
+
+
+def _why(error: Exception) -> str:
+    return shorten(" ".join(str(error).split()), 200) or type(error).__name__
 
 
 # ------------------------------------------------------------------------------------ the module

@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from experiments.harness import isolated, quiet, runtime
+from experiments.harness import isolated, quiet, runtime, sensors
 from experiments.harness.journal import Ended
 from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
@@ -69,8 +69,13 @@ def work(task: Task, out: Path) -> None:
 
 
 def _measured(study: Study, factors: Factors, task: Task) -> Round:
-    """What this process finds of a case, whatever its outcome, and what disturbed it meanwhile."""
+    """What this process finds of a case, whatever its outcome, and what disturbed it meanwhile.
+
+    Temperature, clock and power stand beside it where the machine shows them.
+    """
     assert study.timed is not None
+    log = sensors.Log(sensors.available(task.session.device))
+    log.read()
     before = quiet.read()
     try:
         series = study.timed(factors, task.session)
@@ -79,7 +84,10 @@ def _measured(study: Study, factors: Factors, task: Task) -> Round:
         outcome = outcome_of(error)
     else:
         disturbance = quiet.disturbance(before, quiet.read(), task.session.threads)
-        return _round(task, "ok", None, disturbance, series)
+        log.read()
+        own = {each.quantity for each in series}
+        seen = (each for each in log.series() if each.quantity not in own)
+        return _round(task, "ok", None, disturbance, (*series, *seen))
     release(task.session.device)  # only now, since the exception's frames held its tensors
     return _round(task, *outcome)
 

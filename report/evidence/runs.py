@@ -16,7 +16,7 @@ from report.evidence import peaks
 from report.evidence.naming import names
 from report.evidence.peaks import FLOAT32
 from report.missing import Missing
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import (
     Leaf,
     Process,
@@ -188,10 +188,25 @@ class Run:
         return self.of_processes(name, unit, found)
 
     def _described(self, quantity: str, factors: Factors) -> str:
-        """The name of a series, with the memory policy where it is not the one that is meant."""
+        """The name of a series, with the memory policy where it is not the one that is meant.
+
+        The subject is named where a case of another one has the same factors else.
+        """
+        told = dict(factors)
+        if any(
+            frozenset({**factors, "subject": s}.items()) in self._by_factors
+            for s in self._subjects
+            if s != factors.get("subject")
+        ):
+            told["of"] = told.pop("subject")
         if self.policy in self.policies[1:]:
-            return described(quantity, {**factors, "memory": f"{self.policy} memory"})
-        return described(quantity, factors)
+            told["memory"] = f"{self.policy} memory"
+        return described(quantity, told)
+
+    @cached_property
+    def _subjects(self) -> frozenset[Factor]:
+        cases = self.stored.record.cases
+        return frozenset(c.factors["subject"] for c in cases if "subject" in c.factors)
 
     def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """A series of this device, at least one process; its sources are their runs."""
@@ -286,6 +301,16 @@ class Run:
         }
         found |= {level.name: self._cache_rate(level) for level in peaks.levels(environment)}
         return {**found, peaks.MEMORY: self.peak_rate("copy")}
+
+    @remembered
+    def cache_roofs(self) -> dict[str, Estimate]:
+        """The measured bandwidth (B/s) of each cache, by its name; none in older records."""
+        found = {
+            name: estimate(rate)
+            for name, rate in self.cache_rates().items()
+            if name != peaks.MEMORY
+        }
+        return {name: rate for name, rate in found.items() if isinstance(rate, Estimate)}
 
     def _cache_rate(self, level: peaks.Level) -> Quantity:
         name = f"bandwidth of {level.name}"

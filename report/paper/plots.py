@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from figures.scaling import Band, Curve, Points
 from report.missing import Missing
@@ -38,19 +38,6 @@ def points(
     ends = ((), ()) if exact else (low, high)
     whole = joined and len(known) == len(over)
     return (Points(label, tuple(known), value, *ends, series, hollow, whole),)
-
-
-def line(
-    label: str, levels: Sequence[int], intercept: Quantity, slope: Quantity, shown: str, series: int
-) -> tuple[Curve, ...]:
-    """A fitted line where it is above 0, for axes that are logarithmic."""
-    start, rise = number(intercept), number(slope)
-    if isinstance(start, Missing) or isinstance(rise, Missing):
-        return ()
-    factor = scale_to(shown, str(intercept.unit)).factor
-    on_line = {x: factor * (_middle(start) + _middle(rise) * x) for x in levels}
-    above = {x: y for x, y in on_line.items() if y > 0}
-    return (Curve(label, tuple(above), tuple(above.values()), "fit", series),) if above else ()
 
 
 def theory_line(

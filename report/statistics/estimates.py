@@ -115,20 +115,6 @@ def _inverted_rank(n: int, tail: float) -> int:
     return max((k for k in near if bdtr(k, n, 0.5) <= tail), default=0) + 1
 
 
-def ratio_of_medians(
-    numerator: Iterable[float], denominator: Iterable[float], confidence: float = CONFIDENCE
-) -> Estimate:
-    """The ratio of two medians of positive samples, without unit, with a conservative interval.
-
-    Each median is bounded at ``1 - (1 - confidence)/2``, so that both hold together with the
-    ``confidence`` (Bonferroni); the ratio then lies between the extreme quotients.  A speedup is
-    base over new, and is one only where the interval excludes 1.  ``n`` is the smaller of the two
-    numbers of samples.
-    """
-    each = bonferroni(confidence, 2)
-    return rate_over(median_interval(numerator, each), median_interval(denominator, each))
-
-
 def rate(work: float, durations: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """Work over median duration, per second: the same work was done in every sample.
 

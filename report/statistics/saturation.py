@@ -46,10 +46,6 @@ class Saturation:
         """The fitted rate at a batch size over the limit."""
         return self.rate(batch) / self.limit.value
 
-    def doubling_gain(self, batch: float) -> float:
-        """The relative gain that the curve gives for twice the batch size: 0.1 is 10 per cent."""
-        return self.rate(2 * batch) / self.rate(batch) - 1
-
     def batch_for(self, share: float) -> float | Missing:
         """The batch size at which the curve reaches a share of its limit, ``half·s / (1 - s)``.
 

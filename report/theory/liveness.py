@@ -116,11 +116,6 @@ def peak(layers: Sequence[Layer], conditions: Conditions) -> Held:
     return peaks(layers, conditions)[0]
 
 
-def needed_peak(layers: Sequence[Layer], conditions: Conditions) -> Held:
-    """The layer at which most is needed: a lower bound of what computing layer by layer takes."""
-    return peaks(layers, conditions)[1]
-
-
 def reconciled_peak(id: str, subject: str, at: Held, measured: Term | Missing) -> Reconciliation:
     """From the parameters, by what else is alive at the peak, to the bytes that were measured."""
     start, *terms = at.terms

@@ -21,7 +21,7 @@ from report.records.layers import (
     Softmax,
 )
 from report.theory.shapes import elements, parameter_count, weight_count
-from report.theory.work import Pass, flops, macs
+from report.theory.work import Pass
 
 
 def element_bytes(layer: Layer) -> int:
@@ -127,14 +127,3 @@ def _kept_bytes(layer: Layer) -> int:
             return elements(layer.input_shape)
         case _:
             return 0
-
-
-def arithmetic_intensity(*layers: Layer, pass_: Pass = "forward") -> float:
-    """FLOPs of the multiply-adds per byte of compulsory traffic, in FLOP/B, over all ``layers``.
-
-    The abscissa of a roofline (Williams, Waterman and Patterson 2009).  Layers without
-    multiply-adds lower it by their traffic; with no traffic at all it is 0.
-    """
-    work = sum(flops(macs(layer, pass_)) for layer in layers)
-    traffic = sum(compulsory_traffic(layer, pass_) for layer in layers)
-    return work / traffic if traffic else 0.0

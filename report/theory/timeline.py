@@ -1,8 +1,8 @@
-"""What is alive while the operators of a network run, storage by storage; pure.
+"""What is alive while the operators of a network run, storage by storage, and the peak; pure.
 
 Which storage is let go when is known from the capture, since Python holds the same tensors there.
-What an operator takes for itself while it runs (workspaces of a library) is not among them, so that
-a peak told from here is a lower bound of what is measured, exact where operators take nothing.
+What an operator takes for itself while it runs (``theory.operator_workspaces``) is added where a
+rule gives it; where none does, the operator takes at least nothing, and so does the network.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from report.records.operations import Network, Operator, Phase
+from report.theory.operator_workspaces import workspace
+from report.theory.workspaces import Conditions
 
 Category: TypeAlias = Literal[
     "parameters", "buffers", "inputs", "optimiser state", "activations", "gradients"
@@ -30,18 +32,22 @@ _MADE_IN: Final[dict[Phase, Category]] = {
 
 @dataclass(frozen=True)
 class Moment:
-    """What is alive (B) while one operator runs, its results among it, by category."""
+    """What is alive (B) while one operator runs, its results among it, by category.
+
+    ``workspace`` is what it takes beside at its largest moment, or None where no rule tells.
+    """
 
     operator: Operator
     alive: dict[Category, int]
+    workspace: int | None
 
     @property
     def total(self) -> int:
-        """All bytes."""
-        return sum(self.alive.values())
+        """All bytes that are known of."""
+        return sum(self.alive.values()) + (self.workspace or 0)
 
 
-def timeline(network: Network) -> Iterator[Moment]:
+def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     """The operators in order, each with what is alive while it runs."""
     categories = _resident(network)
     alive = dict.fromkeys(CATEGORIES, 0)
@@ -53,12 +59,7 @@ def timeline(network: Network) -> Iterator[Moment]:
         for storage in operator.made:
             categories[storage] = _MADE_IN[operator.phase]
             alive[categories[storage]] += network.storages[storage]
-        yield Moment(operator, dict(alive))
-
-
-def peak(network: Network) -> Moment | None:
-    """The first operator at which most is alive; None of a network that ran none."""
-    return max(timeline(network), key=lambda moment: moment.total, default=None)
+        yield Moment(operator, dict(alive), workspace(operator, conditions))
 
 
 def _resident(network: Network) -> dict[int, Category]:

@@ -14,6 +14,7 @@ import pytest
 from conftest import measured
 
 from experiments import inference_memory as study
+from experiments import inference_refusals as refusals
 from experiments import inference_scores as scores
 from experiments import inference_sweeps as sweeps
 from experiments.harness.outcomes import NotStartedError, UnavailableError
@@ -22,7 +23,7 @@ from experiments.harness.study import Factors, Session, UsageError
 from experiments.harness.sweep import run_case
 from report.records.layers import Convolution
 from report.records.record import Record
-from report.theory.liveness import Conditions, needed_peak, peak
+from report.theory.liveness import Conditions, peak, peaks
 from report.theory.work import macs
 
 STUDY = study.STUDY
@@ -82,7 +83,7 @@ def test_amp_with_layout_has_all_four_at_the_largest_batch() -> None:
 def test_one_case_cannot_be_held_by_the_machine_that_was_planned_for() -> None:
     (large,) = of("inference", batch=640)
     layers = STUDY.layers(large)
-    assert study.needed_bytes(layers) < 18e9  # so that it is started there
+    assert refusals.needed_bytes(layers) < 18e9  # so that it is started there
     assert 24.9e9 < peak(layers, Conditions()).total < 26e9
 
 
@@ -286,7 +287,7 @@ def test_where_only_memory_is_wanted_nothing_is_timed(
 def test_float16_without_kernels_is_measured_on_one_image_only(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study, "has_float16_kernels", lambda: False)
+    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: False)
     scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
     for refused in (
         sweeps.inference("LeNet-5", 2, precision="float16"),
@@ -297,17 +298,17 @@ def test_float16_without_kernels_is_measured_on_one_image_only(
         assert "no float16 kernels" in str(case.reason)
     case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 1, precision="float16"), session)
     assert case.status == "ok"
-    study.refuse_float16(refused, "cuda")
-    monkeypatch.setattr(study, "has_float16_kernels", lambda: True)
-    study.refuse_float16(refused, "cpu")
+    refusals.refuse_float16(refused, "cuda")
+    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: True)
+    refusals.refuse_float16(refused, "cpu")
 
 
 @pytest.mark.parametrize("network", sweeps.NETWORKS)
 def test_the_lower_bound_is_below_what_theory_needs(network: str) -> None:
     """Else a case that fits might not be started."""
     layers = STUDY.layers(sweeps.inference(network, 64))
-    needed = needed_peak(layers, Conditions(in_place=True)).needed
-    bound = study.needed_bytes(layers)
+    needed = peaks(layers, Conditions(in_place=True))[1].needed
+    bound = refusals.needed_bytes(layers)
     assert bound <= needed
     assert bound > max(4 * _elements(layer) for layer in layers if isinstance(layer, Convolution))
 

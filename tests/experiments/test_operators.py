@@ -17,8 +17,9 @@ from experiments.harness.operators import Input, capture  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
 from report.records.operations import Network  # noqa: E402
+from report.theory.network import Theory  # noqa: E402
 from report.theory.operators import load  # noqa: E402
-from report.theory.timeline import peak, timeline  # noqa: E402
+from report.theory.workspaces import Conditions  # noqa: E402
 
 
 def counted(network: Network) -> int:
@@ -109,14 +110,15 @@ def test_what_is_alive_never_falls_below_what_stays() -> None:
         lambda: catalogue.network("ResNet-20"), [Input((2, 3, 32, 32))], train=True
     ).network
     resident = network.parameter_bytes
-    moments = list(timeline(network))
+    found = Theory(network, Conditions())
+    moments = found.moments
     assert all(value >= 0 for moment in moments for value in moment.alive.values())
     assert all(moment.alive["parameters"] == resident for moment in moments)
-    found = peak(network)
-    assert found is not None and found.total == max(moment.total for moment in moments)
+    assert found.peak is not None
+    assert found.peak.total == max(moment.total for moment in moments)
     last = moments[-1].alive
     assert last["gradients"] >= resident, "gradients stay when the step is done"
-    assert last["activations"] < found.alive["activations"]
+    assert last["activations"] < found.peak.alive["activations"]
 
 
 def test_a_network_that_needs_values_is_refused_with_the_operator() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.harness import rounds, worker
+from experiments.harness import rounds, sensors, worker
 from experiments.harness.journal import Ended, Finish, Journal, read_run_log
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
 from experiments.harness.study import Session, Study
@@ -197,6 +197,22 @@ def test_a_case_that_kills_its_process_takes_no_other_with_it(
     cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
     assert [case.status for case in cases] == ["ok", "failed", "ok"]
     assert "killed, most likely for lack of memory" in str(cases[1].reason)
+
+
+def test_what_the_machine_shows_of_itself_stands_in_each_round(
+    timed: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensors, "available", lambda device: {"device_temperature": lambda: 51.0})
+    task = worker.Task(
+        module="tiny_timed",
+        session=Session("cpu", PROTOCOL, process=1),
+        policy="retained",
+        apart=False,
+        cases=((0, {"size": 1}),),
+    )
+    round_ = worker._measured(timed, {"size": 1}, task)
+    assert round_.status == "ok"
+    assert round_.samples("device_temperature") == (51.0, 51.0)
 
 
 def test_where_cases_share_a_process_the_others_are_measured_by_a_further_one(

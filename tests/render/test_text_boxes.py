@@ -10,7 +10,7 @@ import pytest
 import build
 from report.render.latex import LatexTools, find_latex
 from report.studies import STUDIES
-from tests.boxes import Word, misplaced
+from tests.boxes import Word, body_pages, misplaced
 
 needs_pdftotext = pytest.mark.skipif(
     shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed"
@@ -33,6 +33,22 @@ def test_words_of_all_papers_stand_clear_of_each_other(out: Path, engine: str) -
     assert build.main(["--pdf", "--engine", engine, "--out", str(out)]) == 0
     found = [(study, word) for study in STUDIES for word in misplaced(out / f"pdf/{study}.pdf")]
     assert found == []
+
+
+#: Pages and tables before the list of references, of the papers that keep to a journal's limits.
+LIMITS = {"conv_scaling": (6, 6)}
+
+
+@needs_pdftotext
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("study", LIMITS)
+def test_the_body_keeps_to_its_limits(out: Path, engine: str, study: str) -> None:
+    pages, tables = LIMITS[study]
+    assert build.main(["--pdf", "--engine", engine, "--out", str(out), study]) == 0
+    assert body_pages(out / f"pdf/{study}.pdf") <= pages
+    body, references, _ = (out / f"qmd/{study}.qmd").read_text("utf-8").partition("\n# References")
+    assert references
+    assert body.count("{#tbl-") <= tables
 
 
 WORD = Word(100, 100, 140, 110, "word")

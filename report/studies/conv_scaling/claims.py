@@ -19,7 +19,7 @@ from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import (
     SATURATED,
     batch_gain,
-    faults_per_image,
+    layout_gain,
     rates_from_best,
     ridge,
 )
@@ -80,11 +80,6 @@ def _above_ridge(run: Run, _: Inputs) -> Several:
     return all_of(*(Statement(share, expect("> 1")) for share in shares))
 
 
-def _page_faults(run: Run, _: Inputs) -> Statement:
-    none = absent("page faults", "1", NO_RECORD.reason)
-    return Statement(faults_per_image(run) if run.batches else none, expect("> 1"))
-
-
 #: What is claimed of every run.
 _OF_RUN: Final[Mapping[str, Callable[[Run, Inputs], Statement | Several]]] = {
     "linear-memory": lambda run, _: Statement(
@@ -96,7 +91,7 @@ _OF_RUN: Final[Mapping[str, Callable[[Run, Inputs], Statement | Several]]] = {
     "linear-time": lambda run, _: Statement(growth(run.over(run.time)), equals(1, within=0.05)),
     "above-ridge": _above_ridge,
     "falls-beyond-best": lambda run, _: _fall(run),
-    "page-faults": _page_faults,
+    "layout-pays": lambda run, _: Statement(layout_gain(run), expect("> 1.1")),
 }
 #: With fewer levels nothing can differ.
 _FEW: Final = 2

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 from figures.canvas import Drawing
-from figures.scaling import Band, Curve, Points, Scaling
+from figures.roofline import Marks, Roofline
+from figures.scaling import Band, Points, Scaling
 from report.evidence.events import Explanation
 from report.paper.findings import Figure, Inputs
-from report.paper.plots import band, line, points, theory_line
+from report.paper.plots import band, points, theory_line
 from report.paper.reconciliations import as_figure
-from report.quantity.fits import intercept, slope
+from report.paper.roofs import GIGA, cache_lines, marks, roof_line
+from report.quantity.evaluation import estimate
 from report.records.passes import PASS_NAMES, PASSES, Pass
+from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.subject import SHOWN_BATCH, every_other
-from report.studies.conv_scaling.values import excess
 from report.theory.reconciliation import Reconciliation
+from report.theory.roofline import Roof
 
-#: Draws all runs in one kind of call.
-Panel: TypeAlias = Callable[[Sequence[Run], Pass], Scaling]
 _X = "Batch size (images)"
 #: The colour of what the source reports, in all figures; runs take the following ones.
 _REPORTED = 1
@@ -30,11 +30,11 @@ _REPORTED = 1
 
 def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterator[Figure]:
     """The figures that the data have; those of measured time only where a call was timed."""
-    yield _work(inputs)
     yield _memory(inputs, runs)
     if any(measured.timed for measured in runs):
-        yield _by_pass("fig-time", runs, _time_panel)
-        yield _by_pass("fig-rate", runs, _rate_panel)
+        yield _rates(runs)
+    if run is not None and run.timed and run.cache_roofs():
+        yield _roofline(run)
     if run is not None and policies.compared(run):
         yield from policies.figures(run)
     work = reported_work(inputs)
@@ -50,30 +50,6 @@ def _series(index: int) -> int:
     return 0 if index == 0 else index + _REPORTED
 
 
-def _work(inputs: Inputs) -> Figure:
-    """Work over the batch size: theory as a line, the source's counters as points."""
-    batches = reported_batches(inputs)
-    counted = column(inputs, "III", "total_flops", "FLOP")
-    above = {batch: each / theory.work(batch) for batch, each in excess(inputs).items()}
-    expected = {batch: theory.work(batch) for batch in batches}
-    left = Scaling(
-        _X,
-        "Work of a call (GFLOP)",
-        points("Counted, reported", counted, "GFLOP", series=_REPORTED, hollow=True),
-        (theory_line("Theory", expected, "GFLOP"),),
-        x_ticks=batches,
-    )
-    right = Scaling(
-        _X,
-        "Reported above theory (%)",
-        points("Reported", above, "%", series=_REPORTED, hollow=True),
-        x_ticks=batches,
-        y_scale="linear",
-        y_from_zero=True,
-    )
-    return Figure("fig-work", "", "", Drawing((left, right), wide=True), (inputs.reported_file,))
-
-
 def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
     """Memory over the batch size: theory's two lines, what runs retained, peaks, the source."""
     batches = sorted({b for run in runs for b in run.batches} | set(reported_batches(inputs)))
@@ -81,7 +57,7 @@ def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
     drawn = points("Allocated, reported", allocated, "MB", series=_REPORTED, hollow=True)
     for index, run in enumerate(runs):
         colour = _series(index)
-        drawn += points(f"Held, {run.label}", run.over(run.retained), "MB", series=colour)
+        drawn += points(f"Retained, {run.label}", run.over(run.retained), "MB", series=colour)
         drawn += points(f"Peak, {run.label}", run.over(run.peak), "MB", series=colour, hollow=True)
     whole = {batch: theory.memory(batch) for batch in batches}
     output = {batch: theory.output_bytes(batch) for batch in batches}
@@ -94,24 +70,9 @@ def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
     return Figure("fig-memory", "", "", Drawing((panel,), height=2.7), files)
 
 
-def _by_pass(id_: str, runs: Sequence[Run], panel: Panel) -> Figure:
-    drawing = Drawing(tuple(panel(runs, pass_) for pass_ in PASSES), wide=True, height=2.5)
-    return Figure(id_, "", "", drawing, tuple(run.file for run in runs))
-
-
-def _time_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
-    drawn: tuple[Points, ...] = ()
-    curves: tuple[Curve, ...] = ()
-    for index, run in enumerate(runs):
-        times = {batch: run.time(batch, pass_) for batch in run.batches}
-        known = points(run.label, times, "ms", series=_series(index))
-        levels = [int(x) for each in known for x in each.x]
-        start, rise = intercept(times, "s", relative=True), slope(times, "s", relative=True)
-        curves += line(f"Fit, {run.label}", levels, start, rise, "ms", _series(index))
-        drawn += known
-    ticks = every_other(sorted({x for each in drawn for x in each.x}))
-    title = PASS_NAMES[pass_].capitalize()
-    return Scaling(_X, "Time of a call (ms)", drawn, curves, x_ticks=ticks, title=title)
+def _rates(runs: Sequence[Run]) -> Figure:
+    drawing = Drawing(tuple(_rate_panel(runs, p) for p in PASSES), wide=True, height=2.5)
+    return Figure("fig-rate", "", "", drawing, tuple(run.file for run in runs))
 
 
 def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
@@ -136,6 +97,25 @@ def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
         y_from_zero=not together,
         title=PASS_NAMES[pass_].capitalize(),
     )
+
+
+def _roofline(run: Run) -> Figure:
+    """The layer at every batch size under the roof of memory and of each cache."""
+    peak, copy = (estimate(run.peak_rate(each)) for each in ("matrix_product", "copy"))
+    assert isinstance(peak, Estimate) and isinstance(copy, Estimate), "a run with caches has both"
+    drawn: tuple[Marks, ...] = ()
+    for number, pass_ in enumerate(PASSES):
+        over = {b: (theory.intensity(b, pass_), run.rate(b, pass_)) for b in run.timed}
+        name = PASS_NAMES[pass_].capitalize()
+        drawn += marks(name, over, GIGA, series=number, hollow=number > 0)
+    panel = Roofline(
+        "Arithmetic intensity (FLOP/B)",
+        "Achieved rate (GFLOP/s)",
+        (roof_line(Roof(peak, copy), "Measured roof", "measured", GIGA),),
+        drawn,
+        caches=cache_lines(run.cache_roofs(), GIGA),
+    )
+    return Figure("fig-roofline", "", "", Drawing((panel,), height=2.9), (run.file,))
 
 
 def _waterfall(id_: str, reconciliation: Reconciliation, source: str) -> Figure:

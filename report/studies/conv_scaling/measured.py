@@ -10,7 +10,7 @@ from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact, named
-from report.records.passes import PASSES, Pass
+from report.records.passes import Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
 from report.studies.conv_scaling import theory
@@ -96,11 +96,6 @@ class Run(any_study.Run):
     def constant(self, quantity: str, batch: int, pass_: Pass = "forward") -> int | Missing:
         """A quantity that must be the same in every repetition, such as counted operations."""
         return self.fixed(quantity, self.factors(batch, pass_))
-
-    def sample_counts(self) -> tuple[int, ...]:
-        """How many samples of time each timed case has."""
-        found = (self.raw("time", batch, pass_) for batch in self.batches for pass_ in PASSES)
-        return tuple(len(samples) for samples in found if not isinstance(samples, Missing))
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

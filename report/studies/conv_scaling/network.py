@@ -49,7 +49,6 @@ def _work_share(network: Network) -> Quantity:
 
 
 NETWORK_VALUES: Final[dict[str, Callable[[Network], Quantity]]] = {
-    "network_parameters": _parameters,
     "work_share": _work_share,
     "parameter_share": lambda network: theory.PARAMETERS / _parameters(network),
 }

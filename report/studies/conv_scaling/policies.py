@@ -31,7 +31,7 @@ _DIP: Final = (128, 256)
 _COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
 _NAMES: Final[Mapping[Policy, str]] = {
     "retained": "Memory kept",
-    "default": "Memory given back (default)",
+    "default": "Memory returned (default)",
     "jemalloc": "jemalloc",
 }
 
@@ -47,13 +47,13 @@ def pooled(run: Run | None) -> bool:
 
 
 def mapping_batches(run: Run) -> tuple[int, ...]:
-    """The batch sizes whose calls map pages where freed memory is given back."""
+    """The batch sizes whose calls map pages where freed memory is returned."""
     found = {batch: point(run.under("default").faults(batch)) for batch in run.timed}
     return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
 
 
 def gain(run: Run) -> Quantity:
-    """How many times as long an image takes where freed memory is given back.
+    """How many times as long an image takes where freed memory is returned.
 
     The geometric mean over the batch sizes whose calls map pages.
     """
@@ -66,7 +66,7 @@ def gain(run: Run) -> Quantity:
 
 
 def lost(run: Run, batch: int) -> Quantity:
-    """How much longer a call takes where freed memory is given back (s)."""
+    """How much longer a call takes where freed memory is returned (s)."""
     return run.under("default").time(batch) - run.under("retained").time(batch)
 
 
@@ -158,7 +158,7 @@ def terms_table(run: Run) -> Table:
         "tbl-time-terms",
         rows,
         [
-            Field("Memory", "", lambda row: "kept" if row[0] == "retained" else "given back"),
+            Field("Memory", "", lambda row: "kept" if row[0] == "retained" else "returned"),
             Field("Batch", "1", lambda row: row[1]),
             *(Field(name, "s", term(get), "ms") for name, get in columns.items()),
         ],
@@ -177,7 +177,6 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "processes": processes,
     "policy_batch": lambda run: exact("batch size shown", "1", shown_batch(run), run.file),
     "policy_gain": gain,
-    "dip_before": lambda run: exact("batch size before the dip", "1", _DIP[0]),
     "dip_batch": lambda run: exact("batch size of the dip", "1", _DIP[1]),
     "policy_share": lambda run: run.under("retained").share(shown_batch(run)),
     "policy_default_share": lambda run: run.under("default").share(shown_batch(run)),

@@ -7,7 +7,7 @@ from typing import Final
 
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.fits import growth, intercept, slope
+from report.quantity.fits import growth, slope
 from report.quantity.operations import (
     first_within,
     largest,
@@ -43,16 +43,6 @@ def ridge(run: Run) -> Quantity:
     return run.peak_rate("matrix_product") / run.peak_rate("copy")
 
 
-def faults_per_image(run: Run) -> Quantity:
-    """Page faults of a forward call at the largest batch size, for each image."""
-    return run.faults(run.batches[-1]) / run.batches[-1]
-
-
-def _bytes_per_fault(run: Run) -> Quantity:
-    batch = run.batches[-1]
-    return run.allocations(batch) / run.faults(batch)
-
-
 def _lowest_rate(run: Run) -> Quantity:
     return run.rate(level(level_of_smallest(rates_from_best(run), "1")))
 
@@ -77,20 +67,16 @@ def _channels_last(get: Callable[[Run, Run, int], Quantity]) -> Callable[[Run], 
     return found
 
 
-def _times(run: Run) -> dict[int, Quantity]:
-    return {batch: run.time(batch) for batch in run.timed}
+def layout_gain(run: Run) -> Quantity:
+    """How many times as long a contiguous call takes as one with channels last."""
+    return _channels_last(lambda run, last, batch: run.time(batch) / last.time(batch))(run)
 
 
 RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "smallest": lambda run: exact("smallest timed batch", "1", run.timed[0], run.file),
     "largest": lambda run: exact("largest timed batch", "1", run.timed[-1], run.file),
-    "fewest_samples": lambda run: exact(
-        "samples of a timed case", "1", min(run.sample_counts()), run.file
-    ),
     "time_smallest": _first(Run.time),
     "time_largest": _last(Run.time),
-    "per_image_smallest": _first(lambda run, batch: run.time(batch) / batch),
-    "per_image_largest": _last(lambda run, batch: run.time(batch) / batch),
     "batch_gain": lambda run: batch_gain(run, run.timed[0], run.timed[-1]),
     "best_batch": lambda run: level_of_largest(rates(run), "1"),
     "best_rate": lambda run: largest(rates(run)),
@@ -100,23 +86,17 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "lowest_rate": _lowest_rate,
     "backward_ratio": _last(lambda run, b: run.time(b, "forward_backward") / run.time(b)),
     "ceiling": lambda run: run.peak_rate("matrix_product"),
-    "ceiling_before": lambda run: run.peak_rate("matrix_product", "before"),
-    "ceiling_after": lambda run: run.peak_rate("matrix_product", "after"),
     "copy": lambda run: run.peak_rate("copy"),
     "ridge": ridge,
     "time_bound": lambda run: theory.work(1) / run.peak_rate("matrix_product"),
-    "time_slope": lambda run: slope(_times(run), "s", relative=True),
-    "time_intercept": lambda run: intercept(_times(run), "s", relative=True),
-    "exponent": lambda run: growth(_times(run)),
+    "exponent": lambda run: growth({batch: run.time(batch) for batch in run.timed}),
     "held_slope": lambda run: slope(run.over(run.retained), "B", relative=False),
-    "held_intercept": lambda run: intercept(run.over(run.retained), "B", relative=False),
-    "peak_slope": lambda run: slope(run.over(run.peak), "B", relative=False),
     "peak_over_output": _last(lambda run, batch: run.peak(batch) / theory.output_bytes(batch)),
     "peak_over_output_last": _channels_last(
         lambda run, last, batch: last.peak(batch) / theory.output_bytes(batch)
     ),
-    "layout_gain": _channels_last(lambda run, last, batch: run.time(batch) / last.time(batch)),
-    "faults_smallest": lambda run: run.faults(run.batches[0]),
-    "faults_per_image": faults_per_image,
-    "bytes_per_fault": _bytes_per_fault,
+    "layout_gain": layout_gain,
+    "layout_batch": _channels_last(
+        lambda run, last, batch: exact("batch of both layouts", "1", batch, run.file)
+    ),
 }

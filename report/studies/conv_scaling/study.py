@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
+from report.quantity.evaluation import point
 from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
-from report.studies.conv_scaling.explained import all_groups, listed
+from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
+from report.studies.conv_scaling.run_values import layout_gain
 from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
 from report.studies.conv_scaling.values import all_values
@@ -36,12 +39,13 @@ def findings(inputs: Inputs) -> Findings:
         figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
         claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary, gpu)},
         reconciliations=listed(groups),
-        facts=_facts(inputs, measured, same_memory, primary, gpu),
+        facts=_facts(inputs, groups, measured, same_memory, primary, gpu),
     )
 
 
 def _facts(
     inputs: Inputs,
+    groups: Mapping[str, Group],
     measured: Sequence[Run],
     same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
@@ -51,7 +55,8 @@ def _facts(
     return {
         "measured": primary is not None and bool(primary.timed),
         "products_seen": primary is not None and products_seen(primary),
-        "faults": primary is not None and _sees_faults(primary),
+        "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
+        "has": _has(primary),
         "policies": policies.compared(primary),
         "dip": policies.maps_fewer(primary),
         "pooled": policies.pooled(primary),
@@ -59,6 +64,7 @@ def _facts(
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "gpu_timed": gpu is not None and bool(gpu.timed),
+        "gpu_many": gpu is not None and bool(gpu.timed) and gpu.timed[0] > 1,
         "devices": [markdown(run.label) for run in measured],
         "memory_tables": [
             (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))
@@ -75,10 +81,15 @@ def _facts(
     }
 
 
-def _sees_faults(run: Run) -> bool:
-    """Whether page faults and allocations of the largest call were recorded."""
-    seen = (run.raw(name, run.batches[-1]) for name in ("page_faults", "memory_events"))
-    return bool(run.batches) and not any(isinstance(found, Missing) for found in seen)
+def _residual(group: Group) -> float:
+    """The residual that is furthest from 0; infinite where none is known."""
+    found = point(group.residual)
+    return math.inf if isinstance(found, Missing) else found
+
+
+def _has(run: Run | None) -> list[str]:
+    """What only some records hold."""
+    return ["layout"] if run is not None and not layout_gain(run).missing else []
 
 
 def _listed(names: Sequence[str]) -> str:

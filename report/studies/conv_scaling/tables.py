@@ -17,9 +17,8 @@ from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
 from report.quantity.expression import Quantity
 from report.quantity.fits import intercept, slope
-from report.quantity.operations import flops
 from report.records.layers import Convolution, Linear
-from report.records.passes import PASS_NAMES, PASSES, Pass
+from report.records.passes import PASSES, Pass
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
@@ -61,7 +60,6 @@ def all_tables(
         *(_kernels(inputs, gpu) if gpu is not None else ()),
         *([instructions.primitives(logs)] if (logs := instructions.logged(inputs, run)) else ()),
         _byte_fits(inputs, runs),
-        _time_fits(runs),
         *([policies.terms_table(run)] if run is not None and policies.compared(run) else ()),
     )
 
@@ -110,10 +108,11 @@ def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
         batches,
         [
             _BATCH,
-            Field("Theory", "FLOP", theory.work),
-            Field("Own", "FLOP", _if_measured(run, _executed_flops)),
-            _reported(inputs, "III", "total_flops", "FLOP"),
-            Difference("Reported", "Theory"),
+            Field("Theory", "MAC", theory.multiply_adds),
+            Field("Own", "MAC", _if_measured(run, _counted)),
+            _reported(inputs, "III", "multiply_add", "MAC", "Source, fused"),
+            _reported(inputs, "III", "add", "FLOP", "Source, add"),
+            _reported(inputs, "III", "multiply", "FLOP", "Source, multiply"),
         ],
     )
     yield table(
@@ -140,9 +139,9 @@ def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callab
     return lambda batch: NO_RECORD if run is None else get(run, batch)
 
 
-def _executed_flops(run: Run, batch: int) -> Quantity:
-    """Two operations for each executed multiply-add, the part of the work that is counted here."""
-    return flops(run.repeated(COUNTED, run.factors(batch, "forward")))
+def _counted(run: Run, batch: int) -> Quantity:
+    """The multiply-adds that were counted, the part of the work that can be counted on a CPU."""
+    return run.repeated(COUNTED, run.factors(batch, "forward"))
 
 
 # ------------------------------------------------------------------------------------- a run
@@ -167,7 +166,7 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
         [
             _BATCH,
             bytes_("Output", theory.output_bytes),
-            bytes_("Held", run.retained),
+            bytes_("Retained", run.retained),
             bytes_("Peak", run.peak),
             Field("Peak ÷ output", "1", lambda b: run.peak(b) / theory.output_bytes(b)),
             bytes_("F+B peak", lambda b: run.peak(b, "forward_backward")),
@@ -191,7 +190,6 @@ class _Line(NamedTuple):
     name: str
     slope: Content
     intercept: Content
-    bound: Content = ""
 
 
 def _byte_fits(inputs: Inputs, runs: Iterable[Run]) -> Table:
@@ -208,37 +206,13 @@ def _byte_fits(inputs: Inputs, runs: Iterable[Run]) -> Table:
             *(
                 fitted(f"{name}, {run.label}", run.over(get))
                 for run in runs
-                for name, get in (("Held", run.retained), ("Peak", run.peak))
+                for name, get in (("Retained", run.retained), ("Peak", run.peak))
             ),
         ],
         [
             Field("Memory", "", lambda line: line.name),
             Field("Slope per image", "B", lambda line: line.slope),
             Field("Intercept", "B", lambda line: line.intercept),
-        ],
-    )
-
-
-def _time_fits(runs: Sequence[Run]) -> Table:
-    lines = [
-        _Line(
-            f"{run.label}, {PASS_NAMES[pass_]}",
-            slope(times, "s", relative=True),
-            intercept(times, "s", relative=True),
-            theory.work(1, pass_) / run.peak_rate("matrix_product"),
-        )
-        for run in runs
-        for pass_ in PASSES
-        for times in [run.over(lambda batch, run=run, pass_=pass_: run.time(batch, pass_))]  # type: ignore[misc]
-    ]
-    return table(
-        "tbl-fit-time",
-        lines or [_Line("none", NO_RECORD, NO_RECORD, NO_RECORD)],
-        [
-            Field("Run", "", lambda line: line.name),
-            Field("Slope per image", "s", lambda line: line.slope, "µs"),
-            Field("Intercept", "s", lambda line: line.intercept, "µs"),
-            Field("Bound per image", "s", lambda line: line.bound, "µs"),
         ],
     )
 

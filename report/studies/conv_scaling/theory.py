@@ -8,9 +8,12 @@ from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.passes import Pass
 from report.studies.conv_scaling.subject import subject
+from report.theory.memory import compulsory_traffic
+from report.theory.work import Pass as Work
 from report.theory.work import macs
 
 _LAYER = subject(1)
+_ALL_PASSES: tuple[Work, ...] = ("forward", "weight_gradient", "input_gradient")
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
 C_OUT = exact("C_out", "1", _LAYER.output_shape[1])
 KERNEL = exact("K_h", "1", _LAYER.kernel[0])
@@ -70,6 +73,9 @@ def memory(batch: int) -> Quantity:
 
 
 @cache
-def intensity(batch: int) -> Quantity:
-    """Work over compulsory traffic (FLOP/B): input, parameters and output move once each."""
-    return work(batch) / (input_bytes(batch) + PARAMETER_BYTES + output_bytes(batch))
+def intensity(batch: int, pass_: Pass = "forward") -> Quantity:
+    """Work over compulsory traffic (FLOP/B): each tensor of a pass moves once."""
+    if pass_ == "forward":
+        return work(batch) / (input_bytes(batch) + PARAMETER_BYTES + output_bytes(batch))
+    moved = sum(compulsory_traffic(subject(batch), each) for each in _ALL_PASSES)
+    return work(batch, pass_) / exact("traffic of all passes", "B", moved)

@@ -11,7 +11,6 @@ from report.paper.findings import Inputs
 from report.paper.values import Value, declare, exact
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
-from report.quantity.fits import intercept, slope
 from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import instructions, policies, theory
@@ -34,13 +33,11 @@ _OF_GPU: Final = (
     "time_smallest",
     "time_largest",
     "time_bound",
-    "batch_gain",
     "best_batch",
     "best_rate",
     "best_share",
     "saturated",
     "peak_over_output",
-    "peak_over_output_last",
 )
 
 
@@ -110,8 +107,6 @@ def memory_gap(inputs: Inputs) -> dict[int, Quantity]:
 
 def _reported(inputs: Inputs) -> dict[str, Quantity]:
     printed = list(column(inputs, "I", "batch", "1").values())
-    work = column(inputs, "III", "total_flops", "FLOP")
-    allocated = column(inputs, "IV", "allocated_memory", "B")
     fused = column(inputs, "III", "multiply_add", "MAC")
     over = excess(inputs)
 
@@ -119,8 +114,6 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
         return constant(*(each / (b * theory.OUTPUTS) for b, each in counted.items()))
 
     return {
-        "reported_smallest": printed[0],
-        "reported_largest": printed[-1],
         "reported_count": count("rows of Table I", "1", len(printed), inputs.reported_file),
         "excess_per_output": per_output(over),
         "adds_per_output": per_output(column(inputs, "III", "add", "FLOP")),
@@ -128,10 +121,6 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
         "fused_per_mac": constant(*(n / theory.multiply_adds(b) for b, n in fused.items())),
         "excess_share": constant(*(each / theory.work(b) for b, each in over.items())),
         "memory_gap": constant(*memory_gap(inputs).values()),
-        "reported_work_slope": slope(work, "FLOP", relative=False),
-        "reported_work_intercept": intercept(work, "FLOP", relative=False),
-        "reported_memory_slope": slope(allocated, "B", relative=False),
-        "reported_memory_intercept": intercept(allocated, "B", relative=False),
     }
 
 

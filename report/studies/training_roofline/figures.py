@@ -12,6 +12,7 @@ from figures.roofline import Marks, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
+from report.paper.roofs import GIGA, TERA, cache_lines, describe_caches, roof_line
 from report.quantity.evaluation import estimate, point
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, sweep
@@ -19,13 +20,6 @@ from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.profiled import DISTURBED, Profile, main_profiles, profiles
-from report.studies.training_roofline.roofs import (
-    GIGA,
-    TERA,
-    cache_lines,
-    roof_line,
-    told_caches,
-)
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
 from report.studies.training_roofline.theory import (
@@ -114,7 +108,7 @@ def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
         return None
     panels = tuple(_run_panel(inputs, run) for run in drawn)
     told = "; ".join(
-        f"{run.label}: ridge at {roof.ridge.value:.3g} FLOP/B{told_caches(run)}"
+        f"{run.label}: ridge at {roof.ridge.value:.3g} FLOP/B{describe_caches(run.cache_roofs())}"
         for run in drawn
         if isinstance(roof := run.roof(), Roof)
     )
@@ -176,7 +170,7 @@ def _run_panel(inputs: Inputs, run: Run) -> Roofline:
         tuple(roofs),
         tuple(marks),
         _short(run),
-        cache_lines(run, GIGA) if isinstance(measured, Roof) else (),
+        cache_lines(run.cache_roofs(), GIGA) if isinstance(measured, Roof) else (),
     )
 
 
@@ -213,7 +207,8 @@ def layer_roofline(run: Run) -> Figure | None:
         f"Every layer with multiply-adds in a training step on {run.label} (float32, batch "
         f"{first.batch}, images of {first.image} pixels), forward and backward together, by its "
         "operator class, under the measured roof." + _above(above) + _moved((run,)),
-        f"Log-log rooflines, one a network, a point a layer. {counts}{told_caches(run)}.",
+        f"Log-log rooflines, one a network, a point a layer. {counts}"
+        f"{describe_caches(run.cache_roofs())}.",
         Drawing(tuple(_layer_panel(p) for p in found), wide=True, height=2.9),
         sources=(run.file,),
     )
@@ -246,7 +241,7 @@ def _layer_panel(profile: Profile) -> Roofline:
         lines,
         tuple(marks),
         profile.step.network,
-        cache_lines(profile.run, GIGA),
+        cache_lines(profile.run.cache_roofs(), GIGA),
     )
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.peaks import MEMORY
 from report.evidence.runs import MOMENTS, labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
@@ -142,14 +141,6 @@ class Run(any_study.Run):
         if isinstance(peak, Missing):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
-
-    @remembered
-    def cache_roofs(self) -> dict[str, Estimate]:
-        """The measured bandwidth (B/s) of each cache, by its name; none in older records."""
-        found = {
-            name: estimate(rate) for name, rate in self.cache_rates().items() if name != MEMORY
-        }
-        return {name: rate for name, rate in found.items() if isinstance(rate, Estimate)}
 
     def drift(self, precision: Precision = "float32") -> Quantity:
         """The change of the matrix product from before to after the series, relative."""

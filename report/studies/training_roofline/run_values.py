@@ -40,10 +40,8 @@ from report.studies.training_roofline.measured import NO_RECORD, Run, surest
 from report.studies.training_roofline.memory import kept_residuals, peak_ratios, residuals
 from report.studies.training_roofline.profiled import Profile, main_profiles
 from report.studies.training_roofline.settings import pairs
-from report.studies.training_roofline.subject import NETWORKS, Precision, Step
+from report.studies.training_roofline.subject import NETWORKS, Step
 from report.studies.training_roofline.threads import Threads
-
-_PRECISIONS: Final[tuple[Precision, ...]] = ("float32", "bfloat16")
 
 
 def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:

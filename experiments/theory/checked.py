@@ -1,0 +1,59 @@
+"""A network's theory, refused where torch's own counter of FLOPs says something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from experiments.harness.operators import Build, Captured, Input, capture
+from report.errors import MeasurementError
+from report.records.operations import Operator
+from report.theory.network import Theory
+from report.theory.operators import load
+from report.theory.workspaces import Conditions, vector_block
+
+_GROUPED: Final = "convolution_backward"
+
+
+def checked(build: Build, inputs: Sequence[Input], *, train: bool = False) -> Theory:
+    """The theory of a network; raises ``MeasurementError`` with the operator that is in doubt."""
+    captured = capture(build, inputs, train=train)
+    check(captured)
+    return Theory(captured.network, here())
+
+
+def here() -> Conditions:
+    """How PyTorch would run a network on this machine."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    return Conditions(threads=torch.get_num_threads(), block=vector_block(capability))
+
+
+def check(captured: Captured) -> None:
+    """Raise ``MeasurementError`` for the first operator whose work torch counts otherwise."""
+    for number, flops in captured.flops.items():
+        operator = captured.network.operators[number]
+        found = load(operator)
+        counted = _corrected(operator, flops)
+        if found is not None and found.flops != counted:
+            raise MeasurementError(
+                f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
+                f"{found.flops:,} FLOPs and torch's counter {counted:,}; one of them is wrong, so "
+                "that nothing is printed."
+            )
+
+
+def _corrected(operator: Operator, flops: int) -> int:
+    """What torch's counter means.
+
+    Of a grouped convolution it takes the gradient of the weight for that of one without groups
+    (torch 2.13, ``conv_backward_flop``).
+    """
+    groups = operator.settings.get("groups", 1)
+    if operator.base != _GROUPED or not isinstance(groups, int) or groups == 1:
+        return flops
+    mask = operator.settings["output_mask"]
+    assert isinstance(mask, tuple)
+    parts = (1 if mask[0] else 0) + (groups if mask[1] else 0)
+    return flops * sum(map(bool, mask[:2])) // parts if parts else flops

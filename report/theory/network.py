@@ -1,0 +1,169 @@
+"""A network's theory in one value: parameters, work, traffic and memory, by module and by operator.
+
+From a capture (``experiments.theory.theory_of`` makes one of a module)::
+
+    found = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
+    found.parameters, found.multiply_adds, found.peak.total
+
+An operator that stands in no table is refused by name with its shapes: its work is unknown, and so
+are the sums that it would belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Final
+
+from report.records.operations import Network, Operator
+from report.theory.operators import Load, load
+from report.theory.timeline import Moment, timeline
+from report.theory.workspaces import Conditions
+
+#: Above the cells of a row.
+HEADINGS: Final = (
+    "Calls", "Multiply-adds", "Traffic (B)", "Intensity (FLOP/B)", "Parameters", "Made (B)",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """What some operators do together; ``parameters`` are those that no row before has read.
+
+    ``made`` are the bytes of storages that they allocate.
+    """
+
+    name: str
+    calls: int
+    multiply_adds: int
+    bytes: int
+    parameters: int
+    made: int
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/B; 0 where nothing moves."""
+        return 2 * self.multiply_adds / self.bytes if self.bytes else 0.0
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The numbers as text, in the order of the headings."""
+        numbers = (self.calls, self.multiply_adds, self.bytes)
+        return (
+            *(f"{number:,}" for number in numbers),
+            f"{self.intensity:.3g}",
+            f"{self.parameters:,}",
+            f"{self.made:,}",
+        )
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What theory says of one call of a network, or of one training step."""
+
+    network: Network
+    conditions: Conditions
+
+    @cached_property
+    def loads(self) -> tuple[Load | None, ...]:
+        """Work and traffic of each operator; None of those that are not known."""
+        return tuple(map(load, self.network.operators))
+
+    @property
+    def _loads(self) -> Iterable[tuple[Operator, Load | None]]:
+        return zip(self.network.operators, self.loads, strict=True)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The operators that are not known, each once, with the shapes that they read."""
+        return tuple(dict.fromkeys(_described(o) for o, found in self._loads if found is None))
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all parameters, shared ones once."""
+        return self.network.parameter_count
+
+    @property
+    def multiply_adds(self) -> int | None:
+        """Of all operators (MAC); None where one of them is not known."""
+        return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
+
+    @property
+    def bytes(self) -> int | None:
+        """The compulsory traffic of all operators, one by one (B); None where one is not known."""
+        return None if self.refused else sum(row.bytes for row in self.by_kind)
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """What is alive while each operator runs."""
+        return tuple(timeline(self.network, self.conditions))
+
+    @property
+    def peak(self) -> Moment | None:
+        """The first operator at which most is alive; None of a network that runs nothing."""
+        return max(self.moments, key=lambda moment: moment.total, default=None)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The operators that may take memory of their own, of which no rule tells how much."""
+        names = (moment.operator.name for moment in self.moments if moment.workspace is None)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the peak is all that a call takes; else it takes at least that."""
+        return not self.open
+
+    @cached_property
+    def by_kind(self) -> tuple[Row, ...]:
+        """The known operators by kind, most multiply-adds first, then most bytes."""
+        rows = self._rows(lambda operator, found: found.kind)
+        return tuple(sorted(rows, key=lambda row: (-row.multiply_adds, -row.bytes)))
+
+    @cached_property
+    def by_module(self) -> tuple[Row, ...]:
+        """The same by the module that called them, in the order of their first call."""
+        return self._rows(lambda operator, found: operator.module or "(the network itself)")
+
+    def _rows(self, name: Callable[[Operator, Load], str]) -> tuple[Row, ...]:
+        groups: dict[str, list[tuple[Operator, Load]]] = {}
+        for operator, found in self._loads:
+            if found is not None:
+                groups.setdefault(name(operator, found), []).append((operator, found))
+        known: set[int] = set()
+        return tuple(self._row(name, group, known) for name, group in groups.items())
+
+    def _row(self, name: str, group: Iterable[tuple[Operator, Load]], known: set[int]) -> Row:
+        sizes = {t.storage: t.elements for t in self.network.parameters.values()}
+        group = tuple(group)
+        read = {t.storage for o, _ in group for found in o.reads.values() for t in found}
+        own = (read & set(sizes)) - known
+        known |= own
+        return Row(
+            name=name,
+            calls=len(group),
+            multiply_adds=sum(found.multiply_adds for _, found in group),
+            bytes=sum(found.bytes for _, found in group),
+            parameters=sum(sizes[storage] for storage in own),
+            made=sum(self.network.storages[s] for o, _ in group for s in o.made),
+        )
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the kinds of operators as a table."""
+        head = "".join(f"<th>{escape(text)}</th>" for text in ("Operators", *HEADINGS))
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in (row.name, *row.cells))
+            + "</tr>"
+            for row in self.by_kind
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _described(operator: Operator) -> str:
+    shapes = (
+        "×".join(map(str, tensor.shape)) for found in operator.reads.values() for tensor in found
+    )
+    return f"{operator.name}({', '.join(shapes)})"

@@ -1,0 +1,135 @@
+"""The peak that theory predicts from operators, against the allocator's own events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from experiments.harness import memory, passes  # noqa: E402
+from experiments.harness.operators import Input  # noqa: E402
+from experiments.networks import catalogue  # noqa: E402
+from experiments.theory.checked import checked  # noqa: E402
+from report.theory.network import Theory  # noqa: E402
+from report.theory.operator_workspaces import ARITHMETIC, TAKES_NOTHING  # noqa: E402
+
+Shape = tuple[int, ...]
+
+
+def measured(build: Callable[[], nn.Module], shape: Shape, last: bool = False) -> int:
+    """The most bytes that are alive during one call, parameters and input among them."""
+
+    def workload() -> Any:
+        module, source = build().eval(), torch.randn(shape)
+        if last:
+            module = module.to(memory_format=torch.channels_last)
+            source = source.contiguous(memory_format=torch.channels_last)
+        return passes.forward(module, source)
+
+    return memory.profiled(workload).peak
+
+
+def predicted(build: Callable[[], nn.Module], shape: Shape) -> Theory:
+    return checked(lambda: build().eval(), [Input(shape)])
+
+
+def agrees(found: Theory, peak: int) -> None:
+    assert found.peak is not None
+    if found.complete:
+        assert found.peak.total == peak
+    else:
+        assert found.peak.total <= peak, found.open
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("LeNet-5", (8, 1, 32, 32)),
+        ("CIFAR", (8, 3, 32, 32)),
+        ("AlexNet", (2, 3, 224, 224)),
+        ("VGG-11", (2, 3, 224, 224)),
+        ("ResNet-20", (4, 3, 32, 32)),
+        ("ResNet-18", (2, 3, 64, 64)),
+        ("MobileNetV2", (2, 3, 64, 64)),
+    ],
+)
+def test_networks_are_met_or_at_least(name: str, shape: Shape) -> None:
+    build = partial(catalogue.network, name)
+    agrees(predicted(build, shape), measured(build, shape))
+
+
+def test_plain_networks_are_complete() -> None:
+    for name, shape in (("CIFAR", (8, 3, 32, 32)), ("VGG-11", (2, 3, 224, 224))):
+        assert predicted(partial(catalogue.network, name), shape).complete
+
+
+class Applied(nn.Module):
+    """A function on the product of its input, so that there is a tensor that dies."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x * x)
+
+
+ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
+    "relu": (torch.relu, (4, 70)),
+    "relu_": (torch.relu_, (4, 70)),
+    "hardtanh": (functional.relu6, (4, 70)),
+    "sigmoid": (torch.sigmoid, (4, 70)),
+    "tanh": (torch.tanh, (4, 70)),
+    "gelu": (functional.gelu, (4, 70)),
+    "silu": (functional.silu, (4, 70)),
+    "hardswish": (functional.hardswish, (4, 70)),
+    "hardsigmoid": (functional.hardsigmoid, (4, 70)),
+    "leaky_relu": (functional.leaky_relu, (4, 70)),
+    "add": (lambda x: x + x, (4, 70)),
+    "add_": (lambda x: x.add_(x), (4, 70)),
+    "add, a number": (lambda x: x + 2.0, (4, 70)),
+    "sub": (lambda x: x - x, (4, 70)),
+    "sub, a number": (lambda x: x - 2.0, (4, 70)),
+    "mul": (lambda x: x * x, (4, 70)),
+    "mul, a number": (lambda x: x * 2.0, (4, 70)),
+    "div": (lambda x: x / x, (4, 70)),
+    "div, a number": (lambda x: x / 2.0, (4, 70)),
+    "mul_": (lambda x: x.mul_(x), (4, 70)),
+    "mm": (lambda x: x @ x.t(), (40, 70)),
+    "bmm": (lambda x: x @ x.transpose(1, 2), (3, 40, 70)),
+    "addmm": (lambda x: torch.addmm(x[:, :40], x, x.t()), (40, 70)),
+    "baddbmm": (lambda x: torch.baddbmm(x[:, :, :40], x, x.transpose(1, 2)), (3, 40, 70)),
+    "cat": (lambda x: torch.cat((x, x), 1), (4, 70)),
+    "clone": (lambda x: x.clone(), (4, 70)),
+    "max_pool2d_with_indices": (lambda x: functional.max_pool2d(x, 2), (2, 3, 20, 20)),
+    "avg_pool2d": (lambda x: functional.avg_pool2d(x, 2), (2, 3, 20, 20)),
+    "_softmax": (lambda x: torch.softmax(x, 1), (4, 70)),
+    "_log_softmax": (lambda x: torch.log_softmax(x, 0), (4, 70)),
+    "constant_pad_nd": (lambda x: functional.pad(x, (1, 2)), (4, 70)),
+    "native_layer_norm": (lambda x: functional.layer_norm(x, (70,)), (4, 70)),
+    "hardtanh_": (lambda x: functional.relu6(x, inplace=True), (4, 70)),
+    "sigmoid_": (torch.sigmoid_, (4, 70)),
+    "silu_": (lambda x: functional.silu(x, inplace=True), (4, 70)),
+    "hardswish_": (lambda x: functional.hardswish(x, inplace=True), (4, 70)),
+    "embedding": (lambda x: functional.embedding(torch.zeros(50, dtype=torch.int64), x), (9, 70)),
+}
+
+
+def test_every_operator_with_such_a_rule_is_tried() -> None:
+    assert {name.partition(",")[0] for name in ALONE} == TAKES_NOTHING | ARITHMETIC
+
+
+@pytest.mark.parametrize("name", list(ALONE))
+def test_operators_that_take_nothing_or_what_a_number_takes(name: str) -> None:
+    function, shape = ALONE[name]
+    build = partial(Applied, function)
+    found = predicted(build, shape)
+    assert found.complete, found.open
+    agrees(found, measured(build, shape))

@@ -1,0 +1,202 @@
+"""Networks made at random from what is supported: the theory is exact, or refuses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from experiments.harness.operators import Input  # noqa: E402
+from experiments.theory.checked import checked  # noqa: E402
+from report.errors import MeasurementError  # noqa: E402
+from report.theory.operators import load  # noqa: E402
+
+#: Operators with multiply-adds that torch's own counter leaves out on a processor.
+UNCOUNTED = {
+    "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention",
+    "mkldnn_rnn_layer", "mv", "dot",
+}  # fmt: skip
+
+Draw = Callable[[Any], Any]
+ACTIVATIONS = (
+    nn.ReLU(), nn.ReLU6(inplace=True), nn.GELU(), nn.SiLU(inplace=True), nn.Hardswish(),
+    nn.Hardsigmoid(), nn.LeakyReLU(), nn.ELU(), nn.Mish(), nn.Softplus(), nn.Tanh(), nn.Sigmoid(),
+)  # fmt: skip
+
+
+class Function(nn.Module):
+    """A function of tensors as a module without parameters."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+class Joined(nn.Module):
+    """A branch beside its input: their sum, or both in a row."""
+
+    def __init__(self, branch: nn.Module, how: str) -> None:
+        super().__init__()
+        self.branch, self.how = branch, how
+
+    def forward(self, x: Any) -> Any:
+        y = self.branch(x)
+        return torch.cat((x, y), 1) if self.how == "cat" else y.add_(x)
+
+
+class Last(nn.Module):
+    """The sequence that a recurrent layer, or attention, puts out."""
+
+    def __init__(self, layer: nn.Module, attends: bool) -> None:
+        super().__init__()
+        self.layer, self.attends = layer, attends
+
+    def forward(self, x: Any) -> Any:
+        return (self.layer(x, x, x) if self.attends else self.layer(x))[0]
+
+
+def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
+    """A layer for ``(N, C, H, W)``."""
+    channels, side = shape[1], min(shape[2:])
+    kind = draw(st.sampled_from((
+        "convolution", "transposed", "norm", "group norm", "activation", "pool", "adaptive",
+        "softmax", "interpolate", "join", "pad", "reduce",
+    )))  # fmt: skip
+    groups = draw(st.sampled_from([g for g in (1, 2, 3, channels) if channels % g == 0]))
+    kernel = draw(st.integers(1, min(3, side)))
+    match kind:
+        case "convolution":
+            same = draw(st.booleans())
+            return nn.Conv2d(
+                channels, groups * draw(st.integers(1, 3)), kernel, groups=groups,
+                stride=1 if same else draw(st.integers(1, 2)),
+                padding="same" if same else draw(st.integers(0, kernel // 2)),
+                dilation=draw(st.integers(1, 2)) if side >= 5 else 1,
+                bias=draw(st.booleans()),
+                padding_mode=draw(st.sampled_from(("zeros", "circular", "replicate"))),
+            )  # fmt: skip
+        case "transposed":
+            return nn.ConvTranspose2d(
+                channels, groups * draw(st.integers(1, 2)), kernel, groups=groups,
+                stride=draw(st.integers(1, 2)),
+            )  # fmt: skip
+        case "norm":
+            return nn.BatchNorm2d(channels)
+        case "group norm":
+            return nn.GroupNorm(groups, channels)
+        case "activation":
+            return draw(st.sampled_from(ACTIVATIONS))
+        case "pool":
+            ceil = draw(st.booleans())
+            if draw(st.booleans()):
+                return nn.MaxPool2d(kernel, dilation=1, ceil_mode=ceil)
+            return nn.AvgPool2d(kernel, ceil_mode=ceil)
+        case "adaptive":
+            return nn.AdaptiveAvgPool2d(draw(st.integers(1, 4)))
+        case "softmax":
+            return nn.Softmax(draw(st.integers(1, 3)))
+        case "interpolate":
+            mode = draw(st.sampled_from(("nearest", "bilinear", "bicubic")))
+            return Function(lambda x: functional.interpolate(x, scale_factor=2, mode=mode))
+        case "join":
+            branch = nn.Conv2d(channels, channels, 1)
+            return Joined(branch, draw(st.sampled_from(("cat", "sum"))))
+        case "pad":
+            return nn.ZeroPad2d(draw(st.integers(0, 2)))
+    return Function(lambda x: x - x.mean((2, 3), keepdim=True))
+
+
+def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
+    """A layer for ``(N, L, E)``."""
+    width = shape[2]
+    kind = draw(st.sampled_from((
+        "linear", "norm", "attention", "lstm", "gru", "convolution", "einsum", "softmax",
+        "activation",
+    )))  # fmt: skip
+    match kind:
+        case "linear":
+            return nn.Linear(width, draw(st.integers(1, 7)), bias=draw(st.booleans()))
+        case "norm":
+            return nn.LayerNorm(width)
+        case "attention":
+            heads = draw(st.sampled_from([h for h in (1, 2, 3) if width % h == 0]))
+            return Last(nn.MultiheadAttention(width, heads, batch_first=True), attends=True)
+        case "lstm":
+            made = nn.LSTM(width, draw(st.integers(1, 5)), batch_first=True,
+                           bidirectional=draw(st.booleans()))  # fmt: skip
+            return Last(made, attends=False)
+        case "gru":
+            return Last(nn.GRU(width, draw(st.integers(1, 5)), batch_first=True), attends=False)
+        case "convolution":
+            made = nn.Conv1d(width, draw(st.integers(1, 5)), 1)
+            return nn.Sequential(Function(lambda x: x.transpose(1, 2)), made,
+                                 Function(lambda x: x.transpose(1, 2)))  # fmt: skip
+        case "einsum":
+            return Function(lambda x: torch.einsum("ble,bme->blm", x, x))
+        case "softmax":
+            return nn.Softmax(draw(st.integers(0, 2)))
+    return draw(st.sampled_from(ACTIVATIONS))
+
+
+@st.composite
+def networks(draw: Draw) -> tuple[nn.Module, tuple[int, ...]]:
+    """A network of one to six layers, and the shape of its input."""
+    maps = draw(st.booleans())
+    extents = st.integers(1, 6)
+    shape = (draw(st.integers(1, 3)), draw(extents), draw(extents), *([draw(extents)] * maps))
+    layers: list[nn.Module] = []
+    current = shape
+    for _ in range(draw(st.integers(1, 6))):
+        layer = (on_maps if maps else on_sequences)(draw, current).eval()
+        result = nn.Sequential(*layers, layer)(torch.zeros(shape))
+        if result.numel() == 0 or result.numel() > 20_000:
+            break
+        layers.append(layer)
+        current = tuple(result.shape)
+    return nn.Sequential(*layers).eval(), shape
+
+
+@settings(max_examples=1_000, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(made=networks(), train=st.booleans())
+def test_a_thousand_networks_are_exact_or_refused(
+    made: tuple[nn.Module, tuple[int, ...]], train: bool
+) -> None:
+    module, shape = made
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        module(torch.randn(shape))
+    expected = counter.get_total_flops()
+    parameters = sum(p.numel() for p in module.parameters())
+    trains = train and parameters > 0
+    try:
+        found = checked(lambda: copy.deepcopy(module), [Input(shape)], train=trains)
+    except MeasurementError:
+        # Refused is only what torch refuses too, such as statistics of a single value.
+        with pytest.raises((RuntimeError, ValueError)):
+            module.train(trains)(torch.randn(shape)).sum().backward()
+        return
+    assert found.parameters == parameters
+    assert found.refused == ()
+    forward = [
+        (operator, load(operator))
+        for operator in found.network.operators
+        if operator.phase == "forward"
+    ]
+    seen = sum(each.flops for o, each in forward if each and o.base not in UNCOUNTED)
+    if not trains:
+        assert seen == expected
+    assert all(o.phase == "forward" for o in found.network.operators) != trains
+    assert found.peak is None or found.peak.total >= 4 * parameters

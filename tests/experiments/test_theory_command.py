@@ -1,0 +1,127 @@
+"""``python -m experiments theory``: any network, from its code to tables, JSON and figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from experiments.__main__ import main
+from experiments.theory import theory_of
+
+NETWORK = """
+import torch
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 6 * 6, 5))
+
+def transformed():
+    class Transformed(nn.Module):
+        def forward(self, x):
+            return torch.fft.rfft(x).real
+    return Transformed()
+
+def broken():
+    raise RuntimeError("no network here")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_networks.py"
+    path.write_text(NETWORK)
+    return path
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["theory", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json_holds_what_follows_from_shapes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = told(capsys, f"{file}:build", "--input", "2,3,8,8", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
+    assert found["multiply_adds"] == 2 * (36 * 8 * 27 + 8 * 36 * 5)
+    assert found["refused"] == []
+    assert found["complete"] is True and found["may_take_more"] == []
+    kinds = {row["name"]: row for row in found["kinds"]}
+    assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
+    assert sum(row["parameters"] for row in found["modules"]) == found["parameters"]
+    # Parameters, the image, the result of the convolution and that of the activation.
+    assert found["peak_bytes"] >= 4 * (found["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
+
+
+def test_tables_name_modules_operators_and_sums(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = told(capsys, f"{file}:build", "--input", "2,3,8,8", "--train")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split()[0] == "Module" and lines[1].split()[0] == "0"
+    assert any(line.startswith("matrix product") for line in lines)
+    assert "Peak memory: at least " in out, "no rule tells what a backward pass takes"
+    assert all(len(line) < 120 for line in lines)
+
+
+def test_an_unknown_operator_is_refused_by_name(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, f"{file}:transformed", "--input", "2,16", "--json")
+    assert code == 1
+    assert json.loads(out)["multiply_adds"] is None
+    assert "_fft_r2c" in err and "(2×16)" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nothing",), "There is no network 'nothing'"),
+        (("study:ResNet-21",), "ResNet-21"),
+        (("missing.py:build",), "there is no such file"),
+        (("{file}:other",), "there is no function 'other'"),
+        (("{file}:broken",), "no network here"),
+        (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
+        (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
+        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "A99"), "no peaks in float32"),
+    ],
+)
+def test_what_cannot_be_told_is_one_sentence(
+    words: tuple[str, ...], sentence: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = told(capsys, *(word.format(file=file) for word in words))
+    assert code in (1, 2) and not out
+    assert sentence in err and err.count("\n") == 1
+
+
+def test_figures_and_the_least_time_on_a_device(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = told(
+        capsys, f"{file}:build", "--input", "2,3,8,8", "--device-peaks", "A100",
+        "--figures", str(tmp_path / "figures"),
+    )  # fmt: skip
+    assert code == 0 and "Least time on this roof: " in out
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}
+
+
+def test_from_python_with_a_table_for_notebooks() -> None:
+    def build() -> Any:
+        from torch import nn
+
+        return nn.Linear(6, 4, bias=False)
+
+    found = theory_of(build, (3, 6))
+    assert found.multiply_adds == 3 * 6 * 4
+    assert found.bytes == 4 * (3 * 6 + 6 * 4 + 3 * 4)
+    assert "<td>matrix product</td>" in found._repr_html_()
