@@ -52,8 +52,8 @@ class CacheRoof:
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
-    ``texts`` stand beside the points, one each, or there are none.  All intensities and rates are
-    above 0: what does no multiply-adds has no place here.
+    ``texts`` stand beside the points, one each, empty where there is none.  All intensities and
+    rates are above 0: what does no multiply-adds has no place here.
     """
 
     label: str

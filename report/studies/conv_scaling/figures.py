@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from figures.canvas import Drawing
 from figures.roofline import Marks, Roofline
-from figures.scaling import Band, Points, Scaling
+from figures.scaling import Points, Scaling
 from report.evidence.events import Explanation
 from report.paper.findings import Figure, Inputs
 from report.paper.plots import band, points, theory_line
@@ -31,8 +31,8 @@ _REPORTED = 1
 def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterator[Figure]:
     """The figures that the data have; those of measured time only where a call was timed."""
     yield _memory(inputs, runs)
-    if any(measured.timed for measured in runs):
-        yield _rates(runs)
+    if run is not None and run.timed:
+        yield _rates(run)
     if run is not None and run.timed and run.cache_roofs():
         yield _roofline(run)
     if run is not None and policies.compared(run):
@@ -70,33 +70,38 @@ def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
     return Figure("fig-memory", "", "", Drawing((panel,), height=2.7), files)
 
 
-def _rates(runs: Sequence[Run]) -> Figure:
-    drawing = Drawing(tuple(_rate_panel(runs, p) for p in PASSES), wide=True, height=2.5)
-    return Figure("fig-rate", "", "", drawing, tuple(run.file for run in runs))
+def _rates(run: Run) -> Figure:
+    """Rates over the batch size under the ceiling, by layout and by what frees memory."""
+    drawing = Drawing(tuple(_rate_panel(run, p) for p in PASSES), wide=True, height=2.5)
+    return Figure("fig-rate", "", "", drawing, (run.file,))
 
 
-def _rate_panel(runs: Sequence[Run], pass_: Pass) -> Scaling:
+def _rate_panel(run: Run, pass_: Pass) -> Scaling:
     drawn: tuple[Points, ...] = ()
-    bands: tuple[Band, ...] = ()
-    for index, run in enumerate(runs):
-        rates = {batch: run.rate(batch, pass_) for batch in run.batches}
-        known = points(run.label, rates, "GFLOP/s", series=_series(index), joined=True)
-        ceiling = run.peak_rate("matrix_product")
-        if known:
-            bands += band(f"Ceiling, {run.label}", ceiling, "GFLOP/s", _series(index))
-        drawn += known
-    # Beside a GPU a processor would lie on the axis.
-    together = len({run.on_gpu for run in runs}) > 1
+    for number, (name, seen) in enumerate(_ways(run).items()):
+        over = {batch: seen.rate(batch, pass_) for batch in seen.batches}
+        known = {batch: rate for batch, rate in over.items() if not rate.missing}
+        drawn += points(name, known, "GFLOP/s", series=number, hollow=number == 1, joined=True)
+    ceiling = band("Ceiling", run.peak_rate("matrix_product"), "GFLOP/s", len(_ways(run)))
     return Scaling(
         _X,
         "Achieved rate (GFLOP/s)",
         drawn,
-        bands=bands,
-        x_ticks=every_other(sorted({x for each in drawn for x in each.x})),
-        y_scale="log" if together else "linear",
-        y_from_zero=not together,
+        bands=ceiling if drawn else (),
+        x_ticks=every_other(run.batches),
+        y_scale="linear",
+        y_from_zero=True,
         title=PASS_NAMES[pass_].capitalize(),
     )
+
+
+def _ways(run: Run) -> dict[str, Run]:
+    """The run in each layout, and with memory returned where that was measured too."""
+    returned = {"NCHW, memory returned": run.under("default")} if policies.compared(run) else {}
+    last = run.in_layout("channels_last")
+    kept = ", memory kept" if returned else ""
+    found = {f"NCHW{kept}": run, **returned}
+    return {**found, f"NHWC{kept}": last} if last.batches else found
 
 
 def _roofline(run: Run) -> Figure:
