@@ -46,7 +46,9 @@ def test_the_body_keeps_to_its_limits(out: Path, engine: str, study: str) -> Non
     pages, tables = LIMITS[study]
     assert build.main(["--pdf", "--engine", engine, "--out", str(out), study]) == 0
     assert body_pages(out / f"pdf/{study}.pdf") <= pages
-    body, references, _ = (out / f"qmd/{study}.qmd").read_text("utf-8").partition("\n# References")
+    body, references, _ = (
+        (out / f"qmd/{study}/{study}.qmd").read_text("utf-8").partition("\n# References")
+    )
     assert references
     assert body.count("{#tbl-") <= tables
 
