@@ -1,0 +1,230 @@
+"""Writes down every operator that PyTorch calls, with the storages that live and die around it.
+
+A mode below automatic differentiation sees each operator with its arguments and results.  Storages
+are numbered as they appear; references that keep none of them alive tell when one was let go.
+Imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from report.errors import MeasurementError
+from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
+
+#: They ask for a device or mark a place in a profile, and compute nothing.
+_SILENT: Final = frozenset({"prim", "profiler"})
+
+
+def tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """All tensors within lists, tuples and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors_in(each)
+    elif isinstance(value, dict):
+        yield from tensors_in(tuple(value.values()))
+
+
+@dataclass
+class _Storages:
+    """The storages seen so far, by number; those that may be let go are watched."""
+
+    sizes: list[int] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+    watched: dict[int, StorageWeakRef] = field(default_factory=dict)
+    #: A reference to each keeps its address from being taken by another one.
+    held: list[StorageWeakRef] = field(default_factory=list)
+
+    def number(self, tensor: torch.Tensor, *, watch: bool = True) -> tuple[int, bool]:
+        """The number of a tensor's storage, and whether it is new."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        if address in self.numbers:
+            return self.numbers[address], False
+        number = len(self.sizes)
+        reference = StorageWeakRef(storage)
+        self.numbers[address] = number
+        self.sizes.append(storage.nbytes())
+        (self.watched.__setitem__(number, reference) if watch else self.held.append(reference))
+        return number, True
+
+    def let_go(self) -> tuple[int, ...]:
+        """Those that died since the last time."""
+        gone = tuple(n for n, reference in self.watched.items() if reference.expired())
+        for number in gone:
+            del self.numbers[self.watched.pop(number).cdata]
+        return gone
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down every operator that is called while it is active."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.phase: Phase = "forward"
+        self.operators: list[Operator] = []
+        self.flops: dict[int, int] = {}
+        self._storages = _Storages()
+        self._module = module
+        self._names = {id(part): name for name, part in module.named_modules()}
+        self._calling: list[str] = []
+        self._inputs: tuple[Tensor, ...] = ()
+        self._state: tuple[Tensor, ...] = ()
+
+    def begin(self, inputs: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
+        """Number what is there before the call; gradients may be let go, all else stays."""
+        named = (*self._module.named_parameters(), *self._module.named_buffers())
+        for _, tensor in named:
+            self._storages.number(tensor, watch=False)
+        self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
+        self._state = tuple(self._tensor(each) for each in state)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Follow which module is being called."""
+
+        def enter(module: nn.Module, arguments: object) -> None:
+            self._calling.append(self._names.get(id(module), ""))
+
+        def leave(module: nn.Module, arguments: object, result: object) -> None:
+            self._calling.pop()
+
+        hooks = (
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+        )
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call an operator and write it down."""
+        given = kwargs or {}
+        if func.namespace in _SILENT:
+            return func(*args, **given)
+        freed = self._storages.let_go()
+        result = func(*args, **given)
+        self._write(func, args, given, result, freed)
+        return result
+
+    def _write(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        given: Mapping[str, Any],
+        result: Any,
+        freed: tuple[int, ...],
+    ) -> None:
+        names = [argument.name for argument in func._schema.arguments]
+        arguments = dict(zip(names, args, strict=False)) | dict(given)
+        reads, settings = {}, {}
+        for name, value in arguments.items():
+            if found := tuple(tensors_in(value)):
+                reads[name] = tuple(map(self._tensor, found))
+            else:
+                settings[name] = _setting(value)
+        known = len(self._storages.sizes)
+        updates = tuple(
+            argument.name
+            for argument in func._schema.arguments
+            if argument.alias_info is not None
+            and argument.alias_info.is_write
+            and argument.name in reads
+        )
+        writes = tuple(map(self._tensor, tensors_in(result)))
+        made = tuple(range(known, len(self._storages.sizes)))
+        name = str(func).removeprefix("aten.")
+        counter = flop_registry.get(func._overloadpacket)
+        if counter is not None:
+            self.flops[len(self.operators)] = counter(*args, **given, out_val=result)
+        self.operators.append(
+            Operator(
+                name=name,
+                module=self._calling[-1] if self._calling else "",
+                phase=self.phase,
+                reads=reads,
+                settings=settings,
+                writes=writes,
+                updates=updates,
+                made=made,
+                freed=freed,
+            )
+        )
+
+    def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in ITEM_BYTES or tensor.layout != torch.strided:
+            raise MeasurementError(
+                f"The network cannot be captured: it has a tensor of {dtype} ({tensor.layout}), "
+                "whose bytes ridgepoint does not know."
+            )
+        number, _ = self._storages.number(tensor, watch=watch)
+        return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype)
+
+    def network(self) -> Network:
+        """All that was written down."""
+        parameters = {n: self._tensor(p) for n, p in self._named(nn.Module.named_parameters)}
+        return Network(
+            storages=tuple(self._storages.sizes),
+            parameters=parameters,
+            buffers={n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)},
+            inputs=self._inputs,
+            state=self._state,
+            operators=tuple(_attributed(self.operators, parameters)),
+        )
+
+    def _named(self, of: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
+        """Under all of its names, where one tensor has several."""
+        yield from of(self._module, remove_duplicate=False)
+
+
+def _setting(value: object) -> Setting:
+    """An argument without tensors as a record can hold it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(map(_setting, value))
+    return str(value).removeprefix("torch.")
+
+
+def _attributed(
+    operators: Sequence[Operator], parameters: Mapping[str, Tensor]
+) -> Iterator[Operator]:
+    """The operators, those of the backward pass with the module whose tensors they read.
+
+    Parameters tell it first, then what a forward operator made.
+    """
+    owners = {t.storage: name.rpartition(".")[0] for name, t in parameters.items()}
+    made: dict[int, str] = {}
+    for operator in operators:
+        if operator.phase == "forward":
+            made |= dict.fromkeys(operator.made, operator.module)
+            yield operator
+            continue
+        read = [t.storage for found in operator.reads.values() for t in found]
+        names = [owners[n] for n in read if n in owners] or [made[n] for n in read if n in made]
+        yield msgspec.structs.replace(operator, module=names[0]) if names else operator
