@@ -52,8 +52,7 @@ class CacheRoof:
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
-    ``texts`` stand beside the points, one each, empty where there is none.  All intensities and
-    rates are above 0: what does no multiply-adds has no place here.
+    All intensities and rates are above 0: what does no multiply-adds has no place here.
     """
 
     label: str
@@ -63,7 +62,6 @@ class Marks:
     high: tuple[float, ...] = ()
     series: int = 0
     hollow: bool = False
-    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
 #: memory furthest from the points, which lie at the right.
 _LABEL_PLACES: Final = (0.3, 0.55)
-#: Points between a mark and the text below it.
-_BESIDE: Final = 3.5
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
@@ -133,17 +131,6 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
         alpha=0.85,
         label=style.legend_label(marks.label),
     )
-    for x, y, text in zip(marks.x, marks.y, marks.texts, strict=False):
-        axes.annotate(
-            text,
-            (x, y),
-            xytext=(0, -_BESIDE),
-            textcoords="offset points",
-            ha="center",
-            va="top",
-            fontsize=style.SMALL,
-            color=colour,
-        )
 
 
 def _plain_ticks(axes: Axes) -> None:

@@ -272,10 +272,28 @@ class Run:
             name = f"ceiling of the {_words(operation)}"
             reason = self._no_ceiling(operation, moment, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
+        if operation == "page_mapping":
+            return self._price(found)
         name = peaks.name_of(operation, [ceiling for _, ceiling in found])
         return named(
             f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
         )
+
+    def _price(self, found: Sequence[tuple[str, Ceiling]]) -> Quantity:
+        """Pages a second, in the median: mapping one is a price, of which the best is no limit.
+
+        Where several runs measured it, each time that one did so is a unit.
+        """
+        file, first = found[0]
+        what = peaks.described(first)
+        samples: list[tuple[str, str, tuple[float, ...]]] = [
+            (name, each.moment, tuple(map(float, each.samples))) for name, each in found
+        ]
+        if len(dict.fromkeys(name for name, _ in found)) == 1:
+            samples = [(file, what, tuple(x for *_, each in samples for x in each))]
+        processes = [Process(name, when, each) for name, when, each in samples]
+        work = exact(f"work of the {what}", first.work_unit, first.work, file)
+        return work / self.of_processes(f"time of the {what}", "s", processes)
 
     def winner(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> str | Missing:
         """Which instrument gave the ceiling of an operation, and at which size, in words."""
@@ -350,12 +368,11 @@ class Run:
         """Its work over its time: the shortest where an instrument is named, else the median.
 
         A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
-        is a fact of the record, to which no other run of the machine need agree.  What mapping a
-        page takes is a price, no ceiling, and has an interval.
+        is a fact of the record, to which no other run of the machine need agree.
         """
         what = peaks.described(ceiling)
         work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
-        if ceiling.instrument is not None and ceiling.operation != "page_mapping":
+        if ceiling.instrument is not None:
             shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)
             return work / shortest
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))

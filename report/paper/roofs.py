@@ -40,7 +40,7 @@ def marks(
     series: int = 0,
     hollow: bool = False,
 ) -> tuple[Marks, ...]:
-    """Rates over intensities (FLOP/s, FLOP/B) with their intervals, the ends of the levels named.
+    """Rates over intensities (FLOP/s, FLOP/B) with their intervals, level by level.
 
     Nothing where no rate is known.
     """
@@ -61,14 +61,8 @@ def marks(
             tuple(rate.high / unit for rate in rates),
             series,
             hollow,
-            _ends(tuple(found)),
         ),
     )
-
-
-def _ends(levels: tuple[int, ...]) -> tuple[str, ...]:
-    """The first and the last level in words, and nothing between, where points crowd."""
-    return tuple(f"{level:,}" if level in (levels[0], levels[-1]) else "" for level in levels)
 
 
 def _middle(found: float | Estimate | Missing) -> float:

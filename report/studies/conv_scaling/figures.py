@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from figures.canvas import Drawing
 from figures.roofline import Marks, Roofline
@@ -28,9 +28,9 @@ _X = "Batch size (images)"
 _REPORTED = 1
 
 
-def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterator[Figure]:
+def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
     """The figures that the data have; those of measured time only where a call was timed."""
-    yield _memory(inputs, runs)
+    yield _memory(inputs, run)
     if run is not None and run.timed:
         yield _rates(run)
     if run is not None and run.timed and run.cache_roofs():
@@ -45,20 +45,15 @@ def all_figures(inputs: Inputs, runs: Sequence[Run], run: Run | None) -> Iterato
         yield _waterfall("fig-explained-peak", told.peak.compact, run.file)
 
 
-def _series(index: int) -> int:
-    """The colour of a run: the first, then those after the source's."""
-    return 0 if index == 0 else index + _REPORTED
-
-
-def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
-    """Memory over the batch size: theory's two lines, what runs retained, peaks, the source."""
-    batches = sorted({b for run in runs for b in run.batches} | set(reported_batches(inputs)))
+def _memory(inputs: Inputs, run: Run | None) -> Figure:
+    """Memory over the batch size: theory's two lines, what a call retains, its peak, the source."""
+    own = run.batches if run is not None else ()
+    batches = sorted({*own, *reported_batches(inputs)})
     allocated = column(inputs, "IV", "allocated_memory", "B")
-    drawn = points("Allocated, reported", allocated, "MB", series=_REPORTED, hollow=True)
-    for index, run in enumerate(runs):
-        colour = _series(index)
-        drawn += points(f"Retained, {run.label}", run.over(run.retained), "MB", series=colour)
-        drawn += points(f"Peak, {run.label}", run.over(run.peak), "MB", series=colour, hollow=True)
+    drawn = points("Source, allocated", allocated, "MB", series=_REPORTED, hollow=True)
+    if run is not None:
+        drawn += points("Retained", run.over(run.retained), "MB", series=0)
+        drawn += points("Peak", run.over(run.peak), "MB", series=0, hollow=True)
     whole = {batch: theory.memory(batch) for batch in batches}
     output = {batch: theory.output_bytes(batch) for batch in batches}
     curves = (
@@ -66,7 +61,7 @@ def _memory(inputs: Inputs, runs: Sequence[Run]) -> Figure:
         theory_line("Theory, output", output, "MB", part=True),
     )
     panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
-    files = (inputs.reported_file, *(run.file for run in runs))
+    files = (inputs.reported_file, *((run.file,) if run is not None else ()))
     return Figure("fig-memory", "", "", Drawing((panel,), height=2.7), files)
 
 

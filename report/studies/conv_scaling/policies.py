@@ -151,7 +151,6 @@ def terms_table(run: Run) -> Table:
         "Work": lambda found: found.arithmetic,
         "Reordering": lambda found: found.copies,
         "Page mapping": lambda found: found.mapping,
-        "Call": lambda found: found.overhead,
         "Rest": lambda found: found.rest,
     }
     return table(

@@ -10,7 +10,6 @@ from report.quantity.expression import Quantity, absent, exact
 from report.quantity.fits import growth, slope
 from report.quantity.operations import (
     first_within,
-    largest,
     level_of_largest,
     level_of_smallest,
 )
@@ -26,11 +25,18 @@ def rates(run: Run) -> dict[int, Quantity]:
     return {batch: run.rate(batch) for batch in run.timed}
 
 
+def _best(run: Run) -> int:
+    """The batch size of the highest rate.
+
+    Its own rate is told, not the largest of each process, which noise makes larger.
+    """
+    return level(level_of_largest(rates(run), "1"))
+
+
 def rates_from_best(run: Run) -> dict[int, Quantity]:
-    """The same from the batch size of the highest rate on."""
-    found = rates(run)
-    best = level(level_of_largest(found, "1"))
-    return {batch: each for batch, each in found.items() if batch >= best}
+    """The rates from the batch size of the highest one on."""
+    best = _best(run)
+    return {batch: each for batch, each in rates(run).items() if batch >= best}
 
 
 def batch_gain(run: Run, small: int, large: int) -> Quantity:
@@ -79,8 +85,8 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "time_largest": _last(Run.time),
     "batch_gain": lambda run: batch_gain(run, run.timed[0], run.timed[-1]),
     "best_batch": lambda run: level_of_largest(rates(run), "1"),
-    "best_rate": lambda run: largest(rates(run)),
-    "best_share": lambda run: largest(rates(run)) / run.peak_rate("matrix_product"),
+    "best_rate": lambda run: run.rate(_best(run)),
+    "best_share": lambda run: run.share(_best(run)),
     "saturated": lambda run: first_within(rates(run), SATURATED, "1"),
     "lowest_batch": lambda run: level_of_smallest(rates_from_best(run), "1"),
     "lowest_rate": _lowest_rate,

@@ -36,7 +36,7 @@ def findings(inputs: Inputs) -> Findings:
             table.id: table
             for table in all_tables(inputs, groups, measured, same_memory, primary, gpu)
         },
-        figures={figure.id: figure for figure in all_figures(inputs, measured, primary)},
+        figures={figure.id: figure for figure in all_figures(inputs, primary)},
         claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary, gpu)},
         reconciliations=listed(groups),
         facts=_facts(inputs, groups, measured, same_memory, primary, gpu),

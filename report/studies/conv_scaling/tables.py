@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from report.evidence.events import Explanation
-from report.evidence.executed import COUNTED
+from report.evidence.executed import COUNTED, counts
 from report.missing import Missing
 from report.paper.declared import Content, Difference, Field, table
 from report.paper.environments import setup
@@ -15,7 +15,7 @@ from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.quantity.expression import Quantity
+from report.quantity.expression import Quantity, exact
 from report.quantity.fits import intercept, slope
 from report.records.layers import Convolution, Linear
 from report.records.passes import PASSES, Pass
@@ -140,8 +140,13 @@ def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callab
 
 
 def _counted(run: Run, batch: int) -> Quantity:
-    """The multiply-adds that were counted, the part of the work that can be counted on a CPU."""
-    return run.repeated(COUNTED, run.factors(batch, "forward"))
+    """The multiply-adds that were counted, less those of making a kernel."""
+    cases = {each: run.factors(each, "forward") for each in run.batches}
+    found = counts(run, cases).get(batch)
+    if found is None:
+        return run.repeated(COUNTED, run.factors(batch, "forward"))
+    executed_at_all, making = found
+    return exact("executed multiply-adds", "MAC", executed_at_all - making, run.file)
 
 
 # ------------------------------------------------------------------------------------- a run
