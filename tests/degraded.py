@@ -48,10 +48,13 @@ def _thinned(stored: Stored) -> Stored:
 
 
 def of_records(change: Callable[[Record], Record]) -> Change:
-    """The inputs with every record changed."""
-    return lambda inputs: replace(
-        inputs, records=tuple(replace(s, record=change(s.record)) for s in inputs.records)
-    )
+    """The inputs with every record changed, those that are pooled with another one too."""
+
+    def changed(stored: Stored) -> Stored:
+        others = tuple(map(changed, stored.others))
+        return replace(stored, record=change(stored.record), others=others)
+
+    return lambda inputs: replace(inputs, records=tuple(map(changed, inputs.records)))
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:

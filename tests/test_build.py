@@ -173,7 +173,7 @@ def test_a_changed_record_changes_the_paper(tmp_path: Path, data: Path) -> None:
     after = digests(out)
     changed = {name for name in before if before[name] != after.get(name)}
     assert f"html/{STUDY}/index.html" in changed
-    assert f"html/{STUDY}/figures/time.svg" in changed
+    assert f"html/{STUDY}/figures/rate.svg" in changed
     assert f"html/{STUDY}/figures/work.svg" not in changed, "nothing in it depends on time"
 
 

@@ -34,7 +34,7 @@ def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
     assert made == files(tmp_path / "two")
     assert len(inputs.records) == 1
     assert {"conv_scaling.qmd", "values.json", "references.bib", "tables/tbl-work.csv"} <= set(made)
-    assert {"figures/time.pdf", "figures/time.svg", "tables/tbl-work.tex"} <= set(made)
+    assert {"figures/rate.pdf", "figures/rate.svg", "tables/tbl-work.tex"} <= set(made)
     values = json.loads(made["values.json"])
     assert values["devices"] == ["Example Processor, 2 threads"]
     assert values["measured"] == "2026-11-01"

@@ -592,7 +592,7 @@ def test_another_record_changes_numbers_cells_sentences_and_figures(
     )
     assert any(change.cells for change in changes.tables)
     assert any(change.old and change.new for change in changes.sentences)
-    assert "time" in {change.id for change in changes.figures}
+    assert "rate" in {change.id for change in changes.figures}
     theory = {"flops", "output_bytes", "parameter_bytes"}
     assert not theory & {change.id for change in changes.values}
 

@@ -223,7 +223,7 @@ def test_a_drawing_function_remakes_all_that_it_draws(project: Path) -> None:
     after = digests(project)
     build(project, "--out", "fresh")
     assert after == digests(project, "fresh")
-    assert before[f"html/{ONE}/figures/time.svg"] != after[f"html/{ONE}/figures/time.svg"]
+    assert before[f"html/{ONE}/figures/rate.svg"] != after[f"html/{ONE}/figures/rate.svg"]
     assert before[f"values/{ONE}.json"] == after[f"values/{ONE}.json"]
 
 
@@ -231,8 +231,8 @@ def test_a_drawing_function_remakes_all_that_it_draws(project: Path) -> None:
     ("name", "step"),
     [
         (f"pdf/{ONE}.pdf", f"{ONE}/pdf"),
-        (f"html/{ONE}/figures/time.svg", f"{ONE}/html"),
-        (f"qmd/{ONE}/figures/time.svg", f"{ONE}/figure/time"),
+        (f"html/{ONE}/figures/rate.svg", f"{ONE}/html"),
+        (f"qmd/{ONE}/figures/rate.svg", f"{ONE}/figure/rate"),
         (f"values/{ONE}.json", f"{ONE}/manuscript"),
         ("html/index.html", "site/index"),
     ],

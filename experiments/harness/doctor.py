@@ -324,7 +324,7 @@ def _load_now() -> Check:
     after, now = quiet.read(), quiet.processes()
     names = quiet.busiest(running, now, after.at_s - before.at_s)
     busy = quiet.busy_now(before, after, after.processors)
-    return load_now(busy, names, after.load, None)
+    return load_now(busy, names, machine.load(), None)
 
 
 def _counters(driver: bool) -> Iterator[Check]:

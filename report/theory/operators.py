@@ -159,6 +159,13 @@ def _recurrent(operator: Operator) -> int:
     return length * batch * weights
 
 
+def _recurrent_backward(operator: Operator) -> int:
+    """The gradients of inputs and of weights, each as much as the layer itself."""
+    length, batch, _ = _needed(operator, "input").shape
+    weights = sum(_needed(operator, name).elements for name in ("weight1", "weight2"))
+    return 2 * length * batch * weights
+
+
 def _outer(operator: Operator) -> int:
     return _needed(operator, "vec1").elements * _needed(operator, "vec2").elements
 
@@ -197,6 +204,7 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _encoder_layer,
     "mkldnn_rnn_layer": _recurrent,
+    "mkldnn_rnn_layer_backward": _recurrent_backward,
 }
 
 # ------------------------------------------------------------------------------------------ kinds
@@ -205,7 +213,7 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
 _NAMES: Final[Mapping[Kind, str]] = {
     "matrix product": "mm addmm bmm baddbmm addbmm mv addmv dot vdot addr",
     "convolution": "convolution convolution_backward",
-    "recurrent layer": "mkldnn_rnn_layer",
+    "recurrent layer": "mkldnn_rnn_layer mkldnn_rnn_layer_backward",
     "normalisation": """
         native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
         _native_batch_norm_legit_functional batch_norm_backward native_batch_norm_backward
