@@ -45,8 +45,8 @@ from experiments.harness.study import (
 )
 from experiments.harness.worker import can_fork
 from experiments.harness.workload import Workload
+from report.instruments import onednn
 from report.instruments.counters import ncu_logs
-from report.instruments.onednn import log_file
 from report.records.layers import Layer
 from report.records.record import Series
 
@@ -166,12 +166,12 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     if session.device != "cpu" or not _is_logged(factors):
         return ()
     found = []
-    for kind, variables in (("native", {}), ("avx2", primitives.AVX2)):
+    for kind, variables in ((onednn.NATIVE, {}), (onednn.AVX2, primitives.AVX2)):
         content = isolated.run(
             partial(log_case, factors, session), {**primitives.VERBOSE, **variables}
         )
         meaning = f"what oneDNN prints of one warm call with its {kind} instructions"
-        found.append(CaseFile(log_file(factors, kind), meaning, content))
+        found.append(CaseFile(onednn.log_file(factors, kind), meaning, content))
     return tuple(found)
 
 

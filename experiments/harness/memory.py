@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from experiments.harness.redirection import redirected
 from experiments.harness.workload import Build, Workload
 from report.errors import MeasurementError
 from report.records.record import Series
@@ -142,15 +143,8 @@ def cut(events: Sequence[Any]) -> Allocations:
 @contextmanager
 def native_messages_off() -> Iterator[None]:
     """Keep lines that torch's C++ profiler prints on standard error away from the user."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as sink:
-            os.dup2(sink.fileno(), 2)
+    with Path(os.devnull).open("wb") as sink, redirected(sys.stderr, 2, sink):
         yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def resident_unavailable() -> str | None:

@@ -6,12 +6,12 @@ what the first call does besides, such as making kernels, stands in no time that
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from experiments.harness.redirection import redirected
 from experiments.harness.workload import Build
 
 #: Makes oneDNN print a line a primitive.
@@ -35,14 +35,8 @@ def log_of(build: Build) -> bytes:
 
 def _printed(call: Callable[[], object]) -> list[bytes]:
     """oneDNN's lines of what a call prints on the standard output of the process."""
-    sys.stdout.flush()
-    kept = os.dup(1)
     with tempfile.TemporaryFile() as stream:
-        os.dup2(stream.fileno(), 1)
-        try:
+        with redirected(sys.stdout, 1, stream):
             call()
-        finally:
-            os.dup2(kept, 1)
-            os.close(kept)
         stream.seek(0)
         return [line for line in stream.read().splitlines() if line.startswith(_PREFIX)]

@@ -11,7 +11,6 @@ from experiments.harness.operators import Build, Captured, Input, capture
 from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.network import Theory
-from report.theory.operators import load
 from report.theory.workspaces import Conditions, vector_block
 
 _GROUPED: Final = "convolution_backward"
@@ -19,22 +18,19 @@ _GROUPED: Final = "convolution_backward"
 
 def checked(build: Build, inputs: Sequence[Input], *, train: bool = False) -> Theory:
     """The theory of a network; raises ``MeasurementError`` with the operator that is in doubt."""
-    captured = capture(build, inputs, train=train)
-    check(captured)
-    return Theory(captured.network, here())
+    return of_capture(capture(build, inputs, train=train))
 
 
-def here() -> Conditions:
-    """How PyTorch would run a network on this machine."""
+def of_capture(captured: Captured) -> Theory:
+    """The theory of what was captured, as PyTorch would run it on this machine.
+
+    Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
+    """
     capability = torch.backends.cpu.get_cpu_capability()
-    return Conditions(threads=torch.get_num_threads(), block=vector_block(capability))
-
-
-def check(captured: Captured) -> None:
-    """Raise ``MeasurementError`` for the first operator whose work torch counts otherwise."""
+    conditions = Conditions(threads=torch.get_num_threads(), block=vector_block(capability))
+    theory = Theory(captured.network, conditions)
     for number, flops in captured.flops.items():
-        operator = captured.network.operators[number]
-        found = load(operator)
+        operator, found = captured.network.operators[number], theory.loads[number]
         counted = _corrected(operator, flops)
         if found is not None and found.flops != counted:
             raise MeasurementError(
@@ -42,6 +38,7 @@ def check(captured: Captured) -> None:
                 f"{found.flops:,} FLOPs and torch's counter {counted:,}; one of them is wrong, so "
                 "that nothing is printed."
             )
+    return theory
 
 
 def _corrected(operator: Operator, flops: int) -> int:

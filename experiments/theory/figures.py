@@ -8,15 +8,14 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.drawing.render import render
-from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from figures.roofline import Marks, Roofline
 from figures.timeline import Lane, Level, Span, Timeline
+from report.paper.roofs import GIGA, roof_line
 from report.records.operations import Phase
-from report.statistics.estimates import Estimate
 from report.theory.network import Theory
 from report.theory.roofline import Roof
 
 _PHASES: Final[tuple[Phase, ...]] = ("forward", "backward", "update")
-_GIGA: Final = 1e9
 _MEGA: Final = 1e6
 
 
@@ -62,15 +61,11 @@ def roofline(found: Theory, roof: Roof) -> Drawing:
         Marks(
             row.name,
             (row.intensity,),
-            (min(roof.peak.value, row.intensity * roof.bandwidth.value) / _GIGA,),
+            (min(roof.peak.value, row.intensity * roof.bandwidth.value) / GIGA,),
             series=number,
         )
         for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
     )
-    line = RoofLine("data sheet", _ceiling(roof.peak), _ceiling(roof.bandwidth), look="sheet")
+    line = roof_line(roof, "data sheet", "sheet", GIGA)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)
-
-
-def _ceiling(estimate: Estimate) -> Ceiling:
-    return Ceiling(estimate.low / _GIGA, estimate.value / _GIGA, estimate.high / _GIGA)

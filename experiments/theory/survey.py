@@ -12,6 +12,7 @@ import argparse
 import csv
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -59,17 +60,15 @@ def names() -> list[str]:
 def surveyed(name: str) -> Result:
     """One network on one image of its published size."""
     from experiments.harness.operators import Input, capture
-    from experiments.theory.checked import check, here
+    from experiments.theory.checked import of_capture
     from experiments.theory.networks import network
-    from report.theory.network import Theory
 
     named = network(f"timm:{name}")
     try:
         captured = capture(named.build, [Input((1, *named.image))])
-        check(captured)
+        found = of_capture(captured)
     except MeasurementError as error:
         return Result(name=name, shape=named.image, refused=str(error))
-    found = Theory(captured.network, here())
     if found.refused:
         unknown = ", ".join(found.refused)
         return Result(name=name, shape=named.image, refused=f"unknown operators: {unknown}")
@@ -209,8 +208,6 @@ def _row(result: Result, published: Published | None) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Survey, show progress, write the page."""
-    import time
-
     made = argparse.ArgumentParser(prog="python -m experiments.theory.survey")
     made.add_argument("page", type=Path)
     made.add_argument("--published", type=Path, nargs="*", default=[])

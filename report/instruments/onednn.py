@@ -19,6 +19,10 @@ from report.errors import RecordError
 from report.instruments.counters.logs import REMEDY
 from report.records.record import Factor
 
+#: The instructions of a log: all of the processor, or those of the one that lackey plays.
+NATIVE: Final = "native"
+AVX2: Final = "avx2"
+
 _PREFIX: Final = "onednn_verbose,v1,"
 _ISA: Final = "info,cpu,isa:"
 _EXECUTED: Final = "primitive,exec,cpu,"

@@ -106,7 +106,7 @@ class Theory:
         return max(self.moments, key=lambda moment: moment.total, default=None)
 
     @property
-    def open(self) -> tuple[str, ...]:
+    def may_take_more(self) -> tuple[str, ...]:
         """The operators that may take memory of their own, of which no rule tells how much."""
         names = (moment.operator.name for moment in self.moments if moment.workspace is None)
         return tuple(dict.fromkeys(names))
@@ -114,7 +114,7 @@ class Theory:
     @property
     def complete(self) -> bool:
         """Whether the peak is all that a call takes; else it takes at least that."""
-        return not self.open
+        return not self.may_take_more
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:

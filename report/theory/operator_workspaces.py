@@ -27,8 +27,6 @@ TAKES_NOTHING: Final = frozenset({
     "addmm", "mm", "bmm", "baddbmm", "cat", "clone", "max_pool2d_with_indices",
     "avg_pool2d", "_softmax", "_log_softmax", "constant_pad_nd", "embedding", "native_layer_norm",
 })  # fmt: skip
-
-
 #: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
 ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
 _NUMBER_BYTES: Final = 12

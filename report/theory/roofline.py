@@ -34,7 +34,7 @@ from report.records.layers import (
 from report.statistics.estimates import Estimate, rate_over
 from report.theory.memory import compulsory_traffic, input_bytes, parameter_bytes
 from report.theory.shapes import parameter_count
-from report.theory.work import Pass, flops, macs
+from report.theory.work import PASSES, Pass, flops, macs
 
 Limit: TypeAlias = Literal["arithmetic", "traffic"]
 
@@ -113,8 +113,7 @@ def training_passes(layers: Sequence[Layer]) -> tuple[tuple[Pass, ...], ...]:
     Up to the first layer with parameters no input gradient is needed: nothing before it is trained.
     """
     first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
-    full: tuple[Pass, ...] = ("forward", "weight_gradient", "input_gradient")
-    return tuple(full if number > first else full[:2] for number in range(len(layers)))
+    return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))
 
 
 def training_loads(layers: Sequence[Layer]) -> tuple[Load, ...]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, NewType, TypeAlias
+from typing import Final, Literal, NewType, TypeAlias, get_args
 
 from report.records.layers import (
     Activation,
@@ -38,6 +38,8 @@ from report.theory.shapes import Axis, axes, bias_count, elements, parameter_cou
 Macs = NewType("Macs", int)
 Flops = NewType("Flops", int)
 Pass: TypeAlias = Literal["forward", "weight_gradient", "input_gradient"]
+#: All passes of a layer, the forward one first.
+PASSES: Final[tuple[Pass, ...]] = get_args(Pass)
 
 
 def flops(macs: Macs) -> Flops:

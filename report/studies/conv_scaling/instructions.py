@@ -6,12 +6,13 @@ processor itself and for AVX2, and the blocks that this code fills channels up t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from report.evidence.executed import COUNTED
-from report.instruments.onednn import Log, log_file, multiply_adds, parse_log
+from report.evidence.runs import Factors
+from report.instruments.onednn import AVX2, NATIVE, Log, log_file, multiply_adds, parse_log
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Inputs
@@ -21,15 +22,10 @@ from report.records.record import Case
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.text.escape import markdown
-from report.theory.work import Pass, macs
+from report.theory.work import PASSES, macs
 
-#: The instructions that a case was logged with: all of the processor, and those that are counted.
-NATIVE: Final = "native"
-COUNTED_WITH: Final = "avx2"
 #: The variant whose channels do not fill the blocks.
 UNEVEN: Final = "33 channels"
-#: What a call computes, the forward pass first.
-_ALL: Final[tuple[Pass, ...]] = ("forward", "weight_gradient", "input_gradient")
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,9 @@ class Logged:
 
     def _over_theory(self, quantity: Quantity) -> Quantity:
         backward = self.case.factors["pass"] == "forward_backward"
-        theory = sum(macs(self.case.layers[0], each) for each in (_ALL if backward else _ALL[:1]))
+        theory = sum(
+            macs(self.case.layers[0], each) for each in (PASSES if backward else PASSES[:1])
+        )
         return quantity / exact("multiply-adds", "MAC", theory)
 
 
@@ -75,7 +73,7 @@ def logged(inputs: Inputs, run: Run | None) -> tuple[Logged, ...]:
 
 
 def _logged(run: Run, case: Case, files: Mapping[str, bytes]) -> Logged | None:
-    names = {kind: log_file(case.factors, kind) for kind in (NATIVE, COUNTED_WITH)}
+    names = {kind: log_file(case.factors, kind) for kind in (NATIVE, AVX2)}
     if case.status != "ok" or not all(name in files for name in names.values()):
         return None
     texts = {kind: files[name].decode(errors="replace") for kind, name in names.items()}
@@ -93,15 +91,15 @@ def primitives(found: tuple[Logged, ...]) -> Table:
             Field("Pass", "", lambda row: str(row.case.factors["pass"]).replace("_", " and ")),
             Field("Code", "", lambda row: row.code(NATIVE)),
             Field("In its blocks", "1", lambda row: row.executed(NATIVE)),
-            Field("Code, AVX2", "", lambda row: row.code(COUNTED_WITH)),
-            Field("In its blocks, AVX2", "1", lambda row: row.executed(COUNTED_WITH)),
+            Field("Code, AVX2", "", lambda row: row.code(AVX2)),
+            Field("In its blocks, AVX2", "1", lambda row: row.executed(AVX2)),
             Field("Counted", "1", Logged.counted),
         ],
         wide=True,
     )
 
 
-def facts(found: tuple[Logged, ...]) -> dict[str, str]:
+def facts(found: Sequence[Logged]) -> dict[str, str]:
     """What oneDNN calls both sets of instructions."""
     if not found:
         return {}
@@ -122,20 +120,22 @@ VALUES: Final[dict[str, Callable[[tuple[Logged, ...]], Quantity]]] = {
         lambda case: exact("C_out", "1", case.case.layers[0].output_shape[1])
     ),
     "uneven_native": _uneven(lambda case: case.executed(NATIVE)),
-    "uneven_avx2": _uneven(lambda case: case.executed(COUNTED_WITH)),
+    "uneven_avx2": _uneven(lambda case: case.executed(AVX2)),
     "uneven_counted": _uneven(Logged.counted),
 }
 
 
 def slowdown(run: Run) -> Quantity:
     """How many times as long a forward call takes with AVX2 as with all instructions."""
-    factors = {**run.factors(SHOWN_BATCH, "forward"), "subject": "avx2"}
-    return named("slowdown with AVX2", run.series("time", factors) / run.time(SHOWN_BATCH))
+    narrow = run.series("time", _narrow(run))
+    return named("slowdown with AVX2", narrow / run.time(SHOWN_BATCH))
 
 
 def was_timed(run: Run | None) -> bool:
     """Whether the layer was timed with AVX2 alone too."""
-    if run is None:
-        return False
-    factors = {**run.factors(SHOWN_BATCH, "forward"), "subject": "avx2"}
-    return not isinstance(run.samples("time", factors), Missing)
+    return run is not None and not isinstance(run.samples("time", _narrow(run)), Missing)
+
+
+def _narrow(run: Run) -> Factors:
+    """The case of the layer that was timed with AVX2 alone."""
+    return {**run.factors(SHOWN_BATCH, "forward"), "subject": "avx2"}

@@ -14,6 +14,7 @@ from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
+from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.run_values import layout_gain
 from report.studies.conv_scaling.subject import check_subject
@@ -30,22 +31,24 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
+    logs = instructions.logged(inputs, primary)
     return Findings(
-        values={value.id: value for value in all_values(inputs, groups, primary, gpu)},
+        values={value.id: value for value in all_values(inputs, groups, logs, primary, gpu)},
         tables={
             table.id: table
-            for table in all_tables(inputs, groups, measured, same_memory, primary, gpu)
+            for table in all_tables(inputs, groups, logs, measured, same_memory, primary, gpu)
         },
         figures={figure.id: figure for figure in all_figures(inputs, primary)},
         claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary, gpu)},
         reconciliations=listed(groups),
-        facts=_facts(inputs, groups, measured, same_memory, primary, gpu),
+        facts=_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
     )
 
 
 def _facts(
     inputs: Inputs,
     groups: Mapping[str, Group],
+    logs: Sequence[Logged],
     measured: Sequence[Run],
     same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
@@ -72,9 +75,8 @@ def _facts(
         ],
         "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
         "reported_device": markdown(inputs.reported.device),
-        "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
-        "instructions": instructions.facts(instructions.logged(inputs, primary)),
+        "instructions": instructions.facts(logs),
         "avx2_timed": instructions.was_timed(primary),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),

@@ -21,6 +21,7 @@ from report.records.layers import Convolution, Linear
 from report.records.passes import PASSES, Pass
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.explained import Group
+from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
@@ -39,6 +40,7 @@ _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 def all_tables(
     inputs: Inputs,
     groups: Mapping[str, Group],
+    logs: tuple[Logged, ...],
     runs: Sequence[Run],
     same_memory: Sequence[Sequence[Run]],
     run: Run | None,
@@ -58,7 +60,7 @@ def all_tables(
         *_reconciled(inputs, groups),
         *(_of_run(run) if run is not None else ()),
         *(_kernels(inputs, gpu) if gpu is not None else ()),
-        *([instructions.primitives(logs)] if (logs := instructions.logged(inputs, run)) else ()),
+        *([instructions.primitives(logs)] if logs else ()),
         _byte_fits(inputs, runs),
         *([policies.terms_table(run)] if run is not None and policies.compared(run) else ()),
     )
@@ -109,7 +111,7 @@ def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
         [
             _BATCH,
             Field("Theory", "MAC", theory.multiply_adds),
-            Field("Own", "MAC", _if_measured(run, _counted)),
+            Field("Own", "MAC", _counted(run)),
             _reported(inputs, "III", "multiply_add", "MAC", "Source, fused"),
             _reported(inputs, "III", "add", "FLOP", "Source, add"),
             _reported(inputs, "III", "multiply", "FLOP", "Source, multiply"),
@@ -139,14 +141,22 @@ def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callab
     return lambda batch: NO_RECORD if run is None else get(run, batch)
 
 
-def _counted(run: Run, batch: int) -> Quantity:
-    """The multiply-adds that were counted, less those of making a kernel."""
-    cases = {each: run.factors(each, "forward") for each in run.batches}
-    found = counts(run, cases).get(batch)
-    if found is None:
+def _counted(run: Run | None) -> Callable[[int], Content]:
+    """The multiply-adds that were counted by batch size, less those of making a kernel."""
+    if run is None:
+        return lambda batch: NO_RECORD
+    cases = {batch: run.factors(batch, "forward") for batch in run.batches}
+    known = {
+        batch: exact("executed multiply-adds", "MAC", all_of_them - making, run.file)
+        for batch, (all_of_them, making) in counts(run, cases).items()
+    }
+
+    def count(batch: int) -> Quantity:
+        if batch in known:
+            return known[batch]
         return run.repeated(COUNTED, run.factors(batch, "forward"))
-    executed_at_all, making = found
-    return exact("executed multiply-adds", "MAC", executed_at_all - making, run.file)
+
+    return count
 
 
 # ------------------------------------------------------------------------------------- a run

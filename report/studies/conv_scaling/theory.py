@@ -9,11 +9,9 @@ from report.quantity.operations import counted_in, flops
 from report.records.passes import Pass
 from report.studies.conv_scaling.subject import subject
 from report.theory.memory import compulsory_traffic
-from report.theory.work import Pass as Work
-from report.theory.work import macs
+from report.theory.work import PASSES, macs
 
 _LAYER = subject(1)
-_ALL_PASSES: tuple[Work, ...] = ("forward", "weight_gradient", "input_gradient")
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
 C_OUT = exact("C_out", "1", _LAYER.output_shape[1])
 KERNEL = exact("K_h", "1", _LAYER.kernel[0])
@@ -77,5 +75,5 @@ def intensity(batch: int, pass_: Pass = "forward") -> Quantity:
     """Work over compulsory traffic (FLOP/B): each tensor of a pass moves once."""
     if pass_ == "forward":
         return work(batch) / (input_bytes(batch) + PARAMETER_BYTES + output_bytes(batch))
-    moved = sum(compulsory_traffic(subject(batch), each) for each in _ALL_PASSES)
+    moved = sum(compulsory_traffic(subject(batch), each) for each in PASSES)
     return work(batch, pass_) / exact("traffic of all passes", "B", moved)

@@ -16,6 +16,7 @@ from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
+from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
 from report.studies.conv_scaling.run_values import RUN_VALUES
@@ -42,7 +43,11 @@ _OF_GPU: Final = (
 
 
 def all_values(
-    inputs: Inputs, groups: Mapping[str, Group], run: Run | None, gpu: Run | None
+    inputs: Inputs,
+    groups: Mapping[str, Group],
+    logs: tuple[Logged, ...],
+    run: Run | None,
+    gpu: Run | None,
 ) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
@@ -57,8 +62,8 @@ def all_values(
         yield from values_of(run, policies.VALUES, NO_RECORD, shares)
         if policies.pooled(run):
             yield from values_of(run, policies.POOLED, NO_RECORD)
-    if found := instructions.logged(inputs, run):
-        yield from values_of(found, instructions.VALUES, NO_RECORD)
+    if logs:
+        yield from values_of(logs, instructions.VALUES, NO_RECORD)
     if run is not None and instructions.was_timed(run):
         yield declare("avx2_slowdown", instructions.slowdown(run))
     if gpu is not None:
