@@ -16,7 +16,9 @@ inputs from a fixed seed.  Factors:
   gradient too, as it does inside the network; of the loss for the network.
 - ``dataset``: ``digits`` are those of scikit-learn, ``mnist`` a folder of the user's own.
 
-Dimensions other than the example's are varied one at a time, forward, at batch 1 and 8.
+Dimensions other than the example's are varied one at a time, forward, at batch 1 and 8.  At batch
+8 the log of one call lies beside the record: oneDNN's primitives, with the instructions that the
+processor has and with AVX2's.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from experiments.harness import primitives
 from experiments.harness.images import check_folder, image_files, images_of
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.study import (
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 #: The dimensions of the example, and the batches at which others are measured.
 BASE: Final[Factors] = {"channels": "32-64", "kernel": 3, "input": 28}
 VARIED_BATCHES: Final = (1, 8)
+#: The batch at which oneDNN's primitives are logged.
+LOGGED_BATCH: Final = 8
 #: What is traced, at which batches.
 TRACED: Final = {"layer": (1, 64), "network": (64,)}
 #: What is trained: the example, and the source's second network.
@@ -243,13 +248,20 @@ def training_series(history: History) -> tuple[Series, ...]:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """The trace of a call; which images were trained on, and some of them."""
+    """oneDNN's logs and the trace of a call; which images were trained on, and some of them."""
     match factors["subject"]:
+        case "layer" if session.device == "cpu" and factors["batch"] == LOGGED_BATCH:
+            return primitives.log_files(log_case, factors, session)
         case "trace":
             return (_trace_file(factors, session.device),)
         case "training":
             return image_files(images_of(factors, session))
     return ()
+
+
+def log_case(factors: Factors, session: Session) -> bytes:
+    """oneDNN's lines on one call in this process, which has ``primitives.VERBOSE``."""
+    return primitives.log_of(session, lambda: build(factors, session.device))
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:

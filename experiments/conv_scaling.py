@@ -25,11 +25,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import isolated, passes, primitives, runtime
+from experiments.harness import passes, primitives
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
@@ -45,7 +44,6 @@ from experiments.harness.study import (
 )
 from experiments.harness.worker import can_fork
 from experiments.harness.workload import Workload
-from report.instruments import onednn
 from report.instruments.counters import ncu_logs
 from report.records.layers import Layer
 from report.records.record import Series
@@ -165,14 +163,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """What oneDNN tells of a call, with all instructions and with AVX2's alone."""
     if session.device != "cpu" or not _is_logged(factors):
         return ()
-    found = []
-    for kind, variables in ((onednn.NATIVE, {}), (onednn.AVX2, primitives.AVX2)):
-        content = isolated.run(
-            partial(log_case, factors, session), {**primitives.VERBOSE, **variables}
-        )
-        meaning = f"what oneDNN prints of one warm call with its {kind} instructions"
-        found.append(CaseFile(onednn.log_file(factors, kind), meaning, content))
-    return tuple(found)
+    return primitives.log_files(log_case, factors, session)
 
 
 def _is_logged(factors: Factors) -> bool:
@@ -183,8 +174,7 @@ def _is_logged(factors: Factors) -> bool:
 
 def log_case(factors: Factors, session: Session) -> bytes:
     """oneDNN's lines on one call in this process, which has ``primitives.VERBOSE``."""
-    runtime.start_torch(session.device, session.threads)
-    return primitives.log_of(lambda: build(factors, session.device))
+    return primitives.log_of(session, lambda: build(factors, session.device))
 
 
 def build(factors: Factors, device: Device) -> Workload:

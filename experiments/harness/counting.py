@@ -141,18 +141,19 @@ def _plan(tool: Tool, counting: Counting, jobs: tuple[Job, ...], run_log: RunLog
 def _jobs(tool: Tool, counting: Counting, run_log: RunLog) -> tuple[Job, ...]:
     """The cases to count that ended well and are not counted yet, longest first."""
     thorough = run_log.header.counters == "all"
+    # Only of what is counted a study need know the work.
     jobs = [
         Job(
             case=index,
             factors=factors,
-            calls=tool.calls(counting, factors, thorough),
+            calls=calls,
             multiply_adds=counting.multiply_adds(factors),
         )
         for index, factors in enumerate(run_log.header.cases)
         if _is_measured(run_log, index) and (tool.name, index) not in run_log.counts
+        if (calls := tool.calls(counting, factors, thorough))
     ]
-    wanted = [job for job in jobs if job.calls]
-    return tuple(sorted(wanted, key=lambda job: (-tool.seconds(job), job.case)))
+    return tuple(sorted(jobs, key=lambda job: (-tool.seconds(job), job.case)))
 
 
 def _is_measured(run_log: RunLog, index: int) -> bool:

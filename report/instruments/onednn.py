@@ -29,7 +29,7 @@ _EXECUTED: Final = "primitive,exec,cpu,"
 #: kind, implementation, propagation, tensors, attributes, auxiliary, problem, time
 _FIELDS: Final = 8
 #: The factors that name a log.
-_NAMED: Final = ("subject", "variant", "pass", "layout", "batch")
+_NAMED: Final = ("subject", "variant", "channels", "kernel", "input", "pass", "layout", "batch")
 _BLOCK: Final = re.compile(r"(\d+)([a-z])")
 _EXTENT: Final = re.compile(r"([a-z]+)(\d+)")
 
