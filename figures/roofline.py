@@ -52,6 +52,8 @@ class CacheRoof:
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
+    ``names`` stand beside the points, on the right of even series and on the left of odd ones; an
+    empty name is not drawn.
     All intensities and rates are above 0: what does no multiply-adds has no place here.
     """
 
@@ -62,6 +64,7 @@ class Marks:
     high: tuple[float, ...] = ()
     series: int = 0
     hollow: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

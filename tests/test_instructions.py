@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from report.errors import RecordError
+from report.evidence.primitives import logged
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
 from report.records.record import Record
-from report.studies.conv_scaling import instructions
+from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.test_conv_scaling import BATCHES, TEMPLATE, inputs, value, with_network
@@ -84,8 +85,5 @@ def test_several_codes_of_one_call_are_all_named() -> None:
     given = inputs(record())
     both = log("avx512_core", 16, 64) + CALL.format(code="avx2", width=8, channels=64).encode()
     files = {**logs(), "onednn.layer-forward-contiguous-8.native.txt": both}
-    (layer, _) = instructions.logged(
-        replace(given, attachments={given.records[0].file: files}),
-        instructions.Run(given.records[0], "example"),
-    )
+    (layer, _) = logged({given.records[0].file: files}, Run(given.records[0], "example"))
     assert layer.code("native") == "jit:avx512_core, jit:avx2"

@@ -131,6 +131,18 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
         alpha=0.85,
         label=style.legend_label(marks.label),
     )
+    side, away = ("right", -5) if marks.series % 2 else ("left", 5)
+    for x, y, name in zip(marks.x, marks.y, marks.names, strict=False):
+        axes.annotate(
+            name,
+            (x, y),
+            (away, 0),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            color=colour,
+            ha=side,
+            va="center",
+        )
 
 
 def _plain_ticks(axes: Axes) -> None:

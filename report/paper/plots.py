@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from figures.scaling import Band, Curve, Points
 from report.missing import Missing
@@ -10,6 +11,14 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.text.format import scale_to
+
+#: Labels of more levels than these would touch.
+_MANY: Final = 6
+
+
+def every_other(levels: Sequence[int]) -> tuple[int, ...]:
+    """Every second level once there are many, so that labels keep apart."""
+    return tuple(levels[::2]) if len(levels) > _MANY else tuple(levels)
 
 
 def points(

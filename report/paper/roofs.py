@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine
@@ -39,10 +39,11 @@ def marks(
     *,
     series: int = 0,
     hollow: bool = False,
+    named: Collection[int] = (),
 ) -> tuple[Marks, ...]:
     """Rates over intensities (FLOP/s, FLOP/B) with their intervals, level by level.
 
-    Nothing where no rate is known.
+    The levels ``named`` stand beside their points.  Nothing where no rate is known.
     """
     found = {
         level: (_middle(number(intensity)), rate)
@@ -61,6 +62,7 @@ def marks(
             tuple(rate.high / unit for rate in rates),
             series,
             hollow,
+            tuple(f"{level:,}" if level in named else "" for level in found),
         ),
     )
 

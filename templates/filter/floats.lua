@@ -37,7 +37,12 @@ local function section_number(levels, level)
   return table.concat(parts, ".")
 end
 
+--- From the supplement on, which has one column, floats stand where they are called for.
 function Collector:header(header)
+  if header.identifier == "sec-supplement" and self.writer.supplement then
+    self.in_supplement = true
+    return self.writer.supplement(header, not self.one_column)
+  end
   if header.classes:includes("unnumbered") or not self.numbered then
     return nil
   end
@@ -66,7 +71,8 @@ end
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
 function Collector:styled(float)
   float.one_column = self.one_column
-  float.spans = float.wide and not self.one_column
+  float.here = self.in_supplement
+  float.spans = float.wide and not self.one_column and not float.here
   float.long = float.table and self.one_column and tabular.is_long(float.table)
   return float
 end

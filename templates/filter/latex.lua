@@ -45,7 +45,8 @@ end
 
 local function environment(name, float, inlines)
   name = name .. (float.spans and "*" or "")
-  inlines:insert(1, tex("\\begin{" .. name .. "}\n\\centering\n"))
+  local place = float.here and "[H]" or ""
+  inlines:insert(1, tex("\\begin{" .. name .. "}" .. place .. "\n\\centering\n"))
   inlines:insert(tex("\n\\end{" .. name .. "}"))
   return pandoc.Plain(inlines)
 end
@@ -186,6 +187,10 @@ end
 
 function latex.heading(header)
   return header
+end
+
+function latex.supplement(header, two_columns)
+  return { block(two_columns and "\\onecolumn\\raggedbottom" or "\\clearpage"), header }
 end
 
 function latex.reference(target, name)

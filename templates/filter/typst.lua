@@ -44,7 +44,7 @@ end
 
 --- `#figure(...)` with the arguments that figures and tables share, around `body` (inlines).
 local function figure(float, kind, body)
-  local placement = float.long and "none" or "auto"
+  local placement = (float.long or float.here) and "none" or "auto"
   local scope = float.spans and ', scope: "parent"' or ""
   local inlines = pandoc.Inlines({ raw("#figure(placement: " .. placement .. scope .. ", kind: "
     .. kind .. ", caption: ") })
@@ -168,6 +168,11 @@ end
 
 function typst.heading(header)
   return header
+end
+
+function typst.supplement(header, two_columns)
+  local turned = two_columns and "#set page(columns: 1)" or "#pagebreak(weak: true)"
+  return { pandoc.RawBlock("typst", turned), header }
 end
 
 --- The closing semicolon keeps what follows in the text from being read as code.

@@ -1,42 +1,34 @@
-"""What the source claims, judged again by its own numbers and by the runs."""
+"""What is claimed of the layer, by the source and by this paper; the template has the words.
+
+What the source claims of a GPU is judged on GPUs alone: a processor's counts cannot decide it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from report.evidence.executed import MAKING
 from report.evidence.residuals import residual
-from report.missing import Missing
-from report.paper.claims import found_text
+from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.paper.values import Value
-from report.quantity.evaluation import number
-from report.quantity.expression import Inferred, Leaf, Quantity, absent
+from report.paper.policies import compared, gain
+from report.quantity.expression import Inferred, Quantity, absent, exact
+from report.quantity.operations import at_least
 from report.quantity.units import ONE
-from report.quantity.verdicts import Several, Statement, any_of, exactly, expect
+from report.quantity.verdicts import Several, Statement, all_of, any_of, exactly, expect
 from report.records.passes import PASSES
 from report.statistics.estimates import Estimate
-from report.studies.conv_profiling.gpu_values import executed_shares
+from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.reconciled import (
     changed,
     changed_peaks,
-    executed,
     reported_estimate,
     reported_self_size,
 )
-from report.studies.conv_profiling.source import (
-    CONVOLUTION,
-    WORKSPACE,
-    operator_bytes,
-    value,
-)
-from report.studies.conv_profiling.subject import BASE
-from report.studies.conv_profiling.tables import measured_work
-from report.studies.conv_profiling.values import known
-from report.text.format import quantity_text
-from report.theory.memory import layer_memory
+from report.studies.conv_profiling.run_values import NO_RECORD, all_executed
+from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes, value
+from report.studies.conv_profiling.values import executed_shares
 from report.theory.reconciliation import Reconciliation
 
 #: How many times theory is «far more».
@@ -46,214 +38,91 @@ FAR_MORE: Final = 1.5
 def all_claims(
     inputs: Inputs,
     runs: Sequence[Run],
-    values: dict[str, Value],
-    tiles: Mapping[str, Mapping[str, Reconciliation]],
-) -> tuple[Claim, ...]:
-    """Every claim of the source that numbers can decide; ``tiles`` are GPUs' counts, by key."""
-    return (
-        *_of_source(inputs, values),
-        *map(_saved_work, runs),
-        *map(_small_batches, runs),
-        *(_architecture(run, tiles.get(run.key, {})) for run in runs),
-        *([] if runs else [_unmeasured()]),
-    )
+    shapes: Mapping[str, Mapping[str, Reconciliation]],
+) -> Iterator[Claim]:
+    """Every claim that numbers can decide; ``shapes`` are what GPUs executed, by their keys."""
+    yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
+    for run in runs:
+        counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else _of_cpu(run)
+        for name, claim in {**counted, **_of_times(run)}.items():
+            yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
+    if not runs:
+        nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(0))
+        for name in ("counts-explained", "saved-work"):
+            yield judge(name, nothing)
 
 
-def _of_source(inputs: Inputs, values: dict[str, Value]) -> Iterator[Claim]:
-    reported = inputs.reported
+def _of_source(inputs: Inputs) -> dict[str, Statement]:
+    """Those that the source's own numbers decide."""
+    reported, file = inputs.reported, inputs.reported_file
     batch, printed = value(reported, "profiled_batch"), value(reported, "printed_batch")
-    image = layer_memory(BASE.layer(1))
-    outputs = known("output of the batch", layer_memory(BASE.layer(batch)).output, "B")
 
     def bytes_of(operator: str, column: str) -> Quantity:
         size = operator_bytes(reported, operator, column)
-        return known(column.replace("_", " "), size, "B", inputs.reported_file)
+        return exact(column.replace("_", " "), "B", size, file)
 
     kept = bytes_of(CONVOLUTION, "size_increase")
-    work = known("printed result", value(reported, "flops"), "FLOP", inputs.reported_file)
-    yield _claim(
-        "batch-in-product",
-        "The product for the number of operations contains the batch size (source).",
-        Statement(work / known("work of an image", BASE.operations(1), "FLOP"), exactly(printed)),
-        f"its result is {quantity_text(value(reported, 'flops'), 'FLOP', 'exact')}, and that of "
-        f"one image is {values['flops'].plain}: the factor {printed} is the {BASE.outputs} output "
-        f"channels, and a batch of {printed} would need {values['batch_work'].plain}",
-        "flops",
-        "batch_work",
-    )
-    yield _claim(
-        "table-of-one-image",
-        "The operator table is that of a batch of one image (source).",
-        Statement(kept / known("output of an image", image.output, "B"), exactly(1)),
-        f"its size increase is {values['source_kept'].plain}, the output of "
-        f"{values['table_batch'].plain} images",
-        "source_kept",
-        "table_batch",
-    )
-    allocated = bytes_of(CONVOLUTION, "allocation_size")
-    told = reported_estimate(inputs)
-    without = allocated - bytes_of(WORKSPACE, "self_allocation_size")
-    by_image = known("batch · memory of an image", batch * image.parameters_and_output, "B")
-    yield _claim(
-        "parameters-per-image",
-        "Memory for a batch is the memory for one image, parameters included, times the batch "
-        "size (source).",
-        Statement(without / by_image, exactly(1)),
-        f"the parameters are there once, so that {values['extra_parameters'].plain} of the "
-        f"estimate are counted too often; counted once it is {values['estimate_once'].plain}, "
-        f"which leads to what was allocated with a {_left(told)}",
-        "extra_parameters",
-        "estimate_once",
-    )
-    freed = reported_self_size(inputs)
-    yield _claim(
-        "temporary-storage",
-        "Measured memory is larger because of temporary storage inside the call (source).",
-        Statement(residual([freed], "B", inputs.reported_file), exactly(0)),
-        "what is given beyond the output is one workspace, of which the convolution takes all "
-        f"back but the {_left(freed)}",
-        "source_workspace",
-        "source_self_size",
-        "residual_self",
-    )
-    yield _claim(
-        "recovery",
-        "Values are saved so that they can be recovered after a failure of a node (source).",
-        Statement(kept / outputs, expect("> 1")),
-        f"the call keeps {values['source_kept'].plain}, and its output takes "
-        f"{quantity_text(layer_memory(BASE.layer(batch)).output, 'B', 'exact')}",
-        "source_kept",
-    )
-
-
-def _claim(
-    id_: str, sentence: str, statement: Statement | Several, because: str, *values: str
-) -> Claim:
-    verdict = statement.judge()
-    return Claim(id_, sentence, verdict, because, () if verdict == "not measured" else values)
-
-
-def _left(told: Reconciliation) -> str:
-    if isinstance(told.residual, Missing):
-        return "residual that is unknown"
-    return f"residual of {quantity_text(told.residual, 'B', 'exact')}"
-
-
-# ------------------------------------------------------------------------------------ the runs
-
-
-def _ratios(run: Run) -> dict[int, Quantity]:
-    """Measured over estimated work of a forward call by batch size."""
-    found = {batch: measured_work(run, batch) for batch in run.batches()}
+    work = exact("printed result", "FLOP", value(reported, "flops"), file)
+    without = bytes_of(CONVOLUTION, "allocation_size") - bytes_of(WORKSPACE, "self_allocation_size")
+    freed = residual([reported_self_size(inputs)], "B", file)
+    told = residual([reported_estimate(inputs)], "B", file)
     return {
-        b: known("executed", work, "FLOP", run.file) / known("theory", BASE.operations(b), "FLOP")
-        for b, work in found.items()
-        if not isinstance(work, Missing)
+        "batch-in-product": Statement(work / theory.work(1), exactly(printed)),
+        "table-of-one-image": Statement(kept / theory.OUTPUT_BYTES, exactly(1)),
+        "parameters-per-image": Statement(without / theory.for_every_image(batch), exactly(1)),
+        "temporary-storage": Statement(freed, exactly(0)),
+        "recovery": Statement(kept / (batch * theory.OUTPUT_BYTES), expect("> 1")),
+        "estimate-explained": Statement(told, exactly(0)),
     }
 
 
-def _uncounted(run: Run) -> Leaf:
-    why = f"nothing was counted on {run.label}"
-    return absent(why, "1", why)
+def _of_cpu(run: Run) -> dict[str, Statement | Several]:
+    """What this paper claims of a processor."""
+    counted = {**all_executed(run), **changed(run)}.values()
+    needed = changed_peaks(run).values()
+    return {
+        "counts-explained": _all_explained(counted, "MAC", run),
+        "peaks-explained": _all_explained(needed, "B", run),
+    }
 
 
-def _between(name: str, low: float, high: float) -> Quantity:
-    """A number of which the ends alone are known."""
-    return Inferred(ONE, name, interval=lambda _: Estimate(low, low, high, 0, 1.0))
+def _all_explained(found: Iterable[Reconciliation], unit: str, run: Run) -> Several:
+    """That nothing is left of any of them."""
+    return all_of(*(Statement(residual([each], unit, run.file), exactly(0)) for each in found))
 
 
-def _saved(told: Reconciliation) -> Quantity:
-    """The share of work that was saved: less than theory, and at most less than all its terms."""
-    assert not isinstance(told.measured, Missing)
-    counted = told.measured.amount - sum(t.amount for t in told.terms if t.name == MAKING)
-    least = max(told.start.amount - counted, 0) / told.start.amount
-    return _between(told.id, least, max(told.end - told.measured.amount, 0) / told.start.amount)
+def _of_times(run: Run) -> dict[str, Statement | Several]:
+    """What this paper claims of the time of a call."""
+    found: dict[str, Statement | Several] = {
+        "small-batches-slow": Statement(image_gain(run), expect("> 1.1"))
+    }
+    if compared(run):
+        found["policy-pays"] = Statement(gain(run), expect("> 1.1"))
+    return found
 
 
-def _saved_work(run: Run) -> Claim:
-    """Less is executed than theory says, in a forward call or with its backward pass."""
-    if run.on_gpu:
-        found = [share for pass_ in PASSES for share in executed_shares(run, pass_)]
-        parts = [Statement(share, expect("< 1")) for share in found]
-        what = "at least the multiply-adds of theory are executed"
-    else:
-        counted = [*executed(run).values(), *executed(run, "forward_backward").values()]
-        parts = [Statement(_saved(told), expect("> 0")) for told in counted]
-        what = "every multiply-add of theory is executed"
-    none_saved = sum(part.judge() == "refuted" for part in parts)
-    return _claim(
-        f"saved-work-{run.key}",
-        f"Estimates exceed counts because work is cached or optimised away ({run.label}).",
-        any_of(*parts),
-        f"at {none_saved} of {len(parts)} batch sizes and passes {what}"
-        if parts
-        else _uncounted(run).name,
-        *(() if run.on_gpu else ("residual_executed",)),
-    )
+def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Statement | Several]:
+    """What the source claims of its GPU, asked of another one."""
+    saved = [share for pass_ in PASSES for share in executed_shares(run, pass_)]
+    forward = executed_shares(run, "forward")
+    name = "multiply-adds executed"
+    most = at_least(*forward) if forward else absent(name, "1", f"not counted on {run.label}")
+    return {
+        "saved-work": any_of(*(Statement(share, expect("< 1")) for share in saved)),
+        "small-batches": Statement(most, expect(f"> {FAR_MORE}")),
+        "architecture": Statement(_unexplained(run, shapes), expect("> 0")),
+    }
 
 
-def _small_batches(run: Run) -> Claim:
-    """Work by the smallest counted batch, time as what changes instead."""
-    found = _ratios(run)
-    smallest = min(found, default=0)
-    ratio = found.get(smallest, _uncounted(run))
-    return _claim(
-        f"small-batches-{run.key}",
-        f"Small batches execute far more operations than theory says ({run.label}).",
-        Statement(ratio, expect(f"> {FAR_MORE}")),
-        f"a batch of {smallest} executes {_times(ratio)} the operations of theory{_slower(run)}"
-        if found
-        else _uncounted(run).name,
-        *(() if run.on_gpu else ("residual_executed", "image_gain")),
-    )
-
-
-def _times(ratio: Quantity) -> str:
-    found = number(ratio)
-    assert not isinstance(found, Missing)
-    return "exactly" if found == 1 else f"{quantity_text(found, '1')} times"
-
-
-def _slower(run: Run) -> str:
-    """What a small batch costs in time, where the interval says that it costs any."""
-    gain = image_gain(run)
-    if Statement(gain, expect("> 1")).judge() != "supported":
-        return ""
-    return (
-        f"; an image in the smallest timed batch takes {found_text(gain)} times as long as in the "
-        "largest"
-    )
-
-
-def _architecture(run: Run, shapes: Mapping[str, Reconciliation]) -> Claim:
-    """An unexplained count is none that no estimate could explain, so that it decides nothing."""
-    if run.on_gpu:
-        told, what = [*shapes.values()], "counts of work"
-        by = "shapes and the tile that the kernel's name tells"
-    else:
-        told = [*changed(run).values(), *changed_peaks(run).values()]
-        what = "counts of work and peaks of memory"
-        by = "shapes, the width of a vector and the code that was chosen"
-    why = f"nothing that was counted on {run.label} is led back to terms here"
-    explained = sum(r.explained for r in told)
+def _unexplained(run: Run, shapes: Mapping[str, Reconciliation]) -> Quantity:
+    """How many counts no estimate could explain: at most those that none explains here."""
     name = "counts that no estimate explains"
-    open_ = _between(name, 0, len(told) - explained) if told else absent(name, "1", why)
-    return _claim(
-        f"architecture-{run.key}",
-        "Estimates differ from measurements by an architecture that no estimate can take into "
-        f"account ({run.label}).",
-        Statement(open_, expect("> 0")),
-        f"{explained} of {len(told)} {what}, over all dimensions, follow to the unit from {by}"
-        if told
-        else why,
-        *(() if run.on_gpu else ("residual_changed", "residual_changed_peak")),
-    )
+    if not shapes:
+        return absent(name, "1", f"nothing was counted kernel by kernel on {run.label}")
+    open_ = sum(not r.explained for r in shapes.values())
+    return Inferred(ONE, name, interval=_at_most(open_))
 
 
-def _unmeasured() -> Claim:
-    return Claim(
-        "own-measurement",
-        "What the source says of executed work and of memory holds on this study's machines.",
-        "not measured",
-        "no run of this experiment is in the data directory",
-    )
+def _at_most(number: int) -> Callable[[float], Estimate]:
+    """From nothing to ``number``, whatever the level."""
+    return lambda _: Estimate(0, 0, number, 0, 1.0)

@@ -11,7 +11,7 @@ from report.evidence import runs as any_study
 from report.evidence.executed import COUNTED, FIRST
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Layer
 from report.records.passes import Pass
 from report.records.record import Factor, Sample
@@ -59,17 +59,40 @@ class Run(any_study.Run):
         """The raw samples of a quantity, or why there are none."""
         return self.samples(quantity, dimensions.factors(batch, pass_))
 
-    def time(self, batch: int, pass_: Pass = "forward", dimensions: Dimensions = BASE) -> Quantity:
-        """Duration of one call (s)."""
-        return self.series("time", dimensions.factors(batch, pass_))
+    @cached_property
+    def timed(self) -> tuple[int, ...]:
+        """The batch sizes whose forward calls of the example's layer were timed."""
+        return tuple(batch for batch in self.batches() if not self.time(batch).missing)
+
+    def time(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Duration of one call of the example's layer (s)."""
+        return self.series("time", BASE.factors(batch, pass_))
+
+    def processes_of(self, batch: int) -> int:
+        """How many processes timed a forward call of the example's layer."""
+        found = self.by_process("time", BASE.factors(batch, "forward"))
+        return 0 if isinstance(found, Missing) else len(found)
+
+    def faults(self, batch: int) -> Quantity:
+        """Pages that a forward call of the example's layer maps anew."""
+        return self.series("page_faults", BASE.factors(batch, "forward"))
+
+    def rate(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Achieved rate (FLOP/s): the theoretical work of a call over its time."""
+        work = exact("work", "FLOP", BASE.operations(batch, pass_))
+        return work / self.time(batch, pass_)
+
+    def share(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """The achieved rate over the measured ceiling of the matrix product."""
+        return self.rate(batch, pass_) / self.peak_rate("matrix_product")
 
     def image_time(self, batch: int) -> Quantity:
         """Duration of a forward call of the example's layer over its images (s)."""
         return self.time(batch) / batch
 
-    def held(self, batch: int, dimensions: Dimensions = BASE) -> int | Missing:
-        """Bytes that the forward call left allocated."""
-        factors = dimensions.factors(batch, "forward")
+    def held(self, batch: int) -> int | Missing:
+        """Bytes that the forward call of the example's layer left allocated."""
+        factors = BASE.factors(batch, "forward")
         return self.grown("allocated_after", factors, since="allocated_before")
 
     def peak(self, batch: int, dimensions: Dimensions = BASE) -> int | Missing:
@@ -127,14 +150,8 @@ def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
     return next((run for run in wanted if any(map(run.trained, run.trainings))), primary)
 
 
-def timed_batches(run: Run) -> tuple[int, ...]:
-    """The batch sizes whose forward calls were timed."""
-    return tuple(batch for batch in run.batches() if not run.time(batch).missing)
-
-
 def image_gain(run: Run) -> Quantity:
     """Time of an image in the smallest timed batch over that in the largest."""
-    batches = timed_batches(run)
-    if len(batches) < 2:
+    if len(run.timed) < 2:
         return absent("gain", "1", f"fewer than two batches were timed on {run.label}")
-    return run.image_time(batches[0]) / run.image_time(batches[-1])
+    return run.image_time(run.timed[0]) / run.image_time(run.timed[-1])

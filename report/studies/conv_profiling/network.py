@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from report.missing import Missing
 from report.paper.environments import NOT_PUBLISHED
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
-from report.paper.values import Value
+from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Convolution, Dropout, Layer, Linear
+from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.measured import Run
-from report.studies.conv_profiling.subject import BASE
-from report.studies.conv_profiling.values import declared, known
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs, macs
 
@@ -21,35 +21,29 @@ NO_NETWORK: Final = Missing("no record holds the shapes of the network")
 _LISTED: Final = (Convolution, Linear, Dropout)
 
 
-def table(inputs: Inputs, run: Run | None) -> Table:
+def network_table(inputs: Inputs, run: Run | None) -> Table:
     """Output shapes, parameters and multiply-adds of one image, and the source's parameters."""
     layers = run.network if run else ()
     printed = inputs.reported.table("summary")
     names, counts = printed.column("layer"), printed.column("parameters")
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-    if layers:
-        left: list[object] = list(counts)
-        rows = tuple((*_described(layer), _reported(layer, left)) for layer in layers)
-        notes = ("The source's summary lists modules only, so functions have no printed count.",)
-    else:
-        rows = tuple(
-            (str(name), NO_NETWORK, NO_NETWORK, NO_NETWORK, _cell(count))
-            for name, count in zip(names, counts, strict=True)
-        )
+    left: list[object] = list(counts)
+    rows: list[tuple[Cell, ...]] = [
+        (*_described(layer), _reported(layer, left)) for layer in layers
+    ]
+    if not rows:
+        alone = zip(names, counts, strict=True)
+        rows = [(str(name), *(NO_NETWORK,) * 3, _cell(count)) for name, count in alone]
     return Table(
         "tbl-network",
-        "The network around the layer for one image: output shapes, parameters and multiply-adds "
-        "of the layers that ran, and the parameters as the source's summary prints them.",
+        "",
         (
             Column("Layer"),
             Column("Output shape"),
             Column("Parameters", "1"),
             Column("Work", "MAC"),
-            Column("Reported", "1"),
+            Column("Source", "1"),
         ),
-        rows,
-        notes=notes,
+        tuple(rows),
         sources=(inputs.reported_file, *((run.file,) if run and layers else ())),
     )
 
@@ -70,20 +64,24 @@ def _cell(value: object) -> Cell:
     return value if isinstance(value, int | float | str) else NOT_PUBLISHED
 
 
-def values(run: Run | None) -> tuple[Value, ...]:
-    """The layer's share of the network, from the shapes that ran."""
-    layers = run.network if run else ()
-    file = run.file if run and layers else ""
-    here = " of all recorded layers"
-    parameters = known(
-        f"parameters{here}", sum(map(parameter_count, layers)) or NO_NETWORK, "1", file
-    )
-    work = known(f"multiply-adds{here}", forward_macs(layers) or NO_NETWORK, "MAC", file)
-    layer = BASE.layer(1)
-    found = {
-        "network_parameters": parameters,
-        "network_macs": work,
-        "work_share": known("multiply-adds of the layer", macs(layer), "MAC") / work,
-        "parameter_share": known("parameters of the layer", parameter_count(layer)) / parameters,
-    }
-    return tuple(declared(found))
+def _of_network(get: Callable[[Run], Quantity]) -> Callable[[Run], Quantity]:
+    """Missing for a run that holds no shapes of the network."""
+    return lambda run: get(run) if run.network else absent("network", "1", NO_NETWORK.reason)
+
+
+def _parameters(run: Run) -> Quantity:
+    count = sum(map(parameter_count, run.network))
+    return exact("parameters of all recorded layers", "1", count, run.file)
+
+
+def _work(run: Run) -> Quantity:
+    return exact("multiply-adds of all recorded layers", "MAC", forward_macs(run.network), run.file)
+
+
+#: The network, and the layer's share of it, from the shapes that ran.
+VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "network_parameters": _of_network(_parameters),
+    "network_macs": _of_network(_work),
+    "work_share": _of_network(lambda run: theory.MULTIPLY_ADDS / _work(run)),
+    "parameter_share": _of_network(lambda run: theory.PARAMETERS / _parameters(run)),
+}

@@ -15,9 +15,9 @@ from report.paper.findings import Download, Figure, Inputs
 from report.paper.operators import operator_table
 from report.paper.tables import Column, Table, to_csv
 from report.studies.conv_profiling.measured import Run
+from report.studies.conv_profiling.subject import SHOWN_BATCH
 
 #: The batch size at which the layer's operators are told, that of the source's table.
-SHOWN_BATCH: Final = 64
 #: Rows of the table of times; what takes less is summed up in none.
 _LONGEST: Final = 12
 _MILLI, _MEGA = 1e6, 1e6  # ns in a ms, B in a MB
@@ -116,9 +116,7 @@ def memory_table(traced: Traced) -> Table:
     )
     return Table(
         "tbl-operators",
-        f"Memory of each operator in one forward and backward of the {traced.scope} at batch "
-        f"{traced.batch} on {traced.run.label}, from the trace; operators without memory are left "
-        "out.",
+        "",
         (
             Column("Operator"),
             Column("Calls", "1"),
@@ -152,8 +150,7 @@ def time_table(traced: Traced) -> Table:
     )
     return Table(
         "tbl-operator-times",
-        f"The {len(rows)} operators with the longest self time in one forward and backward of the "
-        f"{traced.scope} at batch {traced.batch} on {traced.run.label}.",
+        "",
         (
             Column("Operator"),
             Column("Calls", "1"),
@@ -163,24 +160,18 @@ def time_table(traced: Traced) -> Table:
             *((Column("Self device time", "s", "ms"),) if device else ()),
         ),
         rows,
-        notes=(
-            "One call under the profiler, which takes time itself; no repetition, no interval.",
-        ),
         sources=(traced.run.file,),
     )
 
 
-def kernel_table(traced: Traced) -> Table | None:
-    """The kernels that ran on the device, by name; None where there is no device."""
-    if not traced.trace.kernels:
-        return None
+def kernel_table(traced: Traced) -> Table:
+    """The kernels that ran on the device, by name, in the order of their first launch."""
     times: dict[str, list[int]] = {}
     for kernel in traced.trace.kernels:
         times.setdefault(kernel.name, []).append(kernel.duration)
     return Table(
         "tbl-own-kernels",
-        f"Kernels in one forward and backward of the {traced.scope} at batch {traced.batch} on "
-        f"{traced.run.label}, in the order of their first launch.",
+        "",
         (Column("Kernel"), Column("Launches", "1"), Column("Time", "s", "µs")),
         tuple((name, len(spent), sum(spent) / 1e9) for name, spent in times.items()),
         sources=(traced.run.file,),
@@ -211,10 +202,8 @@ def timeline(traced: Traced) -> Figure:
     )
     return Figure(
         f"fig-timeline-{traced.scope}",
-        f"One forward and backward of the {traced.scope} at batch {traced.batch} on "
-        f"{traced.run.label}, drawn from the trace: operators over time, and the bytes that the "
-        "allocator gave since the call began.",
-        _timeline_alt(traced, live),
+        "",
+        "",
         Drawing((drawn,), wide=True, height=drawn.height),
         (traced.run.file,),
     )
@@ -266,17 +255,6 @@ def _span(operator: Operator) -> Span:
 def _kind(name: str) -> int:
     lower = name.lower()
     return next(i for i, (_, parts) in enumerate(_KINDS) if any(part in lower for part in parts))
-
-
-def _timeline_alt(traced: Traced, live: tuple[tuple[int, int], ...]) -> str:
-    top = [traced.trace.operators[place] for place in traced.trace.top]
-    longest = sorted(top, key=lambda o: -o.duration)[:3]
-    told = ", ".join(
-        f"{short(o.name)} {o.duration / _MILLI:.3g} ms from {o.start / _MILLI:.3g} ms"
-        for o in longest
-    )
-    memory = f" Live memory rises to {max(s for _, s in live) / _MEGA:.3g} MB." if live else ""
-    return f"Bars over time; the three longest operators are {told}.{memory}"
 
 
 # ---------------------------------------------------------------------------------- downloads

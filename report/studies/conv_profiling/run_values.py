@@ -2,205 +2,256 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from report.evidence.residuals import residual
 from report.instruments.operators import Sums
 from report.missing import Missing
-from report.paper.images import DataSet
-from report.paper.values import Value
-from report.quantity.expression import Quantity, absent
-from report.quantity.operations import at_least, at_most
-from report.records.layers import Convolution
-from report.studies.conv_profiling import network
-from report.studies.conv_profiling.measured import Run, Training, image_gain, timed_batches
+from report.paper import policies
+from report.quantity.evaluation import level
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least, at_most, level_of_largest
+from report.records.passes import PASSES
+from report.studies.conv_profiling import theory
+from report.studies.conv_profiling.measured import Run, Training, image_gain
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import changed, changed_peaks, executed, peaks
-from report.studies.conv_profiling.subject import BASE
-from report.studies.conv_profiling.tables import NO_RECORD
-from report.studies.conv_profiling.values import CASES, declared, known
-from report.text.format import Number
+from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
 from report.theory.memory import layer_memory
 from report.theory.reconciliation import Reconciliation
-from report.theory.work import forward_macs
 
-NO_TRACE: Final = Missing("no trace of it is beside a record")
-NO_TRAINING: Final = Missing("nothing was trained")
-
-
-def run_values(
-    run: Run | None,
-    learner: Run | None,
-    traced: tuple[Traced | None, Traced | None],
-    images: DataSet | None,
-) -> tuple[Value, ...]:
-    """What was counted, held, traced and trained; missing where it was not."""
-    layer, whole = traced
-    found = {
-        **_counted(run),
-        **_times(run),
-        **_memory(run),
-        **_traced(layer),
-        **_trained(learner, images),
-        **_shares(whole, learner),
-    }
-    return (*network.values(learner), *declared(found))
+NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
+#: Values that are printed as shares.
+SHARES: Final = frozenset(
+    {"test_accuracy", "other_accuracy", "work_share", "parameter_share", "best_share"}
+)
 
 
-def _counted(run: Run | None) -> dict[str, Quantity]:
-    file = run.file if run else ""
-    forward = executed(run) if run else {}
-    backward = executed(run, "forward_backward") if run else {}
-    dimensions = changed(run) if run else {}
-    none = NO_RECORD if run is None else Missing(f"nothing was counted on {run.label}")
-    met = [r.end == r.start.amount for r in dimensions.values() if r.explained]
+def _count(name: str, get: Callable[[Run], int | Missing]) -> Callable[[Run], Quantity]:
+    def found(run: Run) -> Quantity:
+        number = get(run)
+        if isinstance(number, Missing):
+            return absent(name, "1", number.reason)
+        return exact(name, "1", number, run.file)
 
-    def of_changed(formula: str, number: int) -> Quantity:
-        return known(formula, number if dimensions else none, "1", file)
-
-    return {
-        "residual_executed": residual([*forward.values(), *backward.values()], "MAC", file),
-        "residual_changed": residual(dimensions.values(), "MAC", file),
-        "counted_smallest": known(CASES, min(forward, default=none), "1", file),
-        "counted_largest": known(CASES, max(forward, default=none), "1", file),
-        "changed_cases": of_changed(CASES, len(dimensions)),
-        "changed_kinds": known(CASES, len(run.dimensions) if run else none, "1", file),
-        "changed_explained": of_changed("count of residuals of zero", len(met)),
-        "changed_met": of_changed("count of terms of zero", sum(met)),
-        "ratio_lowest": _ratio(at_most, dimensions.values(), none, file),
-        "ratio_highest": _ratio(at_least, dimensions.values(), none, file),
-    }
+    return found
 
 
-def _ratio(
-    choose: Callable[..., Quantity],
-    dimensions: Iterable[Reconciliation],
-    none: Missing,
-    file: str,
-) -> Quantity:
-    """The lowest or highest ratio of theory to executed multiply-adds."""
-    ratios = [
-        known("theory", r.start.amount, "MAC") / known("executed", r.measured.amount, "MAC", file)
-        for r in dimensions
-        if not isinstance(r.measured, Missing)
-    ]
-    return choose(*ratios) if ratios else absent("theory / executed", "1", none.reason)
+def _residual(
+    get: Callable[[Run], Mapping[Any, Reconciliation]], unit: str
+) -> Callable[[Run], Quantity]:
+    return lambda run: residual(get(run).values(), unit, run.file)
 
 
-def _times(run: Run | None) -> dict[str, Quantity]:
-    """Time of an image in the smallest and in the largest timed batch, and their ratio."""
-    file, batches = (run.file, timed_batches(run)) if run else ("", ())
-    why = NO_RECORD if run is None else Missing(f"no forward call was timed on {run.label}")
-    ends = {"first": batches[0], "last": batches[-1]} if batches else {"first": 0, "last": 0}
-    nothing = absent("time of an image", "s", why.reason)
-    return {
-        **{f"{at}_batch": known(CASES, batch or why, "1", file) for at, batch in ends.items()},
-        **{
-            f"image_{at}": run.image_time(batch) if run and batch else nothing
-            for at, batch in ends.items()
-        },
-        "image_gain": image_gain(run) if run else absent("gain", "1", why.reason),
-    }
+def all_executed(run: Run) -> dict[str, Reconciliation]:
+    """The example's layer in both passes, by pass and batch size."""
+    return {f"{p} {batch}": r for p in PASSES for batch, r in executed(run, p).items()}
 
 
-def _memory(run: Run | None) -> dict[str, Quantity]:
-    file = run.file if run else ""
-    sizes = {b: run.peak(b) for b in run.batches()} if run else {}
-    known_sizes = {b: size for b, size in sizes.items() if isinstance(size, int)}
-    largest = max(known_sizes, default=0)
-    output = known("output", layer_memory(BASE.layer(largest or 1)).output, "B")
-    return {
-        "residual_peak": residual((peaks(run) if run else {}).values(), "B", file),
-        "residual_changed_peak": residual((changed_peaks(run) if run else {}).values(), "B", file),
-        "held_batches": known("count of held = output", _same_as_output(run), "1", file),
-        "peak_largest": known(CASES, largest or NO_RECORD, "1", file),
-        "peak_over_output": known("peak", known_sizes.get(largest, NO_RECORD), "B", file) / output,
-    }
+def _ratio(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
+    """The lowest or highest ratio of executed to theoretical multiply-adds of all dimensions."""
+
+    def found(run: Run) -> Quantity:
+        ratios = [
+            exact("executed", "MAC", r.measured.amount, run.file)
+            / exact("theory", "MAC", r.start.amount)
+            for r in changed(run).values()
+            if not isinstance(r.measured, Missing)
+        ]
+        reason = f"nothing was counted on {run.label}"
+        return choose(*ratios) if ratios else absent("executed / theory", "1", reason)
+
+    return found
 
 
-def _traced(traced: Traced | None) -> dict[str, Quantity]:
-    file = traced.run.file if traced else ""
-    row = traced.row("aten::conv2d") if traced else NO_TRACE
-    total = row if isinstance(row, Missing) else row.total
-
-    def of(formula: str, number: Number, unit: str = "B") -> Quantity:
-        return known(formula, number if isinstance(total, Sums) else total, unit, file)
-
-    sums = total if isinstance(total, Sums) else Sums()
-    return {
-        "trace_batch": known(CASES, traced.batch if traced else NO_TRACE, "1", file),
-        "own_kept": of("sum of its memory events", sums.size),
-        "own_allocated": of("sum of allocations", sums.allocated),
-        "own_allocations": of("count", sums.allocations, "1"),
-        "own_workspace": of("allocation size − size increase", sums.allocated - sums.size),
-        "traced_time": known(
-            "first to last operator", traced.length / 1e9 if traced else NO_TRACE, "s", file
-        ),
-    }
+def _explained(run: Run) -> int:
+    return sum(r.explained for r in changed(run).values())
 
 
-def _same_as_output(run: Run | None) -> int | Missing:
-    if run is None:
-        return NO_RECORD
-    held = {b: run.held(b) for b in run.batches()}
-    return sum(size == layer_memory(BASE.layer(b)).output for b, size in held.items())
+def _met(run: Run) -> int:
+    return sum(r.explained and r.end == r.start.amount for r in changed(run).values())
 
 
-def _trained(run: Run | None, images: DataSet | None) -> dict[str, Quantity]:
-    trainings = [t for t in run.trainings if run.trained(t)] if run else []
-    base = next((t for t in trainings if t.channels == BASE.channels), None)
-    other = next((t for t in trainings if t.channels != BASE.channels), None)
-    file = run.file if run else ""
-
-    def of_images(number: int | None) -> Quantity:
-        return known("images.json", NO_TRAINING if number is None else number, "1", file)
-
-    def recorded(training: Training | None, quantity: str, place: int) -> Quantity:
-        found = _samples(run, training, quantity)
-        number = found if isinstance(found, Missing) else float(found[place])
-        return known("the record's own", number, "1", file)
-
-    def count(quantity: str) -> Quantity:
-        found = _samples(run, base, quantity)
-        return known("count", found if isinstance(found, Missing) else len(found), "1", file)
-
-    ratio: Quantity = absent("ratio of epochs", "1", NO_TRAINING.reason)
-    if run and base and other:
-        ratio = run.series("epoch_time", other.factors) / run.series("epoch_time", base.factors)
-    return {
-        "train_images": of_images(images.train if images else None),
-        "test_images": of_images(images.test if images else None),
-        "class_count": of_images(images.classes if images else None),
-        "epochs": count("test_loss"),
-        "steps": count("step_loss"),
-        "first_test_loss": recorded(base, "test_loss", 0),
-        "test_loss": recorded(base, "test_loss", -1),
-        "test_accuracy": recorded(base, "test_accuracy", -1),
-        "other_accuracy": recorded(other, "test_accuracy", -1),
-        "epoch_ratio": ratio,
-    }
+def _counted_batch(choose: Callable[..., int]) -> Callable[[Run], int | Missing]:
+    none = Missing("nothing was counted")
+    return lambda run: choose(executed(run), default=none)
 
 
-def _samples(
-    run: Run | None, training: Training | None, quantity: str
-) -> tuple[Number, ...] | Missing:
-    if run is None or training is None:
-        return NO_TRAINING
-    return run.samples(quantity, training.factors)
+def _timed(get: Callable[[Run, int], Quantity], place: int) -> Callable[[Run], Quantity]:
+    """At the smallest or the largest timed batch."""
+
+    def found(run: Run) -> Quantity:
+        if not run.timed:
+            return absent("time", "s", f"no forward call was timed on {run.label}")
+        return get(run, run.timed[place])
+
+    return found
 
 
-def _shares(whole: Traced | None, learner: Run | None) -> dict[str, Quantity]:
-    """The convolutions' share of the network's multiply-adds, and of the time in its trace."""
-    layers = learner.network if learner else ()
-    file = learner.file if learner else ""
-    ours = [layer for layer in layers if isinstance(layer, Convolution)]
-    rows = whole.rows if whole else ()
-    spent = sum(row.self_time for row in rows if "conv" in row.name.lower())
-    length, trace = (whole.length, whole.run.file) if whole else (NO_TRACE, "")
-    return {
-        "conv_work": known("multiply-adds of both", forward_macs(ours), "MAC", file)
-        / known("of all layers", forward_macs(layers) if layers else NO_TRAINING, "MAC", file),
-        "conv_time": known("self time of operators", spent, "s", trace)
-        / known("length of the call", length, "s", trace),
-    }
+def _timed_batch(place: int) -> Callable[[Run], int | Missing]:
+    return lambda run: run.timed[place] if run.timed else Missing("no forward call was timed")
+
+
+def _best_share(run: Run) -> Quantity:
+    """The share of the ceiling at the batch size with the highest rate."""
+    rates = {batch: run.rate(batch) for batch in run.timed}
+    if not rates or run.peak_rate("matrix_product").missing:
+        return absent("share of the ceiling", "1", f"no rate or no ceiling on {run.label}")
+    return run.share(level(level_of_largest(rates, "1")))
+
+
+def _largest_peak(run: Run) -> tuple[int, int] | Missing:
+    """The largest batch size whose peak is known, and that peak."""
+    known = {b: size for b in run.batches() if isinstance(size := run.peak(b), int)}
+    return max(known.items()) if known else Missing(f"no peak was recorded on {run.label}")
+
+
+def _peak_batch(run: Run) -> int | Missing:
+    found = _largest_peak(run)
+    return found if isinstance(found, Missing) else found[0]
+
+
+def _peak_over_output(run: Run) -> Quantity:
+    found = _largest_peak(run)
+    if isinstance(found, Missing):
+        return absent("peak over output", "1", found.reason)
+    batch, size = found
+    return exact("peak", "B", size, run.file) / (batch * theory.OUTPUT_BYTES)
+
+
+def _same_as_output(run: Run) -> int:
+    return sum(run.held(b) == layer_memory(BASE.layer(b)).output for b in run.batches())
+
+
+#: Of the run that the prose speaks of.
+RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "residual_executed": _residual(all_executed, "MAC"),
+    "residual_changed": _residual(changed, "MAC"),
+    "residual_peak": _residual(peaks, "B"),
+    "residual_changed_peak": _residual(changed_peaks, "B"),
+    "counted_smallest": _count("smallest counted batch", _counted_batch(min)),
+    "counted_largest": _count("largest counted batch", _counted_batch(max)),
+    "changed_cases": _count("counted cases", lambda run: len(changed(run))),
+    "changed_kinds": _count("shapes of the record", lambda run: len(run.dimensions)),
+    "changed_explained": _count("cases without a residual", _explained),
+    "changed_met": _count("cases without a term", _met),
+    "ratio_lowest": _ratio(at_most),
+    "ratio_highest": _ratio(at_least),
+    "first_batch": _count("smallest timed batch", _timed_batch(0)),
+    "last_batch": _count("largest timed batch", _timed_batch(-1)),
+    "image_first": _timed(Run.image_time, 0),
+    "image_last": _timed(Run.image_time, -1),
+    "image_gain": image_gain,
+    "best_share": _best_share,
+    "held_batches": _count("batches that retain their output", _same_as_output),
+    "peak_largest": _count("largest batch with a peak", _peak_batch),
+    "peak_over_output": _peak_over_output,
+}
+
+
+# ---------------------------------------------------------------------------- memory policies
+
+
+def shown_batch(run: Run) -> int:
+    """The batch size whose call is told, or the largest that was timed."""
+    return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
+
+
+def _mapping_batch(run: Run) -> int | Missing:
+    none = Missing(f"no call mapped pages on {run.label}")
+    return min(policies.mapping_batches(run), default=none)
+
+
+#: Of a run that measured more than one memory policy.
+OF_POLICIES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "policy_gain": policies.gain,
+    "policy_batch": _count("batch size shown", shown_batch),
+    "policy_lost": lambda run: policies.lost(run, shown_batch(run)),
+    "mapping_time": lambda run: policies.mapping_time(run.under("default"), shown_batch(run)),
+    "mapping_batch": _count("smallest batch that maps pages", _mapping_batch),
+    "processes": lambda run: exact(
+        "processes of a case",
+        "1",
+        min(run.under(p).processes_of(b) for p in policies.COMPARED for b in run.timed),
+        run.file,
+    ),
+}
+
+
+# --------------------------------------------------------------------------- trace, training
+
+
+def _of_convolution(get: Callable[[Sums], int], unit: str = "B") -> Callable[[Traced], Quantity]:
+    """What the convolution's operator did with memory in a traced call."""
+
+    def found(traced: Traced) -> Quantity:
+        row = traced.row("aten::conv2d")
+        if isinstance(row, Missing):
+            return absent("memory of the operator", unit, row.reason)
+        return exact("sum of its memory events", unit, get(row.total), traced.run.file)
+
+    return found
+
+
+#: Of the traced call of the layer.
+OF_TRACE: Final[dict[str, Callable[[Traced], Quantity]]] = {
+    "trace_batch": lambda t: exact("traced batch", "1", t.batch, t.run.file),
+    "own_kept": _of_convolution(lambda total: total.size),
+    "own_allocated": _of_convolution(lambda total: total.allocated),
+    "own_workspace": _of_convolution(lambda total: total.allocated - total.size),
+    "traced_time": lambda t: exact("first to last operator", "s", t.length / 1e9, t.run.file),
+}
+
+
+def _training(run: Run, *, example: bool) -> Training | None:
+    """The training of the example's network, or of the source's other one."""
+    ended = (training for training in run.trainings if run.trained(training))
+    return next((t for t in ended if (t.channels == BASE.channels) is example), None)
+
+
+def _at(quantity: str, place: int, *, example: bool = True) -> Callable[[Run], Quantity]:
+    """What a training recorded in its first or last epoch."""
+
+    def found(run: Run) -> Quantity:
+        training = _training(run, example=example)
+        name = quantity.replace("_", " ")
+        if training is None:
+            return absent(name, "1", f"nothing was trained on {run.label}")
+        samples = run.samples(quantity, training.factors)
+        if isinstance(samples, Missing):
+            return absent(name, "1", samples.reason)
+        return exact(name, "1", float(samples[place]), run.file)
+
+    return found
+
+
+def _length(quantity: str) -> Callable[[Run], int | Missing]:
+    def found(run: Run) -> int | Missing:
+        training = _training(run, example=True)
+        if training is None:
+            return Missing(f"nothing was trained on {run.label}")
+        samples = run.samples(quantity, training.factors)
+        return samples if isinstance(samples, Missing) else len(samples)
+
+    return found
+
+
+def _epoch_ratio(run: Run) -> Quantity:
+    both = [_training(run, example=example) for example in (False, True)]
+    times = [run.series("epoch_time", each.factors) for each in both if each is not None]
+    if len(times) < len(both):
+        return absent("ratio of epochs", "1", f"two networks were not trained on {run.label}")
+    return times[0] / times[1]
+
+
+#: Of the run whose trainings are told.
+TRAINED: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "epochs": _count("epochs", _length("test_loss")),
+    "steps": _count("steps", _length("step_loss")),
+    "first_test_loss": _at("test_loss", 0),
+    "test_loss": _at("test_loss", -1),
+    "test_accuracy": _at("test_accuracy", -1),
+    "other_accuracy": _at("test_accuracy", -1, example=False),
+    "epoch_ratio": _epoch_ratio,
+}

@@ -1,32 +1,19 @@
-"""conv_profiling: what the profilers see of one convolution, and whether theory says so before."""
+"""All that the paper of conv_profiling prints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from report.missing import Missing
-from report.paper.environments import setup
-from report.paper.findings import Claim, Figure, Findings, Inputs
-from report.paper.images import DataSet, data_set, sample
-from report.paper.kernels import kernel_table, kernels_of
-from report.paper.tables import Table
+from report.evidence.primitives import Logged, instruction_sets, logged
+from report.paper.findings import Findings, Inputs
+from report.paper.images import DataSet, data_set
+from report.paper.policies import compared
 from report.records.passes import PASSES
-from report.studies.conv_profiling import (
-    claims,
-    figures,
-    network,
-    profiled,
-    run_values,
-    source,
-    source_values,
-    tables,
-    training,
-    values,
-)
-from report.studies.conv_profiling.gpu_values import gpu_values, tiled_values
+from report.studies.conv_profiling import profiled, source
+from report.studies.conv_profiling.claims import all_claims
+from report.studies.conv_profiling.figures import all_figures
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
-from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
     all_explained,
     changed,
@@ -36,8 +23,11 @@ from report.studies.conv_profiling.reconciled import (
     reported_estimate,
     reported_self_size,
 )
-from report.studies.conv_profiling.subject import BASE, check_subject
+from report.studies.conv_profiling.run_values import all_executed
+from report.studies.conv_profiling.subject import check_subject
+from report.studies.conv_profiling.tables import all_tables
 from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
+from report.studies.conv_profiling.values import all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
@@ -49,116 +39,41 @@ def findings(inputs: Inputs) -> Findings:
     """
     for item in inputs.records:
         check_subject(item)
-    all_runs = runs(inputs.records)
-    primary = primary_run(all_runs)
-    traces = tuple(traced for run in all_runs for traced in profiled.traces(inputs, run))
+    measured = runs(inputs.records)
+    primary = primary_run(measured)
+    traces = tuple(traced for run in measured for traced in profiled.traces(inputs, run))
     own = [traced for traced in traces if traced.run is primary] or list(traces)
-    layer, whole = profiled.find(own, "layer"), profiled.find(own, "network")
-    learner = learning_run(all_runs, primary)
-    gpu = next((run for run in all_runs if run.on_gpu), None)
-    tiles = {run.key: tiled(inputs, run) for run in all_runs if run.on_gpu}
-    shapes = tiles[gpu.key] if gpu else {}
-    images = data_set(inputs, learner) if learner else None
-    found = (
-        *values.theory_values(),
-        *source_values.source_values(inputs),
-        *run_values.run_values(primary, learner, (layer, whole), images),
-        *gpu_values(gpu),
-        *tiled_values(shapes, gpu.file if gpu else ""),
-    )
-    by_id = {value.id: value for value in found}
-    judged = claims.all_claims(inputs, all_runs, by_id, tiles)
-    drawn = _figures(inputs, all_runs, learner, (layer, whole))
+    traced = profiled.find(own, "layer"), profiled.find(own, "network")
+    gpu = next((run for run in measured if run.on_gpu), None)
+    chosen = primary, learning_run(measured, primary), gpu
+    all_shapes = {run.key: tiled(inputs, run) for run in measured if run.on_gpu}
+    shapes = all_shapes[gpu.key] if gpu else {}
+    logs = logged(inputs.attachments, primary)
+    images = data_set(inputs, chosen[1]) if chosen[1] else None
     offered = profiled.downloads(traces)
-    printed = _tables(inputs, all_runs, (primary, learner), (layer, whole), images, judged)
+    claims = {claim.id: claim for claim in all_claims(inputs, measured, all_shapes)}
     return Findings(
-        values=by_id,
-        tables={table.id: table for table in printed}
-        | ({table.id: table} if gpu and (table := tables.tiled_table(shapes, gpu)) else {}),
-        figures={figure.id: figure for figure in drawn},
-        claims={claim.id: claim for claim in judged},
-        reconciliations=_reconciliations(inputs, all_runs) | {r.id: r for r in shapes.values()},
-        facts=_facts(inputs, all_runs, (primary, learner), images)
-        | {
+        values={v.id: v for v in all_values(inputs, chosen, traced, images, shapes, logs)},
+        tables={t.id: t for t in all_tables(inputs, measured, chosen, traced, shapes, logs)},
+        figures={f.id: f for f in all_figures(inputs, chosen, traced, shapes)},
+        claims=claims,
+        reconciliations=_reconciliations(inputs, measured) | {r.id: r for r in shapes.values()},
+        facts={
+            **_facts(inputs, measured, chosen, images, logs),
+            "claimed": [claim.name or claim.id for claim in claims.values()],
             "download_names": list(offered),
-            "partitions": not isinstance(by_id["partitions"].number, Missing),
-            "gpu": markdown(gpu.label) if gpu else "",
-            "gpu_key": gpu.key if gpu else "",
+            "traced": markdown(traced[0].run.label) if traced[0] else "",
             "fourier": gpu is not None and takes_fourier_transforms(inputs, gpu),
-            "gpu_counted": not isinstance(by_id["gpu_first"].number, Missing),
-            "other_trained": not isinstance(by_id["other_accuracy"].number, Missing),
         },
         downloads=offered,
         audits=source.audit(inputs.reported),
     )
 
 
-def _tables(
-    inputs: Inputs,
-    all_runs: Sequence[Run],
-    chosen: tuple[Run | None, Run | None],
-    traced: tuple[Traced | None, Traced | None],
-    images: DataSet | None,
-    judged: Sequence[Claim],
-) -> tuple[Table, ...]:
-    (primary, learner), (layer, whole) = chosen, traced
-    optional = (
-        training.table(learner, images) if learner else None,
-        profiled.memory_table(layer) if layer else None,
-        profiled.time_table(whole) if whole else None,
-        profiled.kernel_table(layer) if layer else None,
-        _device_kernels(inputs, all_runs),
-    )
-    return (
-        network.table(inputs, learner),
-        setup(inputs, all_runs),
-        tables.source_kernels(inputs),
-        tables.work(all_runs),
-        tables.source_operators(inputs),
-        tables.operators_compared(inputs, layer),
-        tables.estimate(inputs),
-        tables.memory(all_runs),
-        tables.audited(inputs),
-        *(table for table in optional if table is not None),
-        *(tables.run_tables(primary) if primary else ()),
-        tables.verdicts(judged),
-    )
-
-
-def _device_kernels(inputs: Inputs, all_runs: Sequence[Run]) -> Table | None:
-    """The kernels of one call with their counters, of the newest run that has them."""
-    for run in all_runs:
-        batch = profiled.SHOWN_BATCH
-        listed = kernels_of(inputs, run, BASE.factors(batch, "forward"))
-        if listed:
-            return kernel_table(run, batch, listed)
-    return None
-
-
-def _figures(
-    inputs: Inputs,
-    all_runs: Sequence[Run],
-    learner: Run | None,
-    traced: tuple[Traced | None, Traced | None],
-) -> tuple[Figure, ...]:
-    optional = (
-        sample(inputs, learner) if learner else None,
-        training.course(learner) if learner else None,
-        figures.changed_dimensions(all_runs),
-        *(profiled.timeline(one) if one else None for one in traced),
-    )
-    return (
-        figures.work(all_runs),
-        figures.memory(inputs, all_runs),
-        figures.estimate(inputs),
-        *(figure for figure in optional if figure is not None),
-    )
-
-
-def _reconciliations(inputs: Inputs, all_runs: Sequence[Run]) -> dict[str, Reconciliation]:
+def _reconciliations(inputs: Inputs, measured: Sequence[Run]) -> dict[str, Reconciliation]:
     found = [reported_estimate(inputs), reported_self_size(inputs)]
     told = {r.id: r for r in found}
-    for run in all_runs:
+    for run in measured:
         for pass_ in PASSES:
             told |= {r.id: r for r in executed(run, pass_).values()}
         told |= {r.id: r for r in changed(run).values()}
@@ -169,30 +84,34 @@ def _reconciliations(inputs: Inputs, all_runs: Sequence[Run]) -> dict[str, Recon
 
 def _facts(
     inputs: Inputs,
-    all_runs: Sequence[Run],
-    chosen: tuple[Run | None, Run | None],
+    measured: Sequence[Run],
+    chosen: tuple[Run | None, Run | None, Run | None],
     images: DataSet | None,
-) -> dict[str, Any]:
+    logs: Sequence[Logged],
+) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
-    primary, learner = chosen
-    counted = executed(primary) if primary else {}
-    backward = executed(primary, "forward_backward") if primary else {}
-    dimensions = changed(primary) if primary else {}
+    primary, learner, gpu = chosen
     return {
         "measured": primary is not None,
-        "counted": bool(counted),
-        "counted_explained": all_explained([*counted.values(), *backward.values()]),
-        "changed_explained": all_explained(list(dimensions.values())),
-        "below_peak": primary is not None and tables.estimate_below_peak(primary),
+        "timed": primary is not None and bool(primary.timed),
+        "counted": primary is not None and bool(changed(primary)),
+        "counted_explained": primary is not None
+        and all_explained([*all_executed(primary).values()]),
+        "changed_explained": primary is not None and all_explained([*changed(primary).values()]),
+        "policies": compared(primary),
         "trained": learner is not None and any(map(learner.trained, learner.trainings)),
         "learner": markdown(learner.label) if learner else "",
-        "on_gpu": primary is not None and primary.on_gpu,
         "primary": markdown(primary.label) if primary else "",
-        "devices": [markdown(run.label) for run in all_runs],
+        "primary_key": primary.key if primary else "",
+        "gpu": markdown(gpu.label) if gpu else "",
+        "gpu_key": gpu.key if gpu else "",
+        "devices": [markdown(run.label) for run in measured],
+        "memory_tables": [(f"tbl-memory-{r.key}", markdown(r.label)) for r in measured],
+        "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
+        "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "images": markdown(images.source) if images else "",
         "split": markdown(images.split) if images else "",
         "data_set": images.name if images else "",
         "reported_device": markdown(inputs.reported.device),
-        "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
     }

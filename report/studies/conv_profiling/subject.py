@@ -99,6 +99,9 @@ class Dimensions:
         }
 
 
+#: The batch size that figures and traces show.
+SHOWN_BATCH: Final = 64
+
 #: The layer of the example itself.
 BASE: Final = Dimensions(32, 64, 3, 28)
 

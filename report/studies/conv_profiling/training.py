@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
-from report.evidence.runs import known
 from report.missing import Missing
+from report.paper.declared import Content, Field, table
 from report.paper.findings import Figure
-from report.paper.images import DataSet
-from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import number
+from report.paper.tables import Table
+from report.records.layers import Layer
 from report.studies.conv_profiling.measured import Run, Training
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
@@ -40,10 +39,8 @@ def course(run: Run) -> Figure | None:
     epochs = tuple(range(1, 1 + max(len(_floats(run, t, "test_loss")) for t in trained)))
     return Figure(
         "fig-training",
-        f"Training on {run.label}: loss over the training steps, of each step on its own images "
-        "(dotted) and of all test images after each epoch (left), and share of images classified "
-        "rightly after each epoch (right).",
-        " ".join(_told(run, training) for training in trained),
+        "",
+        "",
         Drawing(
             (
                 Scaling(
@@ -55,7 +52,7 @@ def course(run: Run) -> Figure | None:
                 ),
                 Scaling(
                     "Epoch",
-                    "Classified rightly (%)",
+                    "Accuracy (%)",
                     tuple(p for i, t in enumerate(trained) for p in _accuracies(run, t, i)),
                     x_ticks=epochs if len(epochs) <= 12 else epochs[1::2],
                     x_scale="linear",
@@ -101,58 +98,36 @@ def _accuracies(run: Run, training: Training, index: int) -> Iterator[Points]:
             )
 
 
-def _told(run: Run, training: Training) -> str:
-    losses = _floats(run, training, "test_loss")
-    shares = _floats(run, training, "test_accuracy")
-    return (
-        f"{training.name}: test loss from {losses[0]:.3g} to {losses[-1]:.3g} over {len(losses)} "
-        f"epochs, test accuracy from {shares[0]:.1%} to {shares[-1]:.1%}."
-    )
+def training_table(run: Run) -> Table:
+    """The trainings of a run, a row each: the network, and where training ended."""
 
+    def end(name: str) -> Callable[[Training], Content]:
+        return lambda training: last(run, training, name)
 
-def table(run: Run, images: DataSet | None) -> Table | None:
-    """The trainings of a run, a row each; None where there is none."""
-    if not run.trainings:
-        return None
-    notes = (f"{images.source}; {images.split}.",) if images else ()
-    return Table(
+    def of_layers(get: Callable[[Sequence[Layer]], int]) -> Callable[[Training], Content]:
+        def cell(training: Training) -> Content:
+            layers = run.layers(training.factors)
+            return layers if isinstance(layers, Missing) else get(layers)
+
+        return cell
+
+    def epochs(training: Training) -> Content:
+        found = run.samples("test_loss", training.factors)
+        return found if isinstance(found, Missing) else len(found)
+
+    return table(
         "tbl-training",
-        f"The networks that were trained on {run.label}: parameters, multiply-adds of one image, "
-        "and where training ended.",
-        (
-            Column("Channels"),
-            Column("Parameters", "1"),
-            Column("Work of an image", "MAC"),
-            Column("Epochs", "1"),
-            Column("Training loss", "1"),
-            Column("Test loss", "1"),
-            Column("Test accuracy", "1", "%"),
-            Column("Epoch", "s"),
-        ),
-        tuple(_row(run, training) for training in run.trainings),
-        notes=notes,
+        run.trainings,
+        [
+            Field("Channels", "", lambda training: training.channels.replace("-", " and ")),
+            Field("Parameters", "1", of_layers(lambda x: sum(map(parameter_count, x)))),
+            Field("Work of an image", "MAC", of_layers(forward_macs)),
+            Field("Epochs", "1", epochs),
+            Field("Training loss", "1", end("train_loss")),
+            Field("Test loss", "1", end("test_loss")),
+            Field("Test accuracy", "1", end("test_accuracy"), "%"),
+            Field("Epoch", "s", lambda training: run.series("epoch_time", training.factors)),
+        ],
         sources=(run.file,),
         wide=True,
     )
-
-
-def _row(run: Run, training: Training) -> tuple[Cell, ...]:
-    layers = run.layers(training.factors)
-    epochs = run.samples("test_loss", training.factors)
-    if isinstance(layers, Missing) or isinstance(epochs, Missing):
-        why = layers if isinstance(layers, Missing) else known_missing(epochs)
-        return (training.channels.replace("-", " and "), *(why,) * 7)
-    return (
-        training.channels.replace("-", " and "),
-        sum(map(parameter_count, layers)),
-        forward_macs(layers),
-        len(known(epochs)),
-        *(last(run, training, name) for name in ("train_loss", "test_loss", "test_accuracy")),
-        number(run.series("epoch_time", training.factors)),
-    )
-
-
-def known_missing(found: object) -> Missing:
-    """``found``, which is missing."""
-    assert isinstance(found, Missing)
-    return found

@@ -1,37 +1,56 @@
-"""The numbers of conv_profiling's prose that follow from the geometry, and how values are made."""
+"""The numbers of conv_profiling's prose: of theory, of the source, of counts and of a GPU.
+
+Those of the run that the prose speaks of are in ``run_values``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from report.evidence.audit import count_by_verdict
+from report.evidence.device_counts import executed_share
+from report.evidence.primitives import Logged
+from report.evidence.residuals import residual
+from report.instruments.onednn import AVX2, NATIVE
 from report.missing import Missing
+from report.paper.declared import values_of
+from report.paper.findings import Inputs
+from report.paper.images import DataSet
+from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
 from report.quantity.expression import Quantity, absent
 from report.quantity.expression import exact as exact_leaf
+from report.quantity.operations import at_least, at_most
+from report.records.passes import Pass
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_profiling.subject import BASE
-from report.text.format import Number
-from report.theory.memory import input_bytes, layer_memory
-from report.theory.shapes import bias_count, elements, parameter_count, weight_count
-from report.theory.work import macs
-
-#: The largest batch that the experiment plans to run.
-MANY: Final = 512
-#: The formula of numbers that a record holds as they are.
-CASES: Final = "cases of the record"
-#: Values that are printed as shares.
-_PERCENT: Final = frozenset(
-    {
-        "test_accuracy",
-        "other_accuracy",
-        "conv_work",
-        "conv_time",
-        "work_share",
-        "parameter_share",
-        "gpu_tensor",
-    }
+from report.studies.conv_profiling import network, theory
+from report.studies.conv_profiling.measured import Run
+from report.studies.conv_profiling.profiled import Traced
+from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
+from report.studies.conv_profiling.run_values import (
+    NO_RECORD,
+    OF_POLICIES,
+    OF_TRACE,
+    RUN_VALUES,
+    SHARES,
+    TRAINED,
 )
+from report.studies.conv_profiling.source import (
+    CONVOLUTION,
+    WORKSPACE,
+    audit,
+    legible,
+    operator_bytes,
+    value,
+)
+from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
+from report.text.format import Number
+from report.theory.reconciliation import Reconciliation
+from report.theory.shapes import weight_count
+
+#: The dimensions whose channels fill no block of a vector.
+UNEVEN: Final = Dimensions(33, 65, 3, 28)
 
 
 def whole(number: float) -> Number:
@@ -46,35 +65,162 @@ def known(formula: str, number: Number | Missing, unit: str = "1", source: str =
     return exact_leaf(formula, unit, number, source)
 
 
-def declared(quantities: Mapping[str, Quantity]) -> Iterator[Value]:
-    """The values of this study under these ids."""
-    for id_, quantity in quantities.items():
-        yield declare(id_, quantity, "percent" if id_ in _PERCENT else None)
+def all_values(
+    inputs: Inputs,
+    chosen: tuple[Run | None, Run | None, Run | None],
+    traced: tuple[Traced | None, Traced | None],
+    images: DataSet | None,
+    shapes: Mapping[str, Reconciliation],
+    logs: Sequence[Logged],
+) -> Iterator[Value]:
+    """Every value; those of a run are missing where there is none."""
+    (primary, learner, gpu), (layer, _) = chosen, traced
+    yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
+    quantities = {**theory.VALUES, **_memory(inputs), **_kernels(inputs), **_audit(inputs)}
+    yield from (declare(id_, each) for id_, each in quantities.items())
+    yield from _printed(inputs)
+    yield from values_of(learner, network.VALUES, NO_RECORD, SHARES)
+    yield from values_of(primary, RUN_VALUES, NO_RECORD, SHARES)
+    if primary is not None and compared(primary):
+        yield from values_of(primary, OF_POLICIES, NO_RECORD, SHARES)
+    if layer is not None:
+        yield from values_of(layer, OF_TRACE, NO_RECORD)
+    yield from values_of(learner, TRAINED, NO_RECORD, SHARES)
+    yield from values_of(images, _OF_IMAGES, NO_RECORD)
+    if gpu is not None:
+        yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
+    uneven = next((each for each in logs if dimensions_of(each.case) == UNEVEN), None)
+    if uneven is not None:
+        yield from values_of(uneven, _OF_LOG, NO_RECORD)
 
 
-def theory_values() -> tuple[Value, ...]:
-    """What follows from the geometry alone."""
-    layer, size = BASE.layer(1), layer_memory(BASE.layer(1))
-    training = BASE.operations(1, "forward_backward") // BASE.operations(1)
-    found = {
-        "in_channels": known("geometry", layer.input_shape[1]),
-        "out_channels": known("geometry", layer.output_shape[1]),
-        "kernel": known("geometry", layer.kernel[0]),
-        "in_extent": known("geometry", layer.input_shape[2]),
-        "out_extent": known("(H_in − k)/s + 1", layer.output_shape[2]),
-        "image_extent": known("geometry", BASE.image),
-        "macs": known("k² · C_in · H² · C_out", macs(layer), "MAC"),
-        "flops": known("2 · multiply-adds", BASE.operations(1), "FLOP"),
-        "weights": known("k² · C_in · C_out", weight_count(layer)),
-        "biases": known("C_out", bias_count(layer)),
-        "parameters": known("(k² · C_in + 1) · C_out", parameter_count(layer)),
-        "parameter_bytes": known("4 · parameters", size.parameters, "B"),
-        "outputs": known("H² · C_out", elements(layer.output_shape)),
-        "output_bytes": known("4 · output elements", size.output, "B"),
-        "input_bytes": known("4 · C_in · H_in²", input_bytes(layer), "B"),
-        "image_bytes": known("4 · (parameters + output elements)", size.parameters_and_output, "B"),
-        "training_ratio": known("3", training),
-        "many": known("plan of the experiment", MANY),
+# -------------------------------------------------------------------------------- the source
+
+
+def _memory(inputs: Inputs) -> dict[str, Quantity]:
+    """What the source's operator table says, and what leads its estimate to it."""
+    reported, file = inputs.reported, inputs.reported_file
+    batch = value(reported, "profiled_batch")
+
+    def row(operator: str, column: str) -> Quantity:
+        of = f" of {operator}" * (operator != CONVOLUTION)
+        formula = f"{column.replace('_', ' ')}{of} · 1,024"
+        return known(formula, operator_bytes(reported, operator, column), "B", file)
+
+    kept, workspace = row(CONVOLUTION, "size_increase"), row(WORKSPACE, "self_allocation_size")
+    return {
+        "source_batch": known("Memory Calculation", batch, "1", file),
+        "source_allocated": row(CONVOLUTION, "allocation_size"),
+        "source_workspace": workspace,
+        "source_self_size": row(CONVOLUTION, "self_size_increase"),
+        "source_kept": kept,
+        "table_batch": kept / theory.OUTPUT_BYTES,
+        "estimate_once": theory.once(batch),
+        "extra_parameters": known("batch − 1", batch - 1) * theory.PARAMETER_BYTES,
+        "workspace_share": workspace / kept,
+        "residual_estimate": residual([reported_estimate(inputs)], "B", file),
+        "residual_self": residual([reported_self_size(inputs)], "B", file),
     }
-    confidence = exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
-    return (*declared(found), confidence)
+
+
+def _printed(inputs: Inputs) -> Iterator[Value]:
+    """Numbers that the source prints in a unit with a prefix."""
+    place, file = "Memory Calculation", inputs.reported_file
+    for id_, printed in (
+        ("source_estimate", "estimated_memory"),
+        ("source_measured", "measured_memory"),
+    ):
+        number = inputs.reported.value(printed)
+        yield exact(id_, number.name, number.number, "MB", place, (file,))
+
+
+def _kernels(inputs: Inputs) -> dict[str, Quantity]:
+    """The source's kernels, and what the two legible numbers of theirs say."""
+    file = inputs.reported_file
+    _, average, _, bias = legible(inputs.reported)
+    unreadable = Missing("the number is not legible")
+    batch = value(inputs.reported, "profiled_batch")
+    bias_number = known("source", unreadable if bias is None else int(bias), "1", file)
+    images = bias_number / theory.OUTPUTS
+    weights = weight_count(BASE.layer(1))
+    partitions = unreadable if average is None else round(weights / average)
+    return {
+        "printed_batch": known("source", value(inputs.reported, "printed_batch"), "1", file),
+        "kernels": known("source", value(inputs.reported, "profiled_kernels"), "1", file),
+        "batch_work": theory.work(batch),
+        "weight_average": known("source", unreadable if average is None else average, "1", file),
+        "partitions": known(
+            "weights / printed average, to the nearest whole number", partitions, "1", file
+        ),
+        "bias_number": bias_number,
+        "bias_images": images,
+        "bias_per_output": images / batch,
+        "dropout_first": _number(inputs, "dropout_first"),
+        "dropout_second": _number(inputs, "dropout_second"),
+    }
+
+
+def _number(inputs: Inputs, id_: str) -> Quantity:
+    return known("source", inputs.reported.value(id_).number, "1", inputs.reported_file)
+
+
+def _audit(inputs: Inputs) -> dict[str, Quantity]:
+    checks, file = audit(inputs.reported), inputs.reported_file
+    counts = count_by_verdict(checks)
+    return {
+        "audited": known("count", len(checks), "1", file),
+        "agreeing": known("count", counts["agrees"] + counts["rounds"], "1", file),
+        "differing": known("count", counts["differs"], "1", file),
+    }
+
+
+#: Of the images that were trained on.
+_OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
+    "train_images": lambda images: known("images.json", images.train),
+    "test_images": lambda images: known("images.json", images.test),
+    "class_count": lambda images: known("images.json", images.classes),
+}
+
+
+# ------------------------------------------------------------------------------- counted work
+
+
+#: What oneDNN's logs say of the dimensions that fill no block.
+_OF_LOG: Final[dict[str, Callable[[Logged], Quantity]]] = {
+    "uneven_native": lambda logged: logged.executed(NATIVE),
+    "uneven_avx2": lambda logged: logged.executed(AVX2),
+    "uneven_counted": Logged.counted,
+}
+
+
+def executed_shares(run: Run, pass_: Pass) -> tuple[Quantity, ...]:
+    """Multiply-adds that a GPU executed for each of theory's, by the batch sizes counted."""
+    shares = (
+        executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
+        for batch in run.batches()
+    )
+    return tuple(each for each in shares if not each.missing)
+
+
+def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantity]:
+    """What a GPU executed for each multiply-add of theory, over batches and shapes."""
+    nothing = (absent("multiply-adds executed", "1", f"nothing was counted on {run.label}"),)
+    forward = executed_shares(run, "forward") or nothing
+    backward = executed_shares(run, "forward_backward") or nothing
+    shares = [
+        known("executed", r.measured.amount, "MAC", run.file)
+        / known("theory", r.start.amount, "MAC", run.file)
+        for r in shapes.values()
+        if not isinstance(r.measured, Missing)
+    ] or nothing
+    explained = sum(r.explained for r in shapes.values())
+    return {
+        "gpu_forward_least": at_most(*forward),
+        "gpu_forward_most": at_least(*forward),
+        "gpu_backward_least": at_most(*backward),
+        "gpu_backward_most": at_least(*backward),
+        "tiled_cases": known("cases of the record", len(shapes), "1", run.file),
+        "tiled_explained": known("count of residuals of zero", explained, "1", run.file),
+        "tiled_least": at_most(*shares),
+        "tiled_most": at_least(*shares),
+    }

@@ -8,6 +8,7 @@ from typing import Final
 
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
+from report.paper.policies import compared
 from report.quantity.expression import Quantity, absent
 from report.quantity.fits import growth, slope
 from report.quantity.operations import at_least, at_most
@@ -59,7 +60,7 @@ def all_claims(
     for run in ordered:
         for name, claimed in _OF_RUN.items():
             yield judge(f"{name}-{run.key}", claimed(run, inputs), name=name, label=run.label)
-    if primary is not None and policies.compared(primary):
+    if primary is not None and compared(primary):
         yield judge("policy-pays", policies.pays(primary), label=primary.label)
         if policies.maps_fewer(primary):
             yield judge("policy-dip", policies.dips(primary), label=primary.label)

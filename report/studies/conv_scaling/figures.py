@@ -9,7 +9,8 @@ from figures.roofline import Marks, Roofline
 from figures.scaling import Points, Scaling
 from report.evidence.events import Explanation
 from report.paper.findings import Figure, Inputs
-from report.paper.plots import band, points, theory_line
+from report.paper.plots import band, every_other, points, theory_line
+from report.paper.policies import compared
 from report.paper.reconciliations import as_figure
 from report.paper.roofs import GIGA, cache_lines, marks, roof_line
 from report.quantity.evaluation import estimate
@@ -19,7 +20,7 @@ from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import SHOWN_BATCH, every_other
+from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.theory.reconciliation import Reconciliation
 from report.theory.roofline import Roof
 
@@ -35,7 +36,7 @@ def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
         yield _rates(run)
     if run is not None and run.timed and run.cache_roofs():
         yield _roofline(run)
-    if run is not None and policies.compared(run):
+    if run is not None and compared(run):
         yield from policies.figures(run)
     work = reported_work(inputs)
     shown = work.get(SHOWN_BATCH, next(iter(work.values())))
@@ -92,7 +93,7 @@ def _rate_panel(run: Run, pass_: Pass) -> Scaling:
 
 def _ways(run: Run) -> dict[str, Run]:
     """The run in each layout, and with memory returned where that was measured too."""
-    returned = {"NCHW, memory returned": run.under("default")} if policies.compared(run) else {}
+    returned = {"NCHW, memory returned": run.under("default")} if compared(run) else {}
     last = run.in_layout("channels_last")
     kept = ", memory kept" if returned else ""
     found = {f"NCHW{kept}": run, **returned}
@@ -107,7 +108,8 @@ def _roofline(run: Run) -> Figure:
     for number, pass_ in enumerate(PASSES):
         over = {b: (theory.intensity(b, pass_), run.rate(b, pass_)) for b in run.timed}
         name = PASS_NAMES[pass_].capitalize()
-        drawn += marks(name, over, GIGA, series=number, hollow=number > 0)
+        ends = (run.timed[0], run.timed[-1])
+        drawn += marks(name, over, GIGA, series=number, hollow=number > 0, named=ends)
     panel = Roofline(
         "Arithmetic intensity (FLOP/B)",
         "Achieved rate (GFLOP/s)",

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from figures.canvas import Drawing
-from figures.scaling import Points, Scaling
 from report.evidence.runs import remembered
 from report.evidence.time_terms import TimeTerms
-from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Figure
-from report.paper.plots import points
+from report.paper.plots import every_other
+from report.paper.policies import (
+    COMPARED,
+    by_policy,
+    compared,
+    fault_price,
+    gain,
+    lost,
+    mapping_batches,
+    time_terms,
+)
 from report.paper.reconciliations import time_waterfall
 from report.paper.tables import Table
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.operations import at_least, geometric_mean
+from report.quantity.expression import Quantity, exact, named
+from report.quantity.operations import at_least
 from report.quantity.verdicts import Statement, expect
 from report.records.record import Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.subject import SHOWN_BATCH, every_other
+from report.studies.conv_scaling.subject import SHOWN_BATCH
 
-_X: Final = "Batch size (images)"
 #: From the first to the second of these batch sizes pages for each image become fewer: the output
 #: outgrows the largest block that glibc keeps by itself (32 MiB, its DEFAULT_MMAP_THRESHOLD_MAX).
 _DIP: Final = (128, 256)
-_COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
-_NAMES: Final[Mapping[Policy, str]] = {
-    "retained": "Memory kept",
-    "default": "Memory returned (default)",
-    "jemalloc": "jemalloc",
-}
-
-
-def compared(run: Run | None) -> bool:
-    """Whether the run measured more than one memory policy."""
-    return run is not None and bool(run.timed) and set(_COMPARED) <= set(run.policies)
 
 
 def pooled(run: Run | None) -> bool:
@@ -46,47 +42,10 @@ def pooled(run: Run | None) -> bool:
     return run is not None and compared(run) and bool(run.stored.others)
 
 
-def mapping_batches(run: Run) -> tuple[int, ...]:
-    """The batch sizes whose calls map pages where freed memory is returned."""
-    found = {batch: point(run.under("default").faults(batch)) for batch in run.timed}
-    return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
-
-
-def gain(run: Run) -> Quantity:
-    """How many times as long an image takes where freed memory is returned.
-
-    The geometric mean over the batch sizes whose calls map pages.
-    """
-    batches = mapping_batches(run)
-    if not batches:
-        return absent("slowdown", "1", f"no call mapped pages on {run.label}")
-    given_back, kept = run.under("default"), run.under("retained")
-    ratios = (given_back.time(batch) / kept.time(batch) for batch in batches)
-    return named("slowdown", geometric_mean(*ratios))
-
-
-def lost(run: Run, batch: int) -> Quantity:
-    """How much longer a call takes where freed memory is returned (s)."""
-    return run.under("default").time(batch) - run.under("retained").time(batch)
-
-
-def fault_price(run: Run) -> Quantity:
-    """The time that mapping one page takes on this machine (s)."""
-    return named("price of a page", 1 / run.peak_rate("page_mapping"))
-
-
 @remembered
 def terms(run: Run, batch: int) -> TimeTerms:
     """The time of a forward call, term by term, under the policy of ``run``."""
-    smallest = run.timed[0]
-    known = _arithmetic(run, smallest) + _copies(run, smallest)
-    return TimeTerms(
-        whole=run.time(batch),
-        arithmetic=_arithmetic(run, batch),
-        copies=_copies(run, batch),
-        mapping=named("page mapping", run.faults(batch) / run.peak_rate("page_mapping")),
-        overhead=named("cost of a call", run.under("retained").time(smallest) - known),
-    )
+    return time_terms(run, batch, partial(_arithmetic, run), partial(_copies, run))
 
 
 def _arithmetic(run: Run, batch: int) -> Quantity:
@@ -110,38 +69,16 @@ def shown_batch(run: Run) -> int:
 
 def figures(run: Run) -> Iterator[Figure]:
     """Time and page faults over the batch size by policy; where the time of a call goes."""
-    yield Figure("fig-policies", "", "", _by_policy(run), (run.file,))
+    drawing = by_policy(run, every_other(run.timed))
+    yield Figure("fig-policies", "", "", drawing, (run.file,))
     drawn = time_waterfall(terms(run.under("default"), shown_batch(run)), "ms")
     if drawn is not None:
         yield Figure("fig-time-terms", "", "", Drawing((drawn,), height=drawn.height), (run.file,))
 
 
-def _by_policy(run: Run) -> Drawing:
-    def drawn(get: Callable[[Run], Mapping[int, Quantity]], unit: str) -> tuple[Points, ...]:
-        return tuple(
-            each
-            for index, policy in enumerate(run.policies)
-            for each in points(
-                _NAMES[policy],
-                get(run.under(policy)),
-                unit,
-                series=index,
-                hollow=policy == "default",
-                joined=True,
-            )
-        )
-
-    ticks = every_other(run.timed)
-    times = drawn(lambda seen: {b: seen.time(b) / b for b in run.timed}, "µs")
-    faults = drawn(lambda seen: {b: seen.faults(b) / b for b in run.timed}, "1")
-    left = Scaling(_X, "Time of an image (µs)", times, x_ticks=ticks, y_scale="linear")
-    right = Scaling(_X, "Pages mapped for an image", faults, x_ticks=ticks, y_scale="linear")
-    return Drawing((left, right), wide=True, height=2.5)
-
-
 def terms_table(run: Run) -> Table:
     """The terms under both policies, at every other batch size where there are many."""
-    rows = [(policy, batch) for policy in _COMPARED for batch in every_other(run.timed)]
+    rows = [(policy, batch) for policy in COMPARED for batch in every_other(run.timed)]
 
     def term(get: Callable[[TimeTerms], Quantity]) -> Callable[[tuple[Policy, int]], Quantity]:
         return lambda row: get(terms(run.under(row[0]), row[1]))
@@ -167,7 +104,7 @@ def terms_table(run: Run) -> Table:
 
 def processes(run: Run) -> Quantity:
     """The fewest processes that measured a case under either policy, both together."""
-    found = [run.under(policy).processes_of(batch) for batch in run.timed for policy in _COMPARED]
+    found = [run.under(policy).processes_of(batch) for batch in run.timed for policy in COMPARED]
     return exact("processes of a case", "1", 2 * min(found), run.file)
 
 

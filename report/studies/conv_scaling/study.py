@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from report.evidence.primitives import Logged, instruction_sets, logged
 from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
+from report.paper.policies import compared
 from report.quantity.evaluation import point
 from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
-from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.run_values import layout_gain
 from report.studies.conv_scaling.subject import check_subject
@@ -31,7 +32,7 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
-    logs = instructions.logged(inputs, primary)
+    logs = logged(inputs.attachments, primary)
     return Findings(
         values={value.id: value for value in all_values(inputs, groups, logs, primary, gpu)},
         tables={
@@ -60,7 +61,7 @@ def _facts(
         "products_seen": primary is not None and products_seen(primary),
         "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
         "has": _has(primary),
-        "policies": policies.compared(primary),
+        "policies": compared(primary),
         "dip": policies.maps_fewer(primary),
         "pooled": policies.pooled(primary),
         "primary": markdown(primary.label) if primary else "",
@@ -76,7 +77,7 @@ def _facts(
         "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
         "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
-        "instructions": instructions.facts(logs),
+        "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "avx2_timed": instructions.was_timed(primary),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),

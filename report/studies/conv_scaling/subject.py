@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 from report.evidence.case_checks import Levels, check_factors, check_ran
 from report.records.layers import Convolution
@@ -21,10 +20,6 @@ LAYOUT_NAMES: Final[dict[Layout, str]] = {
     "contiguous": "NCHW",
     "channels_last": "NHWC",
 }
-
-#: With more batch sizes, axes and tables show every other one.
-_MANY: Final = 6
-Batch = TypeVar("Batch", int, float)
 
 #: Subject → the factors that are looked up.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
@@ -65,8 +60,3 @@ def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case is not one of this study, or another layer ran in it."""
     check_factors(stored, _LOOKED_UP, closed={"layer"})
     check_ran(stored, lambda factors: subject(int(factors["batch"])), subject="layer")
-
-
-def every_other(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """Every second batch size once there are many, so that labels keep apart."""
-    return tuple(batches[::2]) if len(batches) > _MANY else tuple(batches)

@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from report.evidence.events import Explanation
 from report.evidence.executed import COUNTED, counts
+from report.evidence.primitives import Logged
 from report.missing import Missing
 from report.paper.declared import Content, Difference, Field, table
 from report.paper.environments import setup
 from report.paper.events import event_table
 from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of
+from report.paper.policies import compared
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
 from report.quantity.expression import Quantity, exact
@@ -21,7 +23,6 @@ from report.records.layers import Convolution, Linear
 from report.records.passes import PASSES, Pass
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.explained import Group
-from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
@@ -62,7 +63,7 @@ def all_tables(
         *(_kernels(inputs, gpu) if gpu is not None else ()),
         *([instructions.primitives(logs)] if logs else ()),
         _byte_fits(inputs, runs),
-        *([policies.terms_table(run)] if run is not None and policies.compared(run) else ()),
+        *([policies.terms_table(run)] if run is not None and compared(run) else ()),
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from report.evidence.primitives import Logged
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
+from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
@@ -16,7 +18,6 @@ from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
-from report.studies.conv_scaling.instructions import Logged
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
 from report.studies.conv_scaling.run_values import RUN_VALUES
@@ -57,7 +58,7 @@ def all_values(
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
     yield from values_of(timed, RUN_VALUES, why, _PERCENT)
-    if run is not None and policies.compared(run):
+    if run is not None and compared(run):
         shares = frozenset({"policy_share", "policy_default_share"})
         yield from values_of(run, policies.VALUES, NO_RECORD, shares)
         if policies.pooled(run):

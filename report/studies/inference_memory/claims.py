@@ -22,7 +22,14 @@ from report.quantity.verdicts import (
 )
 from report.studies.inference_memory import settings_claims as settings
 from report.studies.inference_memory.batches import ENOUGH, knee, rates, resnets, sweep
-from report.studies.inference_memory.faults import NEAR, exact, first_large, near, told
+from report.studies.inference_memory.faults import (
+    NEAR,
+    exact,
+    first_large,
+    near,
+    returned,
+    told,
+)
 from report.studies.inference_memory.limits import foretold, margin
 from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE, judged, residuals
@@ -253,7 +260,8 @@ def _large_blocks_cost(inputs: Inputs, run: Run) -> Judged:
     steps = {n: step for n in resnets(run) if (step := first_large(run, n))}
     if not steps:
         return nothing("no call asks for blocks of that size")
-    found = {n: run.image_time_ratio(after, before) for n, (before, after) in steps.items()}
+    seen = returned(run)
+    found = {n: seen.image_time_ratio(after, before) for n, (before, after) in steps.items()}
     batches = sorted({(before.batch, after.batch) for before, after in steps.values()})
     what = "time of an image at batch " + " or ".join(f"{b:,} over {a:,}" for a, b in batches)
     # The allocator of a GPU keeps its blocks, so that its times say nothing of the claim.

@@ -29,6 +29,14 @@ PAGE: Final = 4096
 NEAR: Final = 0.001
 
 
+def returned(run: Run) -> Run:
+    """The run with the times of calls whose freed memory goes back to the system.
+
+    That is the C library's default, and what records without memory policies hold.
+    """
+    return run.under("default") if "default" in run.policies else run
+
+
 @remembered
 def large_blocks(run: Run, call: Call) -> tuple[int, ...] | Missing:
     """The sizes of the blocks that a call asks for and that may not stay with the process (B)."""
@@ -56,14 +64,14 @@ def told(run: Run) -> tuple[Call, ...]:
         call
         for network in resnets(run)
         for call in run.chosen(network=network, execution="eager")
-        if large_blocks(run, call) and not run.count("page_faults", call).missing
+        if large_blocks(run, call) and not returned(run).count("page_faults", call).missing
     ]
     return tuple(call for call in calls if not isinstance(large_blocks(run, call), Missing))
 
 
 def off(run: Run, call: Call) -> int | Missing:
     """Counted page faults, in the median call, less those that the sizes of the blocks give."""
-    expected, seen = predicted_faults(run, call), run.count("page_faults", call)
+    expected, seen = predicted_faults(run, call), returned(run).count("page_faults", call)
     if isinstance(expected, Missing):
         return expected
     return seen.missing or round(centre(seen)) - expected
@@ -114,11 +122,11 @@ def fault_table(run: Run) -> Table | None:
 
 def _row(run: Run, call: Call) -> tuple[Cell, ...]:
     blocks, expected = large_blocks(run, call), predicted_faults(run, call)
-    seen = centre(run.count("page_faults", call))
+    seen = centre(returned(run).count("page_faults", call))
     assert not isinstance(blocks, Missing)
     assert not isinstance(expected, Missing)
     ratio: Cell = 1 if seen == expected else seen / expected
-    slower = run.image_time_ratio(call, best_call(run, call.network))
+    slower = returned(run).image_time_ratio(call, best_call(run, call.network))
     return cells(
         call.network,
         call.batch,
@@ -147,7 +155,13 @@ def first_large(run: Run, network: str) -> tuple[Call, Call] | None:
 
 
 def fault_cost(run: Run, network: str) -> Quantity:
-    """Seconds a fault at the largest batch, if all time beyond that of the best one is theirs."""
+    """Seconds a fault at the largest batch, if all time beyond that without faults is theirs.
+
+    That is the time of the same call with memory kept, or else in proportion to the best batch.
+    """
     largest, fastest = run.timed(sweep(run, network))[-1], best_call(run, network)
-    beyond = run.time(largest) - largest.batch / fastest.batch * run.time(fastest)
-    return beyond / run.count("page_faults", largest)
+    without = run.time(largest)
+    if returned(run) is run:
+        without = largest.batch / fastest.batch * run.time(fastest)
+    beyond = returned(run).time(largest) - without
+    return beyond / returned(run).count("page_faults", largest)

@@ -14,6 +14,7 @@ from report.paper.declared import cells
 from report.paper.findings import Download, Figure, Inputs
 from report.paper.tables import Cell, Column, Table
 from report.studies.inference_memory.batches import resnets, series, sweep, swept, ticks
+from report.studies.inference_memory.faults import returned
 from report.studies.inference_memory.measured import Run, centre
 from report.studies.inference_memory.processor import off_processor
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
@@ -224,7 +225,8 @@ def wait_figure(run: Run) -> Figure:
         "fig-waits",
         f"The system's part of a call over the batch size on {run.label}: the share of the "
         "threads' time in all samples in which they do not run, where the clock can tell (left), "
-        "and pages mapped anew for each image, medians (right); with 95 % intervals.",
+        "and pages mapped anew for each image where freed memory is returned, medians (right); "
+        "with 95 % intervals.",
         "Two panels over batch size. " + " ".join(told),
         Drawing(panels, wide=True, height=2.4),
         (run.file,),
@@ -232,5 +234,5 @@ def wait_figure(run: Run) -> Figure:
 
 
 def _each(run: Run, call: Call) -> float | Missing:
-    found = run.count("page_faults", call)
+    found = returned(run).count("page_faults", call)
     return found.missing or centre(found) / call.batch

@@ -157,5 +157,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "residual_share": lambda run: _residual(run, share=True),
     "deep_contiguous": of_deepest(_over_needed),
     "deep_channels_last": of_deepest(_over_needed, layout="channels_last"),
-    "faults_last": of_deepest(lambda run, calls: run.count("page_faults", calls[-1])),
+    "faults_last": of_deepest(
+        lambda run, calls: faults.returned(run).count("page_faults", calls[-1])
+    ),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from report.studies.inference_memory import (
     memory,
     operators,
     other_devices,
+    policies,
     precision,
     run_values,
     setting_values,
@@ -128,6 +129,7 @@ def _figures(inputs: Inputs, run: Run) -> Iterator[Figure]:
     if tilings.tiled_calls(run):
         yield tilings.tiling_figure(run)
     yield choices.published_figure(inputs, run)
+    yield from policies.figures(run)
 
 
 def _reconciliations(all_runs: Sequence[Run]) -> dict[str, Reconciliation]:
@@ -165,6 +167,7 @@ def _facts(
         "datasets": list(precision.datasets(primary)) if primary else [],
         "reduced": layouts.amp_precision(primary) if primary else "",
         "maps_explain": _is_verdict(judged, primary, "amc-theory", "supported"),
+        "policies": policies.deepest(primary) is not None,
         "falls": primary is not None and run_values.falls(primary),
         "tiles_gain": _is_verdict(judged, primary, "tile-pays", "supported"),
         "best_tiles": setting_values.best_tiles(primary) if primary else "",

@@ -11,6 +11,7 @@ from report.paper.findings import Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import absent
 from report.statistics.estimates import CONFIDENCE
+from report.studies.inference_memory import policies
 from report.studies.inference_memory.batches import ENOUGH
 from report.studies.inference_memory.choices import reported_speedups
 from report.studies.inference_memory.faults import NEAR, THRESHOLD
@@ -108,6 +109,7 @@ def _of_run(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     getters: dict[str, Getter] = {
         **RUN_VALUES,
         **SETTING_VALUES,
+        **policies.VALUES,
         "best_mean": partial(best_mean, inputs),
     }
     for id_, get in getters.items():

@@ -1,0 +1,139 @@
+"""What the C library's memory policy does to the time of a call, for every study that varies it.
+
+A study's view of a run gives time and faults by batch size; ``Timed`` says what is needed of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, Self
+
+from figures.canvas import Drawing
+from figures.scaling import Points, Scaling
+from report.evidence.time_terms import TimeTerms
+from report.missing import Missing
+from report.paper.plots import points
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, named
+from report.quantity.operations import geometric_mean
+from report.records.record import Policy
+
+#: The policies of which a ratio is told, that of the studies first.
+COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
+_NAMES: Final[Mapping[Policy, str]] = {
+    "retained": "Memory kept",
+    "default": "Memory returned (default)",
+    "jemalloc": "jemalloc",
+}
+_X: Final = "Batch size (images)"
+
+
+class Timed(Protocol):
+    """What one run measured of a call, seen under one memory policy, by batch size."""
+
+    @property
+    def label(self) -> str:
+        """The device as a reader names it."""
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies that were measured."""
+
+    @property
+    def timed(self) -> tuple[int, ...]:
+        """The batch sizes that were timed."""
+
+    def under(self, policy: Policy) -> Self:
+        """The same run under another policy."""
+
+    def time(self, batch: int) -> Quantity:
+        """Duration of a forward call (s)."""
+
+    def faults(self, batch: int) -> Quantity:
+        """Pages that a forward call maps anew."""
+
+    def peak_rate(self, operation: str) -> Quantity:
+        """A measured ceiling."""
+
+
+def compared(run: Timed | None) -> bool:
+    """Whether the run measured more than one memory policy."""
+    return run is not None and bool(run.timed) and set(COMPARED) <= set(run.policies)
+
+
+def mapping_batches(run: Timed) -> tuple[int, ...]:
+    """The batch sizes whose calls map pages where freed memory is returned."""
+    found = {batch: point(run.under("default").faults(batch)) for batch in run.timed}
+    return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
+
+
+def gain(run: Timed) -> Quantity:
+    """How many times as long an image takes where freed memory is returned.
+
+    The geometric mean over the batch sizes whose calls map pages.
+    """
+    batches = mapping_batches(run)
+    if not batches:
+        return absent("slowdown", "1", f"no call mapped pages on {run.label}")
+    given_back, kept = run.under("default"), run.under("retained")
+    ratios = (given_back.time(batch) / kept.time(batch) for batch in batches)
+    return named("slowdown", geometric_mean(*ratios))
+
+
+def lost(run: Timed, batch: int) -> Quantity:
+    """How much longer a call takes where freed memory is returned (s)."""
+    return run.under("default").time(batch) - run.under("retained").time(batch)
+
+
+def fault_price(run: Timed) -> Quantity:
+    """The time that mapping one page takes on this machine (s)."""
+    return named("price of a page", 1 / run.peak_rate("page_mapping"))
+
+
+def mapping_time(run: Timed, batch: int) -> Quantity:
+    """The pages that a call maps under the policy of ``run``, at their price (s)."""
+    return named("page mapping", run.faults(batch) / run.peak_rate("page_mapping"))
+
+
+def time_terms(
+    run: Timed, batch: int, arithmetic: Callable[[int], Quantity], copies: Callable[[int], Quantity]
+) -> TimeTerms:
+    """The time of a forward call, term by term, under the policy of ``run``.
+
+    ``arithmetic`` and ``copies`` (s) are known by batch size; a call costs what the smallest one
+    takes beyond both while memory is kept.
+    """
+    smallest = run.timed[0]
+    known = arithmetic(smallest) + copies(smallest)
+    return TimeTerms(
+        whole=run.time(batch),
+        arithmetic=arithmetic(batch),
+        copies=copies(batch),
+        mapping=mapping_time(run, batch),
+        overhead=named("cost of a call", run.under("retained").time(smallest) - known),
+    )
+
+
+def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> Drawing:
+    """Time (left) and newly mapped pages (right) of an image over the batch size, by policy."""
+
+    def drawn(get: Callable[[Timed, int], Quantity], unit: str) -> tuple[Points, ...]:
+        return tuple(
+            each
+            for index, policy in enumerate(run.policies)
+            for each in points(
+                _NAMES[policy],
+                {batch: get(run.under(policy), batch) / batch for batch in run.timed},
+                unit,
+                series=index,
+                hollow=policy == "default",
+                joined=True,
+            )
+        )
+
+    times = drawn(lambda seen, batch: seen.time(batch), shown)
+    faults = drawn(lambda seen, batch: seen.faults(batch), "1")
+    x_ticks = tuple(map(float, ticks))
+    left = Scaling(_X, f"Time of an image ({shown})", times, x_ticks=x_ticks, y_scale="linear")
+    right = Scaling(_X, "Pages mapped for an image", faults, x_ticks=x_ticks, y_scale="linear")
+    return Drawing((left, right), wide=True, height=2.5)
