@@ -607,7 +607,7 @@ def test_a_gpu_has_a_section_of_its_own(found: Findings, both: Findings) -> None
 
 def test_little_and_much_work_are_told_together(both: Findings) -> None:
     abstract, _, rest = manuscript(STUDY, both).partition("keywords:")
-    conclusion = rest.partition("# Conclusion")[2].partition("Memory is led")[0]
+    conclusion = rest.partition("# Conclusion")[2].partition("# References")[0]
     for text in (abstract, conclusion):
         for id_ in ("gpu_small_torch_cuda", "gpu_wide_torch_cuda", "gpu_many_torch_cuda"):
             assert str(both.values[id_].interval) in text, id_

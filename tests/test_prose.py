@@ -40,6 +40,7 @@ def front(title: str = "T", abstract: str = "A", keyword: str = "k") -> str:
         ("It does 21,233,664 operations.", [(1, "21,233,664")]),
         ("It is 5 % slower, or 10% or 7\N{NO-BREAK SPACE}%.", [(1, "5 %"), (1, "10%"), (1, "7 %")]),
         ("It took .5 s.", [(1, "5")]),
+        ("ResNet-50 and VGG-16 on AVX-512, batch-10.", [(1, "10")]),
         ("First,5 then.", [(1, "5")]),
         ("End.7 s.", [(1, "7")]),
         ("It is (3) or -4 or +5 or ×6 or 7×.", [(1, n) for n in "34567"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -207,7 +208,7 @@ def _now() -> str:
 
 
 def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
-    """A new journal, or with ``--resume`` the newest one of this study on this device."""
+    """A new journal, or with ``--resume`` the newest one that can go on."""
     folder = request.records / request.study
     unfinished = journals(folder, header.environment.key)
     if request.resume:
@@ -240,13 +241,17 @@ def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[RunLog, Jou
             f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
             "without --resume."
         )
+    for path in reversed(unfinished):
+        with suppress(MeasurementError):  # of another version, or another process is at it
+            run_log = read_run_log(path)
+            if not differences(run_log.header, header):
+                return run_log, Journal(path, run_log.valid_bytes)
     path = unfinished[-1]
     run_log = read_run_log(path)
-    differing = differences(run_log.header, header)
-    if differing:
+    if differing := "; ".join(differences(run_log.header, header)):
         raise MeasurementError(
-            f"--resume: {path.name} cannot be continued, since this differs: "
-            f"{'; '.join(differing)}; give the same options, or run without --resume."
+            f"--resume: {path.name} cannot be continued, since this differs: {differing}; give the "
+            "same options, or run without --resume."
         )
     return run_log, Journal(path, run_log.valid_bytes)
 

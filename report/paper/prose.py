@@ -29,6 +29,7 @@ _MARKUP: Final = (
     re.compile(r"\]\([^)]*\)"),  # link targets
     re.compile(r"https?://\S+"),
     re.compile(r"@[\w:./+-]*\w"),  # citations and cross references
+    re.compile(r"\b[A-Z]\w*[A-Z]\w*-\d+\b"),  # names with two capitals, such as ResNet-50
 )
 #: Attributes of a heading, a link, a figure, a formula or a div: ids, classes and key=value.
 _ATTRIBUTES: Final = re.compile(r"\{(?:[#.=-]|[\w-]+=)[^{}\n]*\}|^:::.*$", re.MULTILINE)

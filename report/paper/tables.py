@@ -242,8 +242,9 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
 _CAPACITY: Final = {False: 62, True: 128}
 #: The same for a page whose text has one column.
 _ONE_COLUMN: Final = 99
-#: Text columns up to this width are never broken, and those that are get this much at least.
-_SHORT, _NARROW = 22, 20
+#: Text columns up to this width are never broken, and those that are get this much at least where
+#: they are few.
+_SHORT, _NARROW, _FEW = 22, 20, 3
 
 
 #: Heads of columns up to this width are never broken.
@@ -285,8 +286,10 @@ def _widths(table: Table, heads: list[list[str]], line: int) -> list[tuple[float
     if sum(sizes) <= capacity or not any(breakable):
         return [(None, column) for column in table.columns]
     fixed = sum(size for size, breaks in zip(sizes, breakable, strict=True) if not breaks)
-    left = max(capacity - fixed, _NARROW * sum(breakable))
-    words = [_longest_word(table, i) * breaks for i, breaks in enumerate(breakable)]
+    left = max(capacity - fixed, _NARROW * min(sum(breakable), _FEW))
+    words = [float(_longest_word(table, i) * breaks) for i, breaks in enumerate(breakable)]
+    if sum(words) > left:  # words with hyphens break after all
+        words = [word * left / sum(words) for word in words]
     # Beyond its longest word each gets what is left in proportion to what it could still use.
     rest = [
         (size - word) * breaks for size, word, breaks in zip(sizes, words, breakable, strict=True)

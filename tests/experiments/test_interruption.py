@@ -89,6 +89,16 @@ def test_a_new_run_mentions_the_old_one_and_another_plan_cannot_resume_it(driver
     assert len(driver.journals()) == 1
 
 
+def test_the_run_that_can_go_on_goes_on_though_another_one_is_newer(driver: Driver) -> None:
+    stopped_at(driver, "3", signal.SIGINT)
+    stopped_at(driver, "2", signal.SIGINT, "--quick")
+    returned, messages = finished(driver.start("--resume"))
+    assert returned == 0, messages
+    (stored,) = read_study("tiny", driver.data)
+    assert stored.record.protocol.plan == "full"
+    assert len(driver.journals()) == 1
+
+
 def test_a_run_whose_machine_is_gone_becomes_a_record_of_what_it_measured(driver: Driver) -> None:
     stopped_at(driver, "3", signal.SIGTERM)
     (journal,) = driver.journals()

@@ -36,7 +36,13 @@ def test_words_of_all_papers_stand_clear_of_each_other(out: Path, engine: str) -
 
 
 #: Pages and tables before the list of references, of the papers that keep to a journal's limits.
-LIMITS = {"conv_scaling": (6, 6), "conv_profiling": (10, 8)}
+LIMITS = {
+    "conv_scaling": (6, 6),
+    "conv_profiling": (10, 8),
+    "inference_memory": (8, 8),
+    "training_roofline": (12, 8),
+    "backend_speedup": (12, 9),
+}
 
 
 @needs_pdftotext

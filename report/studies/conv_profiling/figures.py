@@ -40,7 +40,7 @@ def all_figures(
     if primary is not None:
         yield from _shapes("fig-changed", changed(primary), primary)
     if gpu is not None:
-        yield from _shapes("fig-tiled", shapes, gpu)
+        yield from _shapes("fig-tiled", _of_largest_batch(shapes), gpu)
     if primary is not None and compared(primary):
         drawing = by_policy(primary, every_other(primary.timed))
         yield Figure("fig-policies", "", "", drawing, (primary.file,))
@@ -68,6 +68,12 @@ def _shapes(id: str, told: Mapping[str, Reconciliation], run: Run) -> Iterator[F
         reference=1.0,
     )
     yield Figure(id, "", "", Drawing((drawn,), wide=True, height=drawn.height), (run.file,))
+
+
+def _of_largest_batch(told: Mapping[str, Reconciliation]) -> dict[str, Reconciliation]:
+    """The cases of the largest batch alone; a case's name ends with its batch size."""
+    batches = {name: int(name.rpartition(", ")[2]) for name in told}
+    return {name: r for name, r in told.items() if batches[name] == max(batches.values())}
 
 
 def _share(amount: int, told: Reconciliation) -> float:
