@@ -224,9 +224,9 @@ def wait_figure(run: Run) -> Figure:
     return Figure(
         "fig-waits",
         f"The system's part of a call over the batch size on {run.label}: the share of the "
-        "threads' time in all samples in which they do not run, where the clock can tell (left), "
-        "and pages mapped anew for each image where freed memory is returned, medians (right); "
-        "with 95 % intervals.",
+        "threads' time in all samples in which they do not run, where clock resolution suffices "
+        "(left), and pages mapped anew for each image where freed memory is returned, medians "
+        "(right); with 95 % intervals.",
         "Two panels over batch size. " + " ".join(told),
         Drawing(panels, wide=True, height=2.4),
         (run.file,),

@@ -314,7 +314,9 @@ def _profile(run: Run, case: Case) -> Profile | None:
     rounds = [r for r in case.rounds_under("retained") if r.samples("time")]
     found: Sequence[Round | Case] = rounds or [case]
     sums = [_by_step(each, count) for each in found]
-    if not all(sums):
+    whole = tuple(tuple(each.samples("time")) for each in found)
+    # Times of 0 are shorter than the clock can tell.
+    if not all(sums) or min(map(min, whole)) <= 0:
         return None
     loads = training_loads(in_type(case.layers, ELEMENTS[step.precision]))
     timed = tuple(
@@ -322,7 +324,6 @@ def _profile(run: Run, case: Case) -> Profile | None:
         for layer, times, load in zip(case.layers, _by_layer(sums, count), loads, strict=True)
         if any(statistics.median(one) > 0 for one in times)
     )
-    whole = tuple(tuple(each.samples("time")) for each in found)
     disturbed = tuple(isinstance(r, Round) and r.disturbance is not None for r in found)
     return Profile(run, step, timed, whole, disturbed)
 
