@@ -355,6 +355,7 @@ def class_times(found: Sequence[Profile]) -> Table:
         _class_row(profile, kind, items)
         for profile in found
         for kind, items in profile.by_class().items()
+        if not _is_trace(profile, kind)
     ]
     return Table(
         f"tbl-class-times-{run.key}",
@@ -364,7 +365,6 @@ def class_times(found: Sequence[Profile]) -> Table:
         (
             Column("Network"),
             Column("Class"),
-            Column("Layers", "1"),
             Column("Time", "1", "%"),
             Column("Intensity", "FLOP/B"),
             Column("Rate", "FLOP/s", "GFLOP/s"),
@@ -374,12 +374,19 @@ def class_times(found: Sequence[Profile]) -> Table:
         tuple(made),
         notes=(
             "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps, "
-            "with intervals of them and of the ceilings.",
+            "with intervals of them and of the ceilings. Classes that take less than a ten-thousandth "
+            "of the time are left out.",
             *copy_mark(run),
         ),
         sources=(run.file,),
         wide=True,
     )
+
+
+def _is_trace(profile: Profile, kind: str) -> bool:
+    """Whether a class takes next to no time."""
+    share = point(profile.share(lambda item: item.kind == kind, "share of time"))
+    return not isinstance(share, Missing) and share < _LEAST_SHARE
 
 
 def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
@@ -390,13 +397,15 @@ def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple
     arithmetic = share_of_ceiling(rate / run.peak(profile.step.precision), f"{_FASTER}: {_ERROR}")
     traffic = exact("least traffic", "B", load.bytes) / seconds / run.copy()
     return (
-        *(profile.step.network, kind, len(items), estimate(share)),
+        *(profile.step.network, kind, estimate(share)),
         *((load.intensity, estimate(rate)) if load.flops else ("none", "none")),
         estimate(arithmetic) if load.flops else "none",
         estimate(share_of_ceiling(traffic, f"{_FASTER}: {_CACHED}")) if load.bytes else "none",
     )
 
 
+#: Classes below this share of the layers' time have no row.
+_LEAST_SHARE: Final = 1e-4
 _FASTER: Final = "faster than the ceiling"
 _ERROR: Final = "fewer operations ran than theory counts, or an error in one of the measurements"
 _CACHED: Final = "its tensors were still in a cache"
