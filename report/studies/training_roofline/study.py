@@ -169,9 +169,7 @@ def _facts(
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "light_least": primary is not None and _light_least(primary),
         "slow_singles": batches.slow_singles(primary) if primary else (),
-        "fewer_threads": markdown(pair.few.label)
-        if (pair := threads.compared(all_runs, primary))
-        else "",
+        **_thread_facts(threads.compared(all_runs, primary)),
         "mostly": advice.mostly(primary) if primary else {},
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
@@ -185,6 +183,14 @@ def _facts(
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
+    }
+
+
+def _thread_facts(pair: threads.Threads | None) -> dict[str, str]:
+    """The names of both runs on one processor."""
+    return {
+        "fewer_threads": markdown(pair.few.label) if pair else "",
+        "more_threads": markdown(pair.many.label) if pair else "",
     }
 
 

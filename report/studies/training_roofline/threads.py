@@ -39,10 +39,15 @@ class Threads:
         return self.many.peak("float32") / self.few.peak("float32")
 
 
-def compared(all_runs: Sequence[Run], many: Run | None) -> Threads | None:
+def compared(all_runs: Sequence[Run], primary: Run | None) -> Threads | None:
+    """Two runs on one processor with more and with fewer threads; the primary one's come first."""
+    ordered = sorted(all_runs, key=lambda run: run is not primary)
+    pairs = (_pair(all_runs, run) for run in ordered if not run.on_gpu)
+    return next((pair for pair in pairs if pair is not None), None)
+
+
+def _pair(all_runs: Sequence[Run], many: Run) -> Threads | None:
     """``many`` beside the newest run on the same processor with fewer threads, if there is one."""
-    if many is None or many.on_gpu:
-        return None
     own = many.stored.record.environment
     fewer = (
         run
