@@ -255,17 +255,10 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest timed on a CPU with the most threads, or any.
-
-    One whose memory policy is known comes first: without it page faults stand in all times.
-    """
+    """The run that the prose speaks of: the newest timed on a CPU with the most threads, or any."""
     timed = [run for run in all_runs if run.timed(run.steps)]
     on_cpu = [run for run in timed if not run.on_gpu]
-    most = max(
-        on_cpu,
-        key=lambda run: (bool(run.policies), run.stored.record.environment.threads),
-        default=None,
-    )
+    most = max(on_cpu, key=lambda run: run.stored.record.environment.threads, default=None)
     return most or next(iter((*timed, *all_runs)), None)
 
 
