@@ -374,8 +374,8 @@ def class_times(found: Sequence[Profile]) -> Table:
         tuple(made),
         notes=(
             "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps, "
-            "with intervals of them and of the ceilings. Classes that take less than a ten-thousandth "
-            "of the time are left out.",
+            "with intervals of them and of the ceilings. Classes that take less than a "
+            "ten-thousandth of the time are left out.",
             *copy_mark(run),
         ),
         sources=(run.file,),
