@@ -20,6 +20,8 @@ from report.studies.conv_profiling.subject import SHOWN_BATCH
 #: The batch size at which the layer's operators are told, that of the source's table.
 #: Rows of the table of times; what takes less is summed up in none.
 _LONGEST: Final = 12
+#: The share of a call from which on an operator is wide enough to be seen.
+_SEEN: Final = 0.005
 _MILLI, _MEGA = 1e6, 1e6  # ns in a ms, B in a MB
 
 _ENGINE: Final = "autograd::engine::evaluate_function: "
@@ -185,7 +187,8 @@ def kernel_table(traced: Traced) -> Table:
 def timeline(traced: Traced) -> Figure:
     """What ran when, and the memory that was live."""
     trace = traced.trace
-    lanes = _nested_lanes(trace) if traced.scope == "layer" else _pass_lanes(trace)
+    nested = traced.scope == "layer"
+    lanes = _nested_lanes(trace, _SEEN * traced.length) if nested else _pass_lanes(trace)
     if trace.kernels:
         lanes = (*lanes, _device_lane(trace))
     live = trace.live(on_host=not traced.run.on_gpu)
@@ -218,8 +221,11 @@ def _pass_lanes(trace: Trace) -> tuple[Lane, ...]:
     )
 
 
-def _nested_lanes(trace: Trace) -> tuple[Lane, ...]:
-    """A lane a level of nesting: what an operator calls stands below it."""
+def _nested_lanes(trace: Trace, least: float) -> tuple[Lane, ...]:
+    """A lane a level of nesting: what an operator calls stands below it.
+
+    Levels whose operators all take less than ``least`` (ns) would seem empty and are left out.
+    """
     marks = sum(o.mark for o in trace.operators)
     levels: dict[int, list[Operator]] = {}
     for operator in trace.operators:
@@ -227,7 +233,9 @@ def _nested_lanes(trace: Trace) -> tuple[Lane, ...]:
             above = sum(trace.operators[place].mark for place in trace.ancestors(operator))
             levels.setdefault(operator.depth - min(above, marks), []).append(operator)
     return tuple(
-        Lane(f"Level {level + 1}", tuple(map(_span, levels[level]))) for level in sorted(levels)
+        Lane(f"Level {level + 1}", tuple(map(_span, operators)))
+        for level, operators in sorted(levels.items())
+        if max(operator.duration for operator in operators) >= least
     )
 
 

@@ -185,11 +185,16 @@ def _marks(label: str, points: Sequence[tuple[float, Estimate]], series: int) ->
     )
 
 
+#: Characters of a title that fit over one of three panels.
+_TITLE: Final = 26
+
+
 def _short(run: Run) -> str:
-    """A title that fits a panel."""
+    """A title that fits a panel: the device's label, or else its kind."""
     environment = run.stored.record.environment
-    threads = f"{environment.threads} thread{'s' if environment.threads > 1 else ''}"
-    return run.label if environment.gpu else f"CPU, {threads}"
+    if environment.gpu or len(run.label) <= _TITLE:
+        return run.label
+    return f"CPU, {environment.threads} thread{'s' if environment.threads > 1 else ''}"
 
 
 def layer_roofline(run: Run) -> Figure | None:

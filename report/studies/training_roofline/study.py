@@ -135,9 +135,11 @@ def _figures(
     inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run], known: dict[str, Complexity]
 ) -> Iterator[Figure]:
     yield figures.source_roofline(inputs, known)
+    # More machines than the prose speaks of, and those whose memory policy is known, are cramped.
+    side_by_side = tuple(run for run in all_runs if run in shown or run.policies)
     optional = [
-        figures.run_roofline(inputs, all_runs),
-        figures.throughput(all_runs),
+        figures.run_roofline(inputs, side_by_side),
+        figures.throughput(side_by_side),
         *(figures.layer_roofline(run) for run in shown),
         *(figures.time_shares(run) for run in shown),
         *(figures.ladder_figure(run) for run in shown),
