@@ -837,7 +837,7 @@ def test_a_step_whose_host_hardly_waits_is_bound_by_it() -> None:
     shares = column(found, "tbl-host-example-gpu", "Of the step")
     assert shares[0] < 0.01 < shares[1]
     assert value(found, "gpu_hosted") == 1
-    assert "`ResNet-18` at a batch of 2 in float32" in manuscript(STUDY, found)
+    assert "ResNet-18 at a batch of 2 in float32" in manuscript(STUDY, found)
     busy = found_in(STUDY, gpu_record(made[1:]))
     assert value(busy, "gpu_hosted") == 0
     assert "the device waits for the host" not in manuscript(STUDY, busy)

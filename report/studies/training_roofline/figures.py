@@ -343,7 +343,7 @@ def _throughput_panel(run: Run) -> Scaling:
             line = [x[0] * (x[-1] / x[0]) ** (i / 40) for i in range(41)]
             drawn = [(b, curve.rate(b)) for b in line if curve.line.at(b) > 0]
             xs, ys = zip(*drawn, strict=True)
-            curves.append(Curve(f"Curve, {network}", xs, ys, "fit", number))
+            curves.append(Curve("" if curves else "Fitted curve", xs, ys, "fit", number))
     return Scaling(
         "Batch size (images)",
         "Throughput (images/s)",

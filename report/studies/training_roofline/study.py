@@ -218,5 +218,5 @@ def _ladder_facts(run: Run | None) -> dict[str, Any]:
         "unhelped": [n for n, rungs in climbed.items() if rungs and n not in tops],
         "shorter_ladders": [n for n, rungs in climbed.items() if 0 < len(rungs) < most],
         "highest": [n for n, rungs in climbed.items() if rungs and len(rungs) == most],
-        "helping": [f"{rung.name} for `{n}`" for n, rung in ladder.helping(run)] if run else [],
+        "helping": [f"{rung.name} for {n}" for n, rung in ladder.helping(run)] if run else [],
     }
