@@ -24,7 +24,15 @@ import pytest
 from conftest import ROOT, measured, run_study
 from image_files import write_idx
 
-from experiments.conv_profiling import BASE, STUDY, build, calls, layers, multiply_adds
+from experiments.conv_profiling import (
+    BASE,
+    LOGGED_BATCH,
+    STUDY,
+    build,
+    calls,
+    layers,
+    multiply_adds,
+)
 from experiments.harness import memory
 from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Job
@@ -33,6 +41,7 @@ from experiments.harness.profiling import LIMIT, chrome_trace
 from experiments.harness.selection import select
 from experiments.harness.study import Factors
 from report.errors import MeasurementError
+from report.instruments.onednn import AVX2, NATIVE, log_file
 from report.instruments.trace import read_trace
 from report.records.layers import Convolution
 from report.records.record import Case, Record
@@ -230,7 +239,10 @@ def run(tmp_path_factory: pytest.TempPathFactory, mnist: Path) -> Run:
 def test_every_case_of_the_quick_plan_is_measured(run: Run) -> None:
     assert {(case.status, case.reason) for case in run.record.cases} == {("ok", None)}
     assert [case.factors["subject"] for case in run.record.cases] == [c["subject"] for c in QUICK]
-    assert set(run.files) == TRACES | IMAGES
+    logs = {name for name in run.files if name.startswith("onednn.")}
+    assert set(run.files) == TRACES | IMAGES | logs
+    logged = [c for c in QUICK if c["subject"] == "layer" and c["batch"] == LOGGED_BATCH]
+    assert logs == {log_file(c, kind) for c in logged for kind in (NATIVE, AVX2)}
     assert str(ROOT) not in " ".join(run.record.command)
 
 
