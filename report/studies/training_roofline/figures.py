@@ -319,7 +319,8 @@ def throughput(runs: Sequence[Run]) -> Figure | None:
 
 
 def _throughput_panel(run: Run) -> Scaling:
-    points, curves = [], []
+    points: list[Points] = []
+    curves: list[Curve] = []
     ticks: set[float] = set()
     for number, network in enumerate(NETWORKS):
         steps = run.timed(sweep(run, network))

@@ -179,9 +179,7 @@ def gpu_facts(inputs: Inputs, run: Run | None) -> dict[str, Any]:
         "network": network_of(run),
         "tuned": tuned.setting if tuned and tuned != plain else "",
         "share_falls": _falls(shares),
-        "hosted": [
-            f"{s.network} at a batch of {s.batch} in {s.setting}" for s in host_bound(run)
-        ],
+        "hosted": [f"{s.network} at a batch of {s.batch} in {s.setting}" for s in host_bound(run)],
         "above_sheet": isinstance(sheet, Roof)
         and any(layer.rate > sheet.peak.value for layer in above),
         "slow": f"{slow.step.network} in {slow.step.setting}" if slow else "",
