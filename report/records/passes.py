@@ -11,3 +11,5 @@ PASS_NAMES: Final[dict[Pass, str]] = {
     "forward": "forward",
     "forward_backward": "forward and backward",
 }
+#: As tables with a column a pass name them.
+SHORT_NAMES: Final[dict[Pass, str]] = {"forward": "F", "forward_backward": "F+B"}

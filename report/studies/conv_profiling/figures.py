@@ -13,12 +13,13 @@ from report.paper.images import sample
 from report.paper.plots import every_other, points, theory_line
 from report.paper.policies import by_policy, compared
 from report.paper.reconciliations import as_figure
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import exact
 from report.studies.conv_profiling import profiled, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import changed, reported_estimate
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
+from report.studies.conv_profiling.values import known
 from report.theory.reconciliation import Reconciliation
 
 _X = "Batch size (images)"
@@ -88,8 +89,8 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     source = {batch: exact("allocation size", "B", size, inputs.reported_file)}
     drawn: tuple[Points, ...] = points("Source", source, "MB", series=_REPORTED, hollow=True)
     if run is not None:
-        held = {b: _known("retained bytes", run.held(b), run) for b in run.batches()}
-        peaks = {b: _known("peak bytes", run.peak(b), run) for b in run.batches()}
+        held = {b: known("retained bytes", run.held(b), "B", run.file) for b in run.batches()}
+        peaks = {b: known("peak bytes", run.peak(b), "B", run.file) for b in run.batches()}
         drawn += points("Retained", held, "MB", series=0)
         drawn += points("Peak", peaks, "MB", series=0, hollow=True)
     curves = (
@@ -101,12 +102,6 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
     files = (inputs.reported_file, *((run.file,) if run is not None else ()))
     return Figure("fig-memory", "", "", Drawing((panel,), wide=True, height=2.8), files)
-
-
-def _known(name: str, size: int | Missing, run: Run) -> Quantity:
-    if isinstance(size, Missing):
-        return absent(name, "B", size.reason)
-    return exact(name, "B", size, run.file)
 
 
 def _estimate(inputs: Inputs) -> Figure:

@@ -9,6 +9,7 @@ from typing import Final
 
 from report.evidence import executed as evidence
 from report.evidence.events import Explanation, blocked_channels, explain_events
+from report.evidence.runs import remembered
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.records.passes import Pass
@@ -97,11 +98,13 @@ def reported_self_size(inputs: Inputs) -> Reconciliation:
 # -------------------------------------------------------------------------------- executed work
 
 
+@remembered
 def executed(run: Run, pass_: Pass = "forward") -> dict[int, Reconciliation]:
     """The example's layer by the batch sizes whose multiply-adds were counted."""
     return _executed(run, BASE, pass_)
 
 
+@remembered
 def changed(run: Run) -> dict[str, Reconciliation]:
     """All dimensions of the layer whose forward calls were counted, at the batches they share."""
     found = {dimensions: _executed(run, dimensions, "forward") for dimensions in run.dimensions}
@@ -173,12 +176,14 @@ def _peak(run: Run, batch: int, dimensions: Dimensions) -> Reconciliation | None
     return told.peak if isinstance(told, Explanation) else None
 
 
+@remembered
 def peaks(run: Run) -> dict[int, Reconciliation]:
     """The peak of the example's forward call by batch size, from the output alone."""
     told = {batch: _peak(run, batch, BASE) for batch in run.batches()}
     return aligned({batch: peak for batch, peak in told.items() if peak is not None})
 
 
+@remembered
 def changed_peaks(run: Run) -> dict[str, Reconciliation]:
     """The peak of the forward call of all dimensions, at the batches they share."""
     told = {

@@ -15,9 +15,10 @@ from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of
 from report.paper.primitives import primitives_table
+from report.paper.rates import time_table
 from report.paper.reconciliations import as_table, series_table
 from report.paper.tables import Cell, Column, Table
-from report.records.passes import PASSES, Pass
+from report.records.passes import PASSES, SHORT_NAMES
 from report.studies.conv_profiling import network, profiled, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
@@ -45,8 +46,6 @@ from report.theory.shapes import elements
 NO_TRACE: Final = Missing("no trace of the layer is beside a record")
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 _SHAPE: Final = Column("Dimensions, batch")
-#: Forward, and forward with backward.
-_SHORT: Final[dict[Pass, str]] = {"forward": "F", "forward_backward": "F+B"}
 
 #: What the kernels of the source do, by their names, in their order: task, arithmetic, what the
 #: counters of additions, multiplications and fused multiply-adds can see of it.
@@ -85,7 +84,7 @@ def all_tables(
     for run in runs:
         yield _memory(run)
         if run.timed:
-            yield _time(run)
+            yield time_table(run, run.timed)
     if learner is not None and learner.trainings:
         yield training.training_table(learner)
     if layer is not None:
@@ -240,21 +239,10 @@ def _memory(run: Run) -> Table:
     )
 
 
-def _time(run: Run) -> Table:
-    def of(pass_: Pass) -> Iterator[Field[int]]:
-        short = _SHORT[pass_]
-        yield Field(f"{short} time", "s", lambda b: run.time(b, pass_), "ms")
-        yield Field(f"{short} rate", "FLOP/s", lambda b: run.rate(b, pass_), "GFLOP/s")
-        yield Field(f"{short} share", "1", lambda b: run.share(b, pass_), "%")
-
-    fields = [_BATCH, *(field for pass_ in PASSES for field in of(pass_))]
-    return table(f"tbl-time-{run.key}", run.timed, fields, sources=(run.file,), wide=True)
-
-
 def _reconciled(run: Run) -> Iterator[Table]:
     """What leads theory to the measurements of a run, only where it recorded them."""
     calls = {
-        f"{_SHORT[pass_]}{NO_BREAK}{batch}": found
+        f"{SHORT_NAMES[pass_]}{NO_BREAK}{batch}": found
         for pass_ in PASSES
         for batch, found in executed(run, pass_).items()
     }

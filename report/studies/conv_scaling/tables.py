@@ -15,12 +15,13 @@ from report.paper.events import event_table
 from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of
 from report.paper.policies import compared
+from report.paper.rates import time_table
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
 from report.quantity.expression import Quantity, exact
 from report.quantity.fits import intercept, slope
 from report.records.layers import Convolution, Linear
-from report.records.passes import PASSES, Pass
+from report.records.passes import PASSES, SHORT_NAMES
 from report.studies.conv_scaling import instructions, policies, theory
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
@@ -33,8 +34,6 @@ from report.studies.conv_scaling.variants import variants
 from report.text.format import NO_BREAK
 from report.theory.reconciliation import Reconciliation, without_idle_terms
 
-#: Forward, and forward with backward, as the tables of time name them.
-_SHORT: Final[dict[Pass, str]] = {"forward": "F", "forward_backward": "F+B"}
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
 
@@ -57,7 +56,7 @@ def all_tables(
         *_of_theory(inputs),
         *_compared(inputs, run),
         *(_memory(group[0], [r.file for r in group]) for group in same_memory),
-        *map(_time, runs),
+        *(time_table(run, run.batches) for run in runs),
         *_reconciled(inputs, groups),
         *(_of_run(run) if run is not None else ()),
         *(_kernels(inputs, gpu) if gpu is not None else ()),
@@ -191,17 +190,6 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
     )
 
 
-def _time(run: Run) -> Table:
-    def of(pass_: Pass) -> Iterator[Field[int]]:
-        short = _SHORT[pass_]
-        yield Field(f"{short} time", "s", lambda b: run.time(b, pass_), "ms")
-        yield Field(f"{short} rate", "FLOP/s", lambda b: run.rate(b, pass_), "GFLOP/s")
-        yield Field(f"{short} share", "1", lambda b: run.share(b, pass_), "%")
-
-    fields = [_BATCH, *(field for pass_ in PASSES for field in of(pass_))]
-    return table(f"tbl-time-{run.key}", run.batches, fields, sources=(run.file,), wide=True)
-
-
 class _Line(NamedTuple):
     name: str
     slope: Content
@@ -275,7 +263,7 @@ def _of_run(run: Run) -> Iterator[Table]:
 
 def _executed(run: Run) -> Table | None:
     rows = [
-        (f"{_SHORT[pass_]}{NO_BREAK}{LAYOUT_NAMES[layout]}", batch, found)
+        (f"{SHORT_NAMES[pass_]}{NO_BREAK}{LAYOUT_NAMES[layout]}", batch, found)
         for pass_ in PASSES
         for layout in LAYOUTS
         for batch, found in executed(run.in_layout(layout), pass_).items()
