@@ -12,7 +12,8 @@ no case: a case that belongs to several sets is measured once.  Factors of a cas
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   stay float32 and are cast in every call.
 - ``execution``: ``eager``; ``folded``, normalisation in the convolutions and ReLU in place;
-  ``compiled`` by torch.compile; ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
+  ``compiled`` by torch.compile, from nothing in the run's own process, whose code the others take;
+  ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 - ``memory_limit``: MiB by which the address space may grow in the call; else what is available.
 - ``dataset``: ``digits`` of scikit-learn, scaled to 32 × 32; ``cifar10`` from a folder.
@@ -27,13 +28,14 @@ from __future__ import annotations
 
 import gc
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
 from experiments import inference_sweeps as sweeps
+from experiments.harness import runtime
 from experiments.harness.limits import limited, refuse_beyond
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.memory import REPEATS, call_once
@@ -181,15 +183,7 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
             return measure_memory(lambda: build(factors, session.device), session)
     if session.device == "cpu" and "memory_limit" not in factors:
         refuse_beyond(needed_bytes(layers(factors)))
-    with _cache(factors):
-        return _inference(factors, session)
-
-
-def _cache(factors: Factors) -> AbstractContextManager[None]:
-    """Compiling starts from nothing in each case."""
-    from experiments.networks.variants import empty_cache
-
-    return empty_cache() if factors["execution"] == "compiled" else nullcontext()
+    return _inference(factors, session)
 
 
 def is_timed(factors: Factors) -> bool:
@@ -203,7 +197,7 @@ def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     """Times of a case in this process; raises what torch raises."""
     if factors["subject"] == "matrix_product":
         return measure_time(lambda: build(factors, session.device), session)
-    with _cache(factors), limited() if session.device == "cpu" else nullcontext():
+    with limited() if session.device == "cpu" else nullcontext():
         return measure_time(lambda: build(factors, session.device), _patient(factors, session))
 
 
@@ -223,9 +217,10 @@ def _inference(factors: Factors, session: Session) -> tuple[Series, ...]:
         return _under_limit(factors, session)
     repeats = 1 if factors["execution"] == "compiled" or _is_long(factors) else REPEATS
     with limited() if session.device == "cpu" else nullcontext():
-        _probe(made())
+        first = _first_call(_probe(made()))
         found = measure_memory(warm, session, repeats)
-    return (*filter(_is_kept, found), *_transfers(factors, session))
+    compiling = (first,) if factors["execution"] == "compiled" else ()
+    return (*compiling, *filter(_is_kept, found), *_transfers(factors, session))
 
 
 def _is_kept(series: Series) -> bool:
@@ -261,8 +256,11 @@ def _under_limit(factors: Factors, session: Session) -> tuple[Series, ...]:
     workload = build(factors, session.device)
     gc.collect()
     with limited(int(factors["memory_limit"]) * _MIB):
-        seconds = _probe(workload)
-    return (Series(quantity="first_call_time", unit="s", samples=(seconds,)),)
+        return (_first_call(_probe(workload)),)
+
+
+def _first_call(seconds: float) -> Series:
+    return Series(quantity="first_call_time", unit="s", samples=(seconds,))
 
 
 def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -277,6 +275,12 @@ def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
     assert isinstance(result, torch.Tensor)
     source = torch.empty(_input_shape(factors), device=session.device)
     return transfers(source, result, session.protocol)
+
+
+def prepare(session: Session) -> None:
+    """Look into the user's folder before anything is measured; raises ``DataSetError``."""
+    runtime.keep_compiled_code()
+    check_folder(session)
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
@@ -344,13 +348,13 @@ def calls_on_gpu(factors: Factors, thorough: bool) -> int:
     return 1 if thorough or factors["batch"] in _COUNTED_BATCHES else 0
 
 
-STUDY = Study(
+_ON_CPU: Final = Study(
     name="inference_memory",
     question="What does the inference of CNNs take in time and memory, and what saves it?",
     factors=(
         Factor("sweep", levels=tuple(sweeps.SWEEPS), quick=tuple(sweeps.SWEEPS)),
         Factor("network", levels=sweeps.NETWORKS, quick=("LeNet-5", "ResNet-20")),
-        Factor("batch", levels=sweeps.LEVELS, quick=(1, 8, 64), any_count=True),
+        Factor("batch", levels=sweeps.LEVELS_ON_CPU, quick=(1, 8, 64), any_count=True),
         Factor("layout", levels=sweeps.LAYOUTS, quick=sweeps.LAYOUTS),
         Factor("precision", levels=sweeps.PRECISIONS, quick=sweeps.PRECISIONS),
         Factor(
@@ -398,14 +402,27 @@ STUDY = Study(
         warm_up=sweeps.inference("LeNet-5", 1),
         calls_on_gpu=calls_on_gpu,
     ),
-    prepare=check_folder,
+    imports=("torch._dynamo", "torch._inductor"),
+    prepare=prepare,
     images="cifar10",
     full=replanned(
         FULL,
-        minimum_samples=3,
+        minimum_samples=2,
         maximum_samples=15,
         case_budget_s=0.2,
-        processes={"retained": 6, "default": 2},
+        processes={"retained": 6, "default": 1},
+        budget_s=1080.0,
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )
+
+#: A GPU computes in milliseconds what takes a CPU seconds.
+_ON_GPU: Final = replace(
+    _ON_CPU,
+    factors=tuple(
+        replace(factor, levels=sweeps.LEVELS) if factor.name == "batch" else factor
+        for factor in _ON_CPU.factors
+    ),
+)
+
+STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -43,6 +43,8 @@ MEMORY_ONLY: Final = {"ZFNet": (1, 8, 32), "VGG-16": (1, 8)}
 #: A case that runs out of memory on a machine with 24 GiB: three maps of 8.2 GB at once.
 TOO_LARGE: Final = ("VGG-16", 640)
 LEVELS: Final = tuple(sorted((*BATCHES, TOO_LARGE[1])))
+#: Bytes grow with every image alike, and from here on time does.
+LEVELS_ON_CPU: Final = tuple(batch for batch in LEVELS if batch <= 128 or batch == TOO_LARGE[1])
 
 TILING: Final = ("ResNet-20", 224, 8)
 FUSION: Final = {"LeNet-5": (1, 64), "AlexNet": (8,), "ResNet-20": (1, 64), "ResNet-110": (1, 64)}

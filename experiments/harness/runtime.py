@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from experiments.harness.study import Device, UsageError
@@ -76,3 +78,13 @@ def prepare_torch(threads: int) -> types.ModuleType:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     return torch
+
+
+def keep_compiled_code() -> None:
+    """Let all processes of this run share what torch.compile made, from nothing on."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled_code().name
+
+
+@lru_cache(maxsize=1)
+def _compiled_code() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="ridgepoint-compiled-")

@@ -171,7 +171,8 @@ class Study:
     ``measure`` returns what the run's own process finds of a case, such as its bytes; what it
     raises becomes the case's outcome.  ``timed`` returns what each of several processes finds of
     it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Those
-    processes have imported torch, unless ``uses_torch`` says that the cases choose their library.
+    processes have imported torch, unless ``uses_torch`` says that the cases choose their library,
+    and the modules of ``imports``, so that no case pays for what all need.
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
     ``files`` are called after ``measure``, for what belongs beside the record, such as a trace.
     ``counting`` is None where the executed work is not counted.
@@ -193,6 +194,7 @@ class Study:
     timed: Callable[[Factors, Session], tuple[Series, ...]] | None = None
     is_timed: Callable[[Factors], bool] = lambda factors: True
     uses_torch: bool = True
+    imports: tuple[str, ...] = ()
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     counting: Counting | None = None
     prepare: Callable[[Session], None] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -81,10 +80,3 @@ def compiled(network: nn.Module) -> nn.Module:
     torch._dynamo.reset()
     inductor.compile_threads = 1
     return cast(nn.Module, torch.compile(network, dynamic=False))
-
-
-def empty_cache() -> AbstractContextManager[None]:
-    """Nothing that was compiled before is found inside, and nothing is left of it afterwards."""
-    from torch._inductor.utils import fresh_inductor_cache
-
-    return cast(AbstractContextManager[None], fresh_inductor_cache())
