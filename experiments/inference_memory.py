@@ -392,7 +392,10 @@ _ON_CPU: Final = Study(
     layers=layers,
     measure=measure_case,
     timed=time_case,
-    is_timed=is_timed,
+    is_timed=lambda factors: (
+        is_timed(factors) and int(factors.get("batch", 1)) <= sweeps.TIMED_ON_CPU
+    ),
+    under_every_policy=sweeps.under_every_policy,
     effort=effort,
     files=files,
     counting=Counting(
@@ -410,7 +413,7 @@ _ON_CPU: Final = Study(
         minimum_samples=2,
         maximum_samples=15,
         case_budget_s=0.2,
-        processes={"retained": 6, "default": 1},
+        processes={"retained": 6, "default": 3},
         budget_s=1080.0,
     ),
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
@@ -423,6 +426,7 @@ _ON_GPU: Final = replace(
         replace(factor, levels=sweeps.LEVELS) if factor.name == "batch" else factor
         for factor in _ON_CPU.factors
     ),
+    is_timed=is_timed,
 )
 
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -43,8 +43,10 @@ MEMORY_ONLY: Final = {"ZFNet": (1, 8, 32), "VGG-16": (1, 8)}
 #: A case that runs out of memory on a machine with 24 GiB: three maps of 8.2 GB at once.
 TOO_LARGE: Final = ("VGG-16", 640)
 LEVELS: Final = tuple(sorted((*BATCHES, TOO_LARGE[1])))
-#: Bytes grow with every image alike, and from here on time does.
-LEVELS_ON_CPU: Final = tuple(batch for batch in LEVELS if batch <= 128 or batch == TOO_LARGE[1])
+#: A processor takes seconds where a GPU takes milliseconds: every other size, and times only up to
+#: the size from which on they grow with every image alike.
+LEVELS_ON_CPU: Final = (1, 2, 8, 16, 64, 256, TOO_LARGE[1])
+TIMED_ON_CPU: Final = 64
 
 TILING: Final = ("ResNet-20", 224, 8)
 FUSION: Final = {"LeNet-5": (1, 64), "AlexNet": (8,), "ResNet-20": (1, 64), "ResNet-110": (1, 64)}
@@ -156,9 +158,11 @@ def _precision(levels: Levels) -> Iterator[Factors]:
 
 
 def _amp_layout(levels: Levels) -> Iterator[Factors]:
+    """At the largest batch, and at the largest that is timed everywhere."""
     largest = max(_asked(levels), default=0)
-    for network, precision, layout in product(RESNETS, PRECISIONS[:2], LAYOUTS):
-        yield inference(network, largest, layout, precision)
+    batches = dict.fromkeys((min(largest, TIMED_ON_CPU), largest))
+    for network, batch, precision, layout in product(RESNETS, batches, PRECISIONS[:2], LAYOUTS):
+        yield inference(network, batch, layout, precision)
 
 
 def _tiling(levels: Levels) -> Iterator[Factors]:
@@ -213,6 +217,16 @@ def is_timed(factors: Factors) -> bool:
     """Whether durations are sampled: not where only memory is asked for."""
     network, batch = str(factors["network"]), factors["batch"]
     return network in LARGEST or batch == BEST.get(network)
+
+
+def under_every_policy(factors: Factors) -> bool:
+    """Whether a case is timed with freed memory returned too: plain ResNets, and tiles."""
+    return factors.get("execution") in TILED or (
+        factors.get("network") in (RESNETS[0], RESNETS[-1])
+        and factors["layout"] == "contiguous"
+        and factors["precision"] == "float32"
+        and factors["execution"] == "eager"
+    )
 
 
 def gmacs(factors: Factors) -> float:

@@ -174,7 +174,16 @@ def measure(
         and study.is_timed(factors)
         and run_log.finished[index].status == "ok"
     }
-    all_turns = turns(run_log.header.protocol.processes) if timed else ()
+    processes = run_log.header.protocol.processes
+    all_turns = turns(processes) if timed else ()
+    of_policy = {
+        policy: tuple(
+            index
+            for index in timed
+            if policy == _main(processes) or study.under_every_policy(run_log.header.cases[index])
+        )
+        for policy in processes
+    }
     rounds = Rounds(
         module=registry.STUDIES[study.name],
         session=session,
@@ -188,10 +197,16 @@ def measure(
         watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
     for number, turn in enumerate(all_turns):
         left = len(all_turns) - number
-        chosen = affordable(timed, run_log.rounds, turn.policy, left, rounds.left())
+        cases = of_policy[turn.policy]
+        chosen = affordable(cases, run_log.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
     for policy, planned in run_log.header.protocol.processes.items():
         _repeat(policy, planned if timed else 0, rounds)
+
+
+def _main(processes: Mapping[Policy, int]) -> Policy:
+    """The policy under which every case is timed: that of the studies where it is there."""
+    return "retained" if "retained" in processes else next(iter(processes))
 
 
 def _repeat(policy: Policy, planned: int, rounds: Rounds) -> None:

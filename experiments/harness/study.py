@@ -170,7 +170,8 @@ class Study:
     ``layers`` gives the geometry of the layers of a case without running it on the device.
     ``measure`` returns what the run's own process finds of a case, such as its bytes; what it
     raises becomes the case's outcome.  ``timed`` returns what each of several processes finds of
-    it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Those
+    it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Under the
+    memory policies beside that of the studies only those ``under_every_policy`` are.  Those
     processes have imported torch, unless ``uses_torch`` says that the cases choose their library,
     and the modules of ``imports``, so that no case pays for what all need.
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
@@ -193,6 +194,7 @@ class Study:
     measure: Callable[[Factors, Session], tuple[Series, ...]] = lambda factors, session: ()
     timed: Callable[[Factors, Session], tuple[Series, ...]] | None = None
     is_timed: Callable[[Factors], bool] = lambda factors: True
+    under_every_policy: Callable[[Factors], bool] = lambda factors: True
     uses_torch: bool = True
     imports: tuple[str, ...] = ()
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
