@@ -15,6 +15,7 @@ from report.paper.tables import Cell, Column, Table
 from report.paper.values import Value, declare
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, declared
+from report.text.format import Style
 
 Row = TypeVar("Row")
 Subject = TypeVar("Subject")
@@ -28,16 +29,21 @@ def values_of(
     getters: Mapping[str, Callable[[Subject], Quantity]],
     otherwise: Missing,
     percent: Container[str] = (),
+    rounded: Container[str] = (),
 ) -> tuple[Value, ...]:
     """The value of every getter; missing for the reason ``otherwise`` where there is no subject.
 
-    Name, unit, formula and sources are those of the quantities; ``percent`` are printed as shares.
+    Name, unit, formula and sources are those of the quantities; ``percent`` are printed as shares,
+    ``rounded`` as what is measured although they are exact.
     """
 
     def found(id: str) -> Quantity:
         return absent(id, "1", otherwise.reason) if subject is None else getters[id](subject)
 
-    return tuple(declare(id, found(id), "percent" if id in percent else None) for id in getters)
+    def style(id: str) -> Style | None:
+        return "percent" if id in percent else "measured" if id in rounded else None
+
+    return tuple(declare(id, found(id), style(id)) for id in getters)
 
 
 def cells(*contents: Content) -> tuple[Cell, ...]:

@@ -225,6 +225,13 @@ def exact(
     return Exact(unit(unit_name), name, source, value, further=further)
 
 
+def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
+    """A number of a record without uncertainty, or why it is not there."""
+    if isinstance(value, Missing):
+        return absent(name, unit_name, value.reason)
+    return exact(name, unit_name, value, source)
+
+
 def reported(name: str, unit_name: str, value: Number, decimals: int, source: str) -> Reported:
     """A number of a source as a leaf."""
     return Reported(unit(unit_name), name, source, value, decimals)

@@ -73,7 +73,7 @@ function Collector:styled(float)
   float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
-  float.long = float.table and self.one_column and tabular.is_long(float.table)
+  float.long = float.table and (self.one_column or float.here) and tabular.is_long(float.table)
   return float
 end
 

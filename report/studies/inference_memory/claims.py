@@ -1,17 +1,24 @@
-"""What the source claims, and what this paper claims, judged by every run."""
+"""What is claimed of inference, by the source and by this paper; the template has the words.
+
+A claim about all networks holds only where it does for each of them.  What was published for a GPU
+is judged on GPUs alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final
 
+from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.paper.tables import Column, Table
-from report.quantity.expression import Quantity
-from report.quantity.expression import exact as count
+from report.paper.policies import gain
+from report.quantity.evaluation import level
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least, at_most, first_within
 from report.quantity.verdicts import (
     Range,
+    Several,
     Statement,
     all_of,
     any_of,
@@ -20,321 +27,272 @@ from report.quantity.verdicts import (
     expect,
     trend,
 )
-from report.studies.inference_memory import settings_claims as settings
-from report.studies.inference_memory.batches import ENOUGH, knee, rates, resnets, sweep
-from report.studies.inference_memory.faults import (
-    NEAR,
-    exact,
-    first_large,
-    near,
-    returned,
-    told,
+from report.studies.inference_memory import faults, scores
+from report.studies.inference_memory.choices import (
+    all_tried,
+    best,
+    best_speedup,
+    compared_base,
+    reported_speedups,
+    settings,
 )
-from report.studies.inference_memory.limits import foretold, margin
-from report.studies.inference_memory.measured import Run, centre
-from report.studies.inference_memory.memory import FROM_BATCH, TOLERANCE, judged, residuals
-from report.studies.inference_memory.processor import off_processor
-from report.studies.inference_memory.run_values import NO_CASE
-from report.studies.inference_memory.verdicts import (
-    Judged,
-    listed,
-    nothing,
-    percent,
-    ratios,
-    span,
-    with_interval,
+from report.studies.inference_memory.gpu import BRIEF, host_bound, layout_ratio, wait_share
+from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.peaks import TOLERANCE, foretold, judged, off
+from report.studies.inference_memory.policies import deepest
+from report.studies.inference_memory.subject import REDUCED, TILED, Call
+from report.studies.inference_memory.sweeps import (
+    ENOUGH,
+    amp_pairs,
+    best_call,
+    both_bases,
+    ends,
+    plain,
+    rates,
+    resnets,
+    sweep,
+    tiled_calls,
+    with_both,
 )
-from report.text.format import NO_BREAK
+from report.studies.inference_memory.values import NO_RECORD, needed_saved
 
-_Judge: TypeAlias = Callable[[Inputs, Run], Judged]
-#: The id of a claim, its sentence, and what judges it.
-_Judging: TypeAlias = tuple[str, str, _Judge]
+#: A change of accuracy (share of the images) or of mean loss (nats) that is none for a user.
+SAME_SCORE: Final = 0.01
+#: «About half» is a half within this.
+ABOUT: Final = 0.1
+#: What is judged: one comparison, or several.
+_Claimed = Statement | Several
+_NOTHING: Final = Statement(absent("case", "1", "no such case was measured"), exactly(1))
 
 
-def all_claims(inputs: Inputs, all_runs: Sequence[Run]) -> tuple[Claim, ...]:
+def all_claims(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Claim]:
     """Every claim, judged on every run; one that says so where there is none."""
-    if not all_runs:
-        return (_nothing(),)
-    return tuple(
-        Claim(
-            f"{id_}-{run.key}", f"{sentence}; {run.label}.", found.statement.judge(), found.because
-        )
-        for run in all_runs
-        for id_, sentence, judge in _CLAIMS
-        for found in (judge(inputs, run),)
-    )
+    for run in runs:
+        found = {**_of_memory(run), **_of_batches(inputs, run), **_of_precision(inputs, run)}
+        found |= {**_of_tiles(run), **_of_settings(inputs, run)}
+        found |= _of_gpu(run) if run.on_gpu else _of_processor(run)
+        for name, claimed in found.items():
+            yield judge(f"{name}-{run.key}", claimed, name=name, label=run.label)
+    if not runs:
+        yield judge("peak-theory", Statement(absent("peak", "B", NO_RECORD.reason), exactly(0)))
 
 
-def _nothing() -> Claim:
-    return Claim(
-        "own-measurement",
-        "What the source says of time and memory holds on this study's machines.",
-        "not measured",
-        "no run of this experiment is in the data directory",
-    )
+def _all(found: Iterable[Quantity], claimed: Range, about: str = "") -> _Claimed:
+    """That all of those quantities that were measured are as claimed."""
+    known = [each for each in found if not each.missing]
+    return all_of(*(Statement(each, claimed, about) for each in known)) if known else _NOTHING
 
 
-def verdict_tables(run: Run, claims: Sequence[Claim]) -> tuple[Table, Table]:
-    """What the numbers of one run say of the claims; all in one table would fill a page."""
-    return (
-        _verdict_table(f"tbl-claims-{run.key}", "batch size and memory", _OF_BATCHES, run, claims),
-        _verdict_table(f"tbl-verdicts-{run.key}", "settings", _OF_SETTINGS, run, claims),
-    )
+def _any(found: Iterable[Quantity], claimed: Range) -> _Claimed:
+    """That any of those is."""
+    known = [each for each in found if not each.missing]
+    return any_of(*(Statement(each, claimed) for each in known)) if known else _NOTHING
 
 
-def _verdict_table(
-    id_: str, of: str, judges: Sequence[_Judging], run: Run, claims: Sequence[Claim]
-) -> Table:
-    ending, wanted = f"; {run.label}.", {f"{claim}-{run.key}" for claim, *_ in judges}
-    rows = [
-        (claim.sentence.removesuffix(ending), claim.verdict, claim.because)
-        for claim in claims
-        if claim.id in wanted
+# -------------------------------------------------------------------------------------- memory
+
+
+def _of_memory(run: Run) -> dict[str, _Claimed]:
+    peaks = [
+        {call.batch: size for call in sweep(run, network) if not (size := run.peak(call)).missing}
+        for network in resnets(run)
     ]
-    return Table(
-        id_,
-        f"Claims on {of}, of the source where it says so, and what the numbers of {run.label} say "
-        "of them; intervals in brackets.",
-        (Column("Claim"), Column("Verdict"), Column("Because")),
-        tuple(rows),
-        sources=(run.file,),
-        wide=True,
-    )
+    rising = [trend(found, rising=True) for found in peaks if len(found) > 1]
+    return {"memory-monotone": all_of(*rising) if rising else _NOTHING}
+
+
+def _of_processor(run: Run) -> dict[str, _Claimed]:
+    """What this paper claims of a processor, whose workspaces it knows."""
+    outcomes = foretold(run)
+    wrong = exact("wrong predictions", "1", list(outcomes.values()).count(False), run.file)
+    steps = (step for n in resnets(run) if (step := faults.first_large(run, n)))
+    slower = (run.returned().image_time_ratio(after, before) for before, after in steps)
+    found = {
+        "peak-theory": _all(
+            (off(run, this) for this in judged(run).values()), equals(0, within=TOLERANCE)
+        ),
+        "limit-theory": Statement(wrong, exactly(0)) if outcomes else _NOTHING,
+        "large-blocks": _all(slower, expect("> 1")),
+        "waits": _all(_more_waiting(run), expect("> 0")),
+    }
+    compared = deepest(run)
+    if compared is not None:
+        found["policy-pays"] = Statement(gain(compared), expect("> 1.1"))
+    return found
+
+
+def _more_waiting(run: Run) -> Iterator[Quantity]:
+    """Time off the processor at the largest batch of each network less that at the smallest."""
+    for network in resnets(run):
+        calls = run.timed(sweep(run, network))
+        yield run.off_processor(calls[-1]) - run.off_processor(calls[0])
 
 
 # ----------------------------------------------------------------------------- batch sizes
 
 
-def _monotone_memory(inputs: Inputs, run: Run) -> Judged:
-    peaks = {n: {c.batch: p for c in sweep(run, n) if not (p := run.peak(c)).missing}
-             for n in resnets(run)}  # fmt: skip
-    if not peaks:
-        return nothing()
-    rising = {n: trend(found, rising=True) for n, found in peaks.items()}
-    right = sum(each.judge() == "supported" for each in rising.values())
-    falls = sorted({step for found in peaks.values() for step in _falling(found)})
-    where = "; it does not from batch " + ", ".join(f"{a} to {b}" for a, b in falls)
-    return Judged(
-        all_of(*rising.values()),
-        f"for {right} of {len(peaks)} networks peak memory rises with every step of the batch size"
-        + (where if falls else ""),
+def _of_batches(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
+    """Time of a fixed number of images, and so utilisation, over the batch size."""
+    best_up_to, low, high, last = (
+        int(inputs.reported.value(id_).number)
+        for id_ in ("best_up_to", "middle_low", "middle_high", "large_high")
     )
 
+    def change(before: int, after: int) -> list[Quantity]:
+        return [_step(run, network, before, after) for network in resnets(run)]
 
-def _falling(peaks: Mapping[int, Quantity]) -> list[tuple[int, int]]:
-    """The steps of the batch size at which the peak does not rise."""
-    return [(a, b) for a, b in pairwise(peaks) if centre(peaks[b]) <= centre(peaks[a])]
-
-
-def _falls_to(inputs: Inputs, run: Run) -> Judged:
-    limit = _reported(inputs, "best_up_to")
-    found = {n: _step(run, n, 1, limit) for n in resnets(run)}
-    what = (
-        f"time of an image at batch {limit} over that at batch 1, of which utilisation is inverse"
-    )
-    return ratios(found, what, "< 1")
-
-
-def _rises_again(inputs: Inputs, run: Run) -> Judged:
-    limit = _reported(inputs, "best_up_to")
-    middle = [_reported(inputs, id_) for id_ in ("middle_low", "middle_high")]
-    found = {f"{n}, batch {b}": _step(run, n, limit, b) for n in resnets(run) for b in middle}
-    what = f"time of an image at batch {listed(middle)} over that at batch {limit}"
-    return ratios(found, what, "> 1", any_of)
-
-
-def _falls_at_large(inputs: Inputs, run: Run) -> Judged:
-    middle = _reported(inputs, "middle_high")
-    large = _reported(inputs, "large_high")
-    found = {n: _step(run, n, middle, large) for n in resnets(run)}
-    what = f"time of an image at batch {large:,} over that at batch {middle}"
-    return ratios(found, what, "< 1", any_of)
+    calls = ends(run)
+    left = [run.image_time_ratio(calls[-1], best_call(run, calls[0].network))] if calls else []
+    return {
+        "time-falls": _all(change(1, best_up_to), expect("< 1")),
+        "time-rises": _any(change(best_up_to, low) + change(best_up_to, high), expect("> 1")),
+        "time-large": _any(change(high, last), expect("< 1")),
+        "use-plateau": _all(_plateaus(run, high), Range(ENOUGH, 1 / ENOUGH, closed=True)),
+        "use-depth": _all(_deeper(run), expect("> 1")),
+        "largest-slower": _all(left, expect("> 1")),
+    }
 
 
 def _step(run: Run, network: str, before: int, after: int) -> Quantity:
     """Time of an image at one batch over that at another."""
     by_batch = {call.batch: call for call in sweep(run, network)}
     if before not in by_batch or after not in by_batch:
-        return NO_CASE
+        return _NOTHING.quantity
     return run.image_time_ratio(by_batch[after], by_batch[before])
 
 
-def _plateau(inputs: Inputs, run: Run) -> Judged:
-    """From the end of the source's middle range to the largest batch the rate hardly changes.
+def _plateaus(run: Run, middle: int) -> Iterator[Quantity]:
+    """Rate at the largest batch over that from which it should hardly change.
 
-    Where the knee lies behind that range, from the knee on, but over one step at least.
+    That is the end of the source's middle range, or the knee where it lies behind, but one step
+    before the largest batch at least.
     """
-    middle = _reported(inputs, "middle_high")
-    reached = {n: r for n in resnets(run) if (r := rates(run, n))}
-    beyond = {n: r for n, r in reached.items() if max(r) > middle}
-    ends = {n: (_last_before(r, max(middle, knee(r))), max(r)) for n, r in beyond.items()}
-    changes = {n: reached[n][b] / reached[n][a] for n, (a, b) in ends.items() if a}
-    if not changes:
-        return nothing()
-    shown = ", ".join(f"{n} {with_interval(each)}" for n, each in changes.items())
-    knees = ", ".join(f"{n} {knee(found):,}" for n, found in reached.items())
-    first, last = (listed(sorted({ends[n][at] for n in changes})) for at in (0, 1))
-    # The knee's rule, in both directions: the smaller of the two rates is nearly the larger one.
-    plateau = Range(ENOUGH, 1 / ENOUGH, closed=True)
-    return Judged(
-        all_of(*(Statement(each, plateau) for each in changes.values())),
-        f"rate at batch {last} over that at batch {first}, which a plateau keeps within a tenth: "
-        f"{shown}; knees: {knees}",
-    )
+    for network in resnets(run):
+        found = rates(run, network)
+        knee = level(first_within(found, ENOUGH, "1"))
+        before = [b for b in found if b <= max(middle, knee) and b != max(found)]
+        if before and max(found) > middle:
+            yield found[max(found)] / found[max(before)]
 
 
-def _last_before(found: Mapping[int, Quantity], batch: int) -> int:
-    """The largest batch size up to ``batch`` that is not the largest of all; 0 for none."""
-    return max((b for b in found if b <= batch and b != max(found)), default=0)
+def _deeper(run: Run) -> Iterator[Quantity]:
+    """Rate of arithmetic of the deepest network over that of the shallowest, by batch size."""
+    first, last = ({call.batch: call for call in ends(run, at)} for at in (0, -1))
+    if len(resnets(run)) > 1:
+        yield from (run.rate(last[b]) / run.rate(first[b]) for b in first if b in last)
 
 
-def _utilisation_by_depth(inputs: Inputs, run: Run) -> Judged:
-    names = resnets(run)
-    if len(names) < 2:
-        return nothing()
-    first, last = ({c.batch: c for c in run.timed(sweep(run, names[at]))} for at in (0, -1))
-    # The ceiling of both is the same.
-    found = {
-        f"batch {batch:,}": (run.work(last[batch]) / run.time(last[batch]))
-        / (run.work(first[batch]) / run.time(first[batch]))
-        for batch in first
-        if batch in last
+# ------------------------------------------------------------------------- precision and layout
+
+
+def _of_precision(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
+    limit = int(inputs.reported.value("best_up_to").number)
+    small = [(call, base) for call, base in amp_pairs(run) if call.batch < limit]
+    low, high = (inputs.reported.value(f"amc_saving_{end}").number for end in ("low", "high"))
+    printed = Range((low - 0.5) / 100, (high + 0.5) / 100, closed=True)
+    bases = both_bases(run)
+    both = [(with_both(run, base), base) for base in bases]
+    return {
+        "half-time": _all((run.time_ratio(*pair) for pair in small), expect("> 1")),
+        "half-memory": _saves(run),
+        "half-grows": _grows(run),
+        "accuracy": _all(_changes(run, scores.accuracy_change), expect(f">= -{SAME_SCORE}")),
+        "loss": _all(_changes(run, scores.loss_change), expect(f"<= {SAME_SCORE}")),
+        "amc-time": _all((run.time_ratio(*pair) for pair in both), expect("> 1")),
+        # About half, of which the 45 to 50 % of the source are instances.
+        "amc-memory": _all((run.saved(*pair) for pair in both), equals(0.5, within=ABOUT)),
+        "amc-theory": _all((needed_saved(run, base) for base in bases), printed),
     }
-    return ratios(found, f"utilisation of {names[-1]} over that of {names[0]}", "> 1")
 
 
-def _more_waiting(inputs: Inputs, run: Run) -> Judged:
-    found = {n: shares for n in resnets(run) if len(shares := _waits(run, n)) > 1}
-    if not found:
-        return nothing("time off the processor was not recorded")
-    more = {n: shares[-1] - shares[0] for n, shares in found.items()}
-    changes = ", ".join(f"{n} {with_interval(each, 'percent')}" for n, each in more.items())
-    all_shares = span(centre(each[at]) for each in found.values() for at in (0, -1))
-    return Judged(
-        all_of(*(Statement(each, expect("> 0")) for each in more.values())),
-        "share of time off the processor at the largest batch less that at the smallest that has "
-        f"one: {changes}; all these shares lie in {all_shares}",
-    )
+def _saved(run: Run) -> list[Quantity]:
+    """The share of the peak that reduced precision saves, over the batch size."""
+    return [share for pair in amp_pairs(run) if not (share := run.saved(*pair)).missing]
 
 
-def _waits(run: Run, network: str) -> list[Quantity]:
-    """The known shares of time off the processor over the batch sizes."""
-    shares = [off_processor(run, call) for call in sweep(run, network)]
-    return [share for share in shares if not share.missing]
+def _saves(run: Run) -> _Claimed:
+    """At every batch size something, and more at the largest than at the smallest."""
+    saved = _saved(run)
+    if len(saved) < 2:
+        return _NOTHING
+    return _all([*saved, saved[-1] - saved[0]], expect("> 0"))
 
 
-# --------------------------------------------------------------------------------- own claims
+def _grows(run: Run) -> _Claimed:
+    """More memory at the smallest batch, less at the largest."""
+    saved = _saved(run)
+    if len(saved) < 2:
+        return _NOTHING
+    return all_of(Statement(saved[0], expect("< 0")), Statement(saved[-1], expect("> 0")))
 
 
-def _theory_agrees(inputs: Inputs, run: Run) -> Judged:
-    found = residuals(run, judged(run))
-    if not found:
-        return nothing("no peak is both predicted and measured on this device")
-    shares = [count("residual of the peak", "1", share, run.file) for _, share in found.values()]
-    worst = max(abs(share) for _, share in found.values())
-    exact = sum(residual == 0 for residual, _ in found.values())
-    return Judged(
-        all_of(*(Statement(share, equals(0, within=TOLERANCE)) for share in shares)),
-        f"over {len(found)} cases from batch {FROM_BATCH} on the residual is at most "
-        f"{percent(worst) if worst else f'0{NO_BREAK}%'} of the measured peak, and 0{NO_BREAK}B in "
-        f"{exact} of them",
-    )
+def _changes(run: Run, change: Callable[..., Quantity]) -> list[Quantity]:
+    return [change(run, d, precision) for d in scores.datasets(run) for precision in REDUCED]
 
 
-def _theory_foretells(inputs: Inputs, run: Run) -> Judged:
-    found = foretold(run)
-    if not found:
-        return nothing("no call was given a limit of memory on this device")
-    wrong = [call for call, right in found.items() if not right]
-    names = ", ".join(f"{c.network} at batch {c.batch:,}" for c in wrong)
-    off = percent(max((margin(run, call) for call in wrong), default=0.0))
-    exceptions = f"; not of {names}, predicted within {off} of the limit" if wrong else ""
-    return Judged(
-        Statement(count("wrong predictions", "1", len(wrong), run.file), exactly(0)),
-        f"the outcome of {len(found) - len(wrong)} of {len(found)} calls under a limit is that of "
-        f"the prediction{exceptions}",
-    )
+# ---------------------------------------------------------------------------------- tiles
 
 
-def _large_blocks_cost(inputs: Inputs, run: Run) -> Judged:
-    steps = {n: step for n in resnets(run) if (step := first_large(run, n))}
-    if not steps:
-        return nothing("no call asks for blocks of that size")
-    seen = returned(run)
-    found = {n: seen.image_time_ratio(after, before) for n, (before, after) in steps.items()}
-    batches = sorted({(before.batch, after.batch) for before, after in steps.values()})
-    what = "time of an image at batch " + " or ".join(f"{b:,} over {a:,}" for a, b in batches)
-    # The allocator of a GPU keeps its blocks, so that its times say nothing of the claim.
-    judged_ = ratios(found, what, "> 1", about="cpu")
-    faults = (
-        f"page faults are those of the blocks within {percent(NEAR)} in {len(near(run))} of "
-        f"{len(told(run))} calls, to the unit in {exact(run)}"
-    )
-    if run.on_gpu:
-        faults = "the claim is about the C library, and this device's allocator keeps its blocks"
-    elif not told(run):
-        faults = "page faults were not counted"
-    return Judged(judged_.statement, f"{judged_.because}; {faults}")
+def _of_tiles(run: Run) -> dict[str, _Claimed]:
+    tiles = tiled_calls(run)
+    steps = [
+        (large, small)
+        for form in TILED
+        for small, large in pairwise(_by_tile([c for c in tiles if c.execution == form]))
+    ]
+    ratios = [run.time_ratio(call, plain(call)) for call in tiles]
+    return {
+        "tile-time": _all((run.time_ratio(*step) for step in steps), expect("< 1")),
+        "tile-memory": _all((run.peak(a) / run.peak(b) for a, b in steps), expect("> 1")),
+        "tile-pays": _any(ratios, expect("< 1")),
+    }
 
 
-def _reported(inputs: Inputs, id_: str) -> int:
-    """A whole number of the source."""
-    return int(inputs.reported.value(id_).number)
+def _by_tile(calls: Iterable[Call]) -> list[Call]:
+    return sorted(calls, key=lambda call: call.tile or 0)
 
 
-_OF_BATCHES: Final[tuple[_Judging, ...]] = (
-    ("peak-theory", "Peak memory follows from layer shapes within the rule", _theory_agrees),
-    ("large-blocks", "Blocks of 32 MiB and more make a call slow", _large_blocks_cost),
-    ("limit-theory", "The prediction tells which batch fits into memory", _theory_foretells),
-    ("memory-monotone", "Peak memory grows with every larger batch (source)", _monotone_memory),
-    (
-        "time-falls",
-        "Total time drops, so that utilisation goes up, up to the source's best batch (source)",
-        _falls_to,
-    ),
-    ("time-rises", "In the middle range total time sometimes rises (source)", _rises_again),
-    ("time-large", "At very large batches it may drop again (source)", _falls_at_large),
-    ("use-plateau", "Utilisation reaches a plateau (source)", _plateau),
-    ("use-depth", "Deeper networks use the device better (source)", _utilisation_by_depth),
-    ("waits", "Larger batches bring more waiting on the system (source)", _more_waiting),
-)
+# -------------------------------------------------------------------------------- settings
 
-_OF_SETTINGS: Final[tuple[_Judging, ...]] = (
-    ("half-time", "Half precision is slower at small batches (source)", settings.half_is_slower),
-    ("half-memory", "It saves memory, most at large batches (source)", settings.half_saves),
-    ("accuracy", "It does not lower the accuracy (source)", settings.accuracy_kept),
-    ("loss", "It does not raise the loss (source)", settings.loss_kept),
-    ("amc-time", "AMP with the coalesced layout is slower (source)", settings.both_are_slower),
-    ("amc-memory", "It saves about half of the peak memory (source)", settings.both_save),
-    ("amc-theory", "Smaller activations alone explain that saving", settings.activations_explain),
-    (
-        "tile-time",
-        "Time falls, so that utilisation grows, with the tile size (source)",
-        settings.tiles_time,
-    ),
-    ("tile-memory", "Memory grows with the tile size (source)", settings.tiles_memory),
-    ("tile-pays", "Some tiles are faster than whole maps", settings.tiles_pay),
-    (
-        "speedup-lenet",
-        "The speed-up of LeNet-5 published for a GPU is reached",
-        settings.published_speedup("LeNet-5"),
-    ),
-    (
-        "speedup-alexnet",
-        "The speed-up of AlexNet published for a GPU is reached",
-        settings.published_speedup("AlexNet"),
-    ),
-    (
-        "speedup-zfnet",
-        "The speed-up of ZFNet published for a GPU is reached",
-        settings.published_speedup("ZFNet"),
-    ),
-    (
-        "speedup-vgg",
-        "The speed-up of VGG published for a GPU is reached",
-        settings.published_speedup("VGG-16"),
-    ),
-    ("no-one-wins", "No one setting is best for all networks (source)", settings.no_one_wins),
-)
 
-_CLAIMS: Final = (*_OF_BATCHES, *_OF_SETTINGS)
+def _of_settings(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
+    reached = [
+        Statement(best_speedup(run, network), expect(f">= {printed}"), about="cuda")
+        for network, printed in reported_speedups(inputs).items()
+        if not isinstance(best(run, network), type(NO_RECORD))
+    ]
+    return {
+        "published": all_of(*reached) if reached else _NOTHING,
+        "no-one-wins": _no_one_wins(run),
+    }
+
+
+def _no_one_wins(run: Run) -> _Claimed:
+    """Every setting is slower than another one for some network.
+
+    Of settings that were not timed nothing is known, so that all kinds must have been.
+    """
+    bases = [base for network in run.networks() if (base := compared_base(run, network))]
+    compared = {base: (base, *settings(run, base)) for base in bases if settings(run, base)}
+    if len(compared) < 2 or not all_tried(c for calls in compared.values() for c in calls):
+        return _NOTHING
+    beaten: dict[str, list[Statement]] = {}
+    for calls in compared.values():
+        for call in calls:
+            rest = at_most(*(run.time(other) for other in calls if other != call))
+            slower = Statement(run.time(call) / rest, expect("> 1"))
+            beaten.setdefault(call.setting, []).append(slower)
+    return all_of(*(any_of(*statements) for statements in beaten.values()))
+
+
+# --------------------------------------------------------------------------------- GPU
+
+
+def _of_gpu(run: Run) -> dict[str, _Claimed]:
+    """What this paper says of a GPU: the host sets the time of small batches."""
+    bound = host_bound(run)
+    waits = at_least(*(wait_share(run, call) for call in bound)) if bound else _NOTHING.quantity
+    return {
+        "host-bound": Statement(waits, expect(f"< {BRIEF}")),
+        "layout-costs": Statement(layout_ratio(run), expect("> 1")),
+    }

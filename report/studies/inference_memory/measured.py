@@ -1,9 +1,8 @@
-"""What one run measured: time, memory and waits of each call, and the ceilings they stand under."""
+"""What one run measured of each call: time, memory, faults, and the ceilings they stand under."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,17 +12,17 @@ from report.evidence import runs as any_study
 from report.evidence.events import blocked_channels
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
-from report.quantity.evaluation import number
-from report.quantity.expression import Process, Quantity, Sampled, absent, exact, named
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.layers import Layer
 from report.records.record import Case, Factor
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
-from report.theory.liveness import Held, held, peaks
+from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held, held, peaks
 from report.theory.work import flops, forward_macs
 from report.theory.workspaces import Conditions
 
+#: The square matrices of the ceilings in reduced precision.
 _SIDE: Final = 2048
 _NO_RULES: Final = Missing("workspaces are known for eager calls on a CPU only")
 #: What decides about the shapes of a call: network, image and batch.
@@ -34,17 +33,16 @@ _Place: TypeAlias = tuple[str, int, int]
 class Run(any_study.Run):
     """One record of this study."""
 
-    def case(self, factors: any_study.Factors) -> Case | Missing:
-        """As in any study; the bytes that a reason tells are grouped by thousands."""
-        found = super().case(factors)
-        return Missing(_grouped(found.reason)) if isinstance(found, Missing) else found
-
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """Every call of the record with any outcome, by network, then by batch."""
-        cases = self.stored.record.cases
-        found = (call_of(case) for case in cases if case.factors.get("subject") == "inference")
+        found = (call_of(case) for case in self._cases)
         return tuple(sorted(found, key=lambda call: (order(call.network), call.batch)))
+
+    @cached_property
+    def _cases(self) -> tuple[Case, ...]:
+        cases = self.stored.record.cases
+        return tuple(case for case in cases if case.factors.get("subject") == "inference")
 
     @remembered
     def chosen(self, /, **where: Factor | None) -> tuple[Call, ...]:
@@ -57,38 +55,14 @@ class Run(any_study.Run):
         found = self.calls if calls is None else calls
         return tuple(sorted({call.network for call in found}, key=order))
 
-    @cached_property
-    def _shapes(self) -> dict[_Place, tuple[Layer, ...]]:
-        cases = self.stored.record.cases
-        of_calls = (case for case in cases if case.factors.get("subject") == "inference")
-        return {_place(call_of(case)): case.layers for case in of_calls if case.layers}
-
-    def shapes(self, call: Call) -> tuple[Layer, ...] | Missing:
-        """The layers of a call, from any case of the same network, image and batch.
-
-        They do not depend on how a call is executed, nor on its outcome.
-        """
-        return self._shapes_at(_place(call))
-
-    def _shapes_at(self, place: _Place) -> tuple[Layer, ...] | Missing:
-        nothing = Missing(f"the shapes of this call were not recorded on {self.label}")
-        return self._shapes.get(place, nothing)
-
-    # ------------------------------------------------------------------------------- outcomes
+    def timed(self, calls: Iterable[Call]) -> tuple[Call, ...]:
+        """Those of ``calls`` that have samples of time."""
+        return tuple(call for call in calls if not self.time(call).missing)
 
     def ran_out(self, call: Call) -> bool:
         """Whether memory ran out."""
         case = self._by_factors.get(frozenset(call.factors.items()))
         return case is not None and case.status == "out_of_memory"
-
-    def timed(self, calls: Iterable[Call]) -> tuple[Call, ...]:
-        """Those of ``calls`` that have samples of time."""
-        return tuple(c for c in calls if not self.time(c).missing)
-
-    def sample_counts(self) -> tuple[int, ...]:
-        """How many samples of time each timed call has."""
-        found = (self.samples("time", call.factors) for call in self.calls)
-        return tuple(len(samples) for samples in found if not isinstance(samples, Missing))
 
     # ----------------------------------------------------------------------------------- time
 
@@ -100,7 +74,8 @@ class Run(any_study.Run):
     @remembered
     def seconds(self, call: Call) -> float:
         """The median duration of a call alone (s), to choose by; infinite without one."""
-        return centre(self.time(call))
+        found = point(self.time(call))
+        return math.inf if isinstance(found, Missing) else found
 
     def image_time(self, call: Call) -> Quantity:
         """Duration of a call over its images (s)."""
@@ -118,16 +93,16 @@ class Run(any_study.Run):
         """The ratio of the durations for each image of two calls."""
         return self.image_time(above) / self.image_time(below)
 
-    def work(self, call: Call) -> Quantity:
-        """The theoretical work of a call, however it is executed (FLOP)."""
+    def rate(self, call: Call) -> Quantity:
+        """Theoretical work of a call, however it is executed, over its duration (FLOP/s)."""
         layers, name = self.layers(call.factors), f"work({call.network}, batch {call.batch:,})"
         if isinstance(layers, Missing):
-            return absent(name, "FLOP", layers.reason)
-        return exact(name, "FLOP", flops(forward_macs(layers)), self.file)
+            return absent(name, "FLOP/s", layers.reason)
+        return exact(name, "FLOP", flops(forward_macs(layers)), self.file) / self.time(call)
 
     def utilisation(self, call: Call) -> Quantity:
         """Achieved rate over the measured ceiling of the same precision."""
-        return self.work(call) / self.time(call) / self.ceiling_of(call.precision)
+        return self.rate(call) / self.ceiling_of(call.precision)
 
     @remembered
     def ceiling_of(self, precision: Precision) -> Quantity:
@@ -137,6 +112,29 @@ class Run(any_study.Run):
         where = {"subject": "matrix_product", "precision": precision, "side": _SIDE}
         work = exact("work of the product", "FLOP", 2 * _SIDE**3)
         return named(f"ceiling in {precision}", work / self.series("time", where))
+
+    def count(self, quantity: str, call: Call) -> Quantity:
+        """What was counted or timed during the same call, such as page faults."""
+        return self.series(quantity, call.factors)
+
+    def returned(self) -> Run:
+        """The run with the times of calls whose freed memory goes back to the system.
+
+        That is the C library's default, and what records without memory policies hold.
+        """
+        return self.under("default") if "default" in self.policies else self
+
+    def off_processor(self, call: Call) -> Quantity:
+        """The share of a call in which its thread did not run.
+
+        Of several threads it is not known: the system brings the time of a thread on another core
+        up to date at its ticks only (``thread_group_cputime`` since Linux 4.8, commit a1eb1411),
+        which are longer than many calls.
+        """
+        if self.stored.record.environment.threads > 1:
+            reason = f"the processor time of several threads is too coarse on {self.label}"
+            return absent("off the processor", "1", reason)
+        return 1 - self.count("cpu_time", call) / self.time(call)
 
     # --------------------------------------------------------------------------------- memory
 
@@ -156,37 +154,37 @@ class Run(any_study.Run):
         """Most bytes allocated during a call beyond those that were there before it."""
         return self.grown("allocated_peak", call.factors, since="allocated_before")
 
-    def resident(self, call: Call) -> Quantity:
-        """How much the resident memory of the process grew during a call (B)."""
-        after = self.series("resident_peak", call.factors)
-        before = self.series("resident_before", call.factors)
-        if not isinstance(after, Sampled) or not isinstance(before, Sampled):
-            return after - before
-        first = dict(zip(before.keys, before.processes, strict=True))
-        grown = [
-            Process(a.run, a.name, tuple(x - y for x, y in zip(a.samples, b.samples, strict=False)))
-            for a in after.processes
-            if (b := first.get((a.run, a.name)))
-        ]
-        name = f"{after.name} − {before.name}"
-        if not grown:
-            return absent(name, "B", f"no process recorded both on {self.label}")
-        return self.of_processes(name, "B", grown)
-
     def saved(self, call: Call, base: Call) -> Quantity:
         """The share of the peak of ``base`` that ``call`` does without."""
         return 1 - self.peak(call) / self.peak(base)
 
+    def kept(self, call: Call) -> Quantity:
+        """Bytes that are allocated before a call and are neither parameters nor input."""
+        name = "allocated before − parameters − input"
+        before, alive = self.fixed("allocated_before", call.factors), self.held(call)
+        if isinstance(before, Missing) or isinstance(alive, Missing):
+            return absent(name, "B", f"not recorded on {self.label}")
+        always = sum(map(alive[0].amount, (PARAMETERS, STATISTICS, INPUT)))
+        return exact(name, "B", before - always, self.file)
+
+    # --------------------------------------------------------------------------------- theory
+
+    @cached_property
+    def _shapes(self) -> dict[_Place, tuple[Layer, ...]]:
+        return {_place(call_of(case)): case.layers for case in self._cases if case.layers}
+
+    def _shapes_at(self, place: _Place) -> tuple[Layer, ...] | Missing:
+        """The layers of a call, from any case of the same network, image and batch.
+
+        They do not depend on how a call is executed, nor on its outcome.
+        """
+        nothing = Missing(f"the shapes of this call were not recorded on {self.label}")
+        return self._shapes.get(place, nothing)
+
     def held(self, call: Call) -> tuple[Held, ...] | Missing:
         """What theory says is alive at each layer of an eager call."""
-        layers = self.shapes(call)
+        layers = self._shapes_at(_place(call))
         return layers if isinstance(layers, Missing) else held(layers, self.conditions(call))
-
-    @remembered
-    def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
-        """The layers at which most is alive and most is needed."""
-        layers = self._shapes_at(place)
-        return layers if isinstance(layers, Missing) else peaks(layers, conditions)
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
@@ -197,6 +195,11 @@ class Run(any_study.Run):
         )
 
     @remembered
+    def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
+        """The layers at which most is alive and most is needed."""
+        layers = self._shapes_at(place)
+        return layers if isinstance(layers, Missing) else peaks(layers, conditions)
+
     def predicted(self, call: Call) -> Held | Missing:
         """The layer at which theory says that most is alive, with what is alive there."""
         if self.on_gpu or call.execution != "eager":
@@ -211,25 +214,6 @@ class Run(any_study.Run):
         if isinstance(found, Missing):
             return absent(name, "B", found.reason)
         return exact(name, "B", found[1].needed, self.file)
-
-    # ---------------------------------------------------------------------------------- waits
-
-    def count(self, quantity: str, call: Call) -> Quantity:
-        """What was counted or timed during the same call, such as page faults."""
-        return self.series(quantity, call.factors)
-
-
-def centre(quantity: Quantity) -> float:
-    """The value of a quantity alone; infinite where it is missing."""
-    found = number(quantity)
-    if isinstance(found, Missing):
-        return math.inf
-    return found.value if isinstance(found, Estimate) else found
-
-
-def _grouped(text: str) -> str:
-    """``text`` with long whole numbers as they are printed elsewhere."""
-    return re.sub(r"\b\d{5,}\b", lambda number: f"{int(number[0]):,}", text)
 
 
 def _place(call: Call) -> _Place:

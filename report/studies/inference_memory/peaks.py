@@ -1,0 +1,155 @@
+"""Peak memory: theory led to the measurement, and what it foretells of calls under a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from report.evidence.runs import difference, remembered
+from report.missing import Missing
+from report.quantity.expression import Quantity, absent, exact
+from report.studies.inference_memory.measured import Run
+from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
+from report.studies.inference_memory.sweeps import limited_calls, sweep
+from report.theory.liveness import (
+    INPUT,
+    PARAMETERS,
+    PENDING,
+    READ,
+    STATISTICS,
+    WRITTEN,
+    Held,
+    reconciled_peak,
+)
+from report.theory.reconciliation import Reconciliation, Term
+from report.theory.workspaces import WORKSPACES, Layout
+
+#: Theory and measurement agree within this share, from this batch on.
+TOLERANCE: Final = 0.02
+FROM_BATCH: Final = 8
+MEBI: Final = 2**20
+
+_BEFORE: Final = (PARAMETERS, STATISTICS, INPUT)
+_TENSORS: Final = (READ, WRITTEN, PENDING)
+
+
+@remembered
+def peak(run: Run, call: Call) -> Reconciliation | Missing:
+    """The predicted peak of a call, led to the measured one."""
+    at, size = run.predicted(call), run.fixed("allocated_peak", call.factors)
+    if isinstance(at, Missing):
+        return at
+    measured = (
+        size
+        if isinstance(size, Missing)
+        else Term("Measured", size, "most bytes in live blocks", "the allocator's events")
+    )
+    id_ = f"peak-{run.key}-{call.network}-{call.batch}-{call.layout}-{call.precision}"
+    subject = f"Peak memory of {call.network} at batch {call.batch}, {call.setting}, {run.label}"
+    return reconciled_peak(id_, subject, at, measured)
+
+
+@remembered
+def reconciled(run: Run) -> dict[Call, Reconciliation]:
+    """The plain float32 calls in both layouts whose peak is both predicted and measured."""
+    calls = (c for layout in LAYOUTS for n in run.networks() for c in sweep(run, n, layout))
+    found = {call: peak(run, call) for call in calls}
+    return {
+        call: this
+        for call, this in found.items()
+        if not isinstance(this, Missing) and not isinstance(this.measured, Missing)
+    }
+
+
+@remembered
+def judged(run: Run) -> dict[Call, Reconciliation]:
+    """Those of them that the rule of agreement is about."""
+    return {call: this for call, this in reconciled(run).items() if call.batch >= FROM_BATCH}
+
+
+def exact_peaks(found: Iterable[Reconciliation]) -> int:
+    """How many are predicted to the byte."""
+    return sum(this.residual == 0 for this in found)
+
+
+def off(run: Run, this: Reconciliation) -> Quantity:
+    """Measured minus predicted peak over the measured one."""
+    if isinstance(this.measured, Missing):
+        return absent("residual of the peak", "1", this.measured.reason)
+    measured = exact("measured", "B", this.measured.amount, run.file)
+    return (measured - exact("predicted", "B", this.end, run.file)) / measured
+
+
+def missed(run: Run) -> str:
+    """The calls below the batch of the rule whose peak is not predicted to the byte, in words."""
+    batches: dict[str, list[str]] = {}
+    for call, this in reconciled(run).items():
+        if this.residual != 0 and call.batch < FROM_BATCH:
+            name = f"{call.network}, {LAYOUT_NAMES[call.layout]}"
+            batches.setdefault(name, []).append(str(call.batch))
+    return "; ".join(f"{name}, at batch {' and '.join(b)}" for name, b in batches.items())
+
+
+class Parts(NamedTuple):
+    """What makes a predicted peak (B): what is there before the call, tensors of the layer at the
+    peak, tensors held for later ones, workspaces and casts.
+    """
+
+    before: int
+    tensors: int
+    held: int
+    workspace: int
+
+
+def parts(at: Held) -> Parts:
+    """The parts of a predicted peak."""
+    before = sum(map(at.amount, _BEFORE))
+    tensors = sum(map(at.amount, _TENSORS))
+    work = sum(t.amount for t in at.terms if t.name in WORKSPACES or t.name.startswith("Cast"))
+    return Parts(before, tensors, at.total - before - tensors - work, work)
+
+
+def largest_predicted(run: Run, network: str, layout: Layout) -> Call | None:
+    """The plain call of a network at its largest batch of which a peak is predicted."""
+    calls = (c for c in sweep(run, network, layout) if not isinstance(run.predicted(c), Missing))
+    return max(calls, key=lambda call: call.batch, default=None)
+
+
+# ----------------------------------------------------------------------------- limited memory
+
+
+def predicted_peak(run: Run, call: Call) -> int | Missing:
+    """What theory says a call allocates in all (B)."""
+    at = run.predicted(call)
+    return at if isinstance(at, Missing) else at.total
+
+
+def predicted_growth(run: Run, call: Call) -> int | Missing:
+    """What theory says a call allocates beyond parameters, statistics and input (B)."""
+    at = run.predicted(call)
+    return difference(predicted_peak(run, call), at if isinstance(at, Missing) else parts(at)[0])
+
+
+def limit(call: Call) -> int:
+    """By how much the address space may grow in a call (B)."""
+    return (call.memory_limit or 0) * MEBI
+
+
+def foretold(run: Run) -> dict[Call, bool]:
+    """For each limited call with an outcome whether theory foretells it.
+
+    A call fits if what it takes beyond parameters and input is at most the limit.
+    """
+    found = {}
+    for call in limited_calls(run):
+        growth, ran_out = predicted_growth(run, call), run.ran_out(call)
+        known = ran_out or not isinstance(run.case(call.factors), Missing)
+        if known and not isinstance(growth, Missing):
+            found[call] = (growth <= limit(call)) != ran_out
+    return found
+
+
+def too_large(run: Run, failed: Iterable[Call]) -> bool:
+    """Whether theory predicts more than there is for every call that ran out without a limit."""
+    found = [predicted_peak(run, call) for call in failed]
+    return bool(found) and all(isinstance(s, int) and s > run.machine_memory for s in found)
