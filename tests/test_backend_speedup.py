@@ -10,24 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.scaling import Scaling
 from report.errors import StudyError
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import estimate, number
+from report.quantity.evaluation import estimate, number, point
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record, Round
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.crossovers import sentence
-from report.studies.backend_speedup.decomposed import (
-    Crossing,
-    decompose,
-    found_crossing,
-    iteration_bound,
-    predicted_crossing,
-)
 from report.studies.backend_speedup.measured import (
     NUMPY,
     VARIANTS,
@@ -39,6 +30,7 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.memory import filling
+from report.studies.backend_speedup.model import Prediction, model, predictions
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
@@ -54,7 +46,8 @@ from report.studies.backend_speedup.subject import (
     perceptron_arrays,
     total,
 )
-from report.studies.backend_speedup.theory_tables import source_setting
+from report.studies.backend_speedup.theory import least, source_setting
+from report.studies.backend_speedup.values import from_parts
 from report.theory.work import forward_macs as macs_of_layers
 from report.theory.work import training_macs
 from tests import factory
@@ -255,6 +248,16 @@ def inputs(*records: Record) -> Inputs:
     return inputs_of(STUDY, *records, files=files)
 
 
+def verdicts(found: Findings, key: str) -> dict[str, str]:
+    """The verdicts on one machine, by the names of the claims."""
+    ending = f"-{key}"
+    return {
+        id_.removesuffix(ending): claim.verdict
+        for id_, claim in found.claims.items()
+        if id_.endswith(ending)
+    }
+
+
 def one_thread() -> Record:
     machine = factory.environment("example-1t", threads=1)
     return record(machine=machine)
@@ -342,7 +345,8 @@ def test_times_and_totals_of_the_source_agree() -> None:
 def test_quantities_of_theory_are_those_of_the_shapes() -> None:
     one = {n: Setting("scaling", n, "float32", 1, "") for n in NETWORK_NAMES}
     found = inputs_of(STUDY)
-    step, first = total(source_setting(found)), iteration(source_setting(found))[0]
+    step = total(source_setting(found))
+    products = total(source_setting(found), "matrix_product")
     pairs = {
         theory.PARAMETERS: parameter_count("perceptron"),
         theory.PARAMETER_BYTES: components(one["perceptron"]).parameters,
@@ -353,7 +357,7 @@ def test_quantities_of_theory_are_those_of_the_shapes() -> None:
         theory.F: FEATURES,
         theory.source_work(found): step.flops,
         theory.source_traffic(found): 4 * step.elements,
-        theory.product_intensity(found): first.flops / (4 * first.elements),
+        theory.product_intensity(found): products.flops / (4 * products.elements),
     }
     assert [number(quantity) for quantity in pairs] == list(pairs.values())
 
@@ -381,11 +385,11 @@ def test_speedups_are_those_that_were_put_in() -> None:
     run = run_of(one_thread())
     setting = run.training()
     assert setting is not None
-    ratio = estimate(run.speedup("time", setting, COMPILED))
+    ratio = estimate(run.speedup(setting, COMPILED))
     assert isinstance(ratio, Estimate)
     assert ratio.value == pytest.approx(3.0)
     assert ratio.low <= 3.0 <= ratio.high
-    assert run.speedup("time", setting, CUPY).missing
+    assert run.speedup(setting, CUPY).missing
 
 
 def test_sweeps_are_found_by_what_varies() -> None:
@@ -394,6 +398,7 @@ def test_sweeps_are_found_by_what_varies() -> None:
     assert {s.samples for s in run.widths()} == {IMAGES}
     assert [s.samples for s in run.sizes()] == [IMAGES, 1000, 4000, 60000]
     assert [s.samples for s in run.sizes(hidden=128)] == [1000, 4000]
+    assert run.wide() == 128
 
 
 def test_the_fewest_threads_of_a_cpu_go_first_and_a_gpu_last() -> None:
@@ -417,65 +422,69 @@ def test_parts_give_the_whole() -> None:
     run = run_of(one_thread())
     setting = run.training()
     assert setting is not None
-    parts = decompose(run, setting, TORCH)
-    assert not isinstance(parts, Missing)
-    assert parts.predicted == pytest.approx(0.5)
-    assert sum(share for share, _ in parts.parts.values()) == pytest.approx(1.0)
-    compiled = decompose(run, setting, COMPILED)
-    assert isinstance(compiled, Missing)
-    assert "without separate operations" in compiled.reason
+    assert point(from_parts(run, setting, TORCH)) == pytest.approx(0.5)
+    shares = [point(run.share(kind, setting, TORCH)) for kind in kinds("perceptron")]
+    assert sum(s for s in shares if isinstance(s, float)) == pytest.approx(1.0)
+    compiled = from_parts(run, setting, COMPILED).missing
+    assert compiled is not None and "without separate operations" in compiled.reason
 
 
 def test_the_bound_is_work_or_traffic_over_the_ceilings() -> None:
     run = run_of(one_thread())
     setting = Setting("scaling", "perceptron", "float32", 1000, "digits")
-    bound = iteration_bound(run, setting, NUMPY)
+    bound = least(run, setting, NUMPY)
     assert isinstance(bound, float)
     # Traffic at 30 GB/s bounds every operation of so narrow a network.
     assert bound == pytest.approx(4 * total(setting).elements / 3e10, rel=0.02)
 
 
-# ------------------------------------------------------------------------------------ crossings
+# ---------------------------------------------------------------------------------------- model
 
 
-def ratio(value: float, half: float = 0.01) -> Estimate:
-    return Estimate(value, value - half, value + half, 30, 0.95)
+def modelled(cost: float, slowness: float) -> Run:
+    """A run whose NumPy takes ``cost`` (s) and ``slowness`` times the least time of each case."""
+    run = run_of(one_thread())
+
+    def timed(case: Case, found: Round) -> Round:
+        if case.factors["backend"] != "numpy" or case.factors["subject"] != "scaling":
+            return found
+        setting = next(
+            s
+            for s in (*run.scaled(), *run.scaled(dtype="float64"))
+            if s.factors.items() <= case.factors.items()
+        )
+        bound = least(run, setting, NUMPY)
+        assert isinstance(bound, float)
+        series = (
+            factory.series("time", [cost + slowness * bound] * 3) if s.quantity == "time" else s
+            for s in found.series
+        )
+        return msgspec.structs.replace(found, series=tuple(series))
+
+    return run_of(remeasured(one_thread(), timed))
 
 
-def test_a_crossing_lies_between_the_levels_where_it_shows() -> None:
-    found = found_crossing((10, 100, 1000), (ratio(0.5), ratio(0.8), ratio(2.0)))
-    assert found.course == "crosses"
-    assert (found.low, found.high) == (100, 1000)
-    assert found.at is not None and 100 < found.at < 1000
+def test_the_two_numbers_of_a_library_are_found_and_predict_the_rest() -> None:
+    run = modelled(cost=2e-3, slowness=7.0)
+    made = model(run, NUMPY)
+    assert made is not None
+    assert (made.narrow.hidden, made.wide.hidden) == (10, 512)
+    assert point(made.cost) == pytest.approx(2e-3)
+    assert point(made.slowness) == pytest.approx(7.0)
+    own = [each for each in predictions(run) if each.variant == NUMPY]
+    assert {(each.setting.hidden, each.setting.samples) for each in own} == {
+        (64, IMAGES), (10, 1000), (10, 4000), (10, 60000), (128, 1000), (128, 4000),
+    }  # fmt: skip
+    assert all(each.ratio == pytest.approx(1.0) for each in own)
 
 
-@pytest.mark.parametrize(
-    ("ratios", "course"),
-    [
-        ((0.5, 0.6), "always slower"),
-        ((1.5, 1.6), "always faster"),
-        ((1.5, 0.6), "not told"),
-        ((1.0, 1.5), "faster where told"),
-        ((0.5, 1.0), "slower where told"),
-        ((1.0, 1.0), "not told"),
-    ],
-)
-def test_what_intervals_do_not_tell_is_not_told(ratios: tuple[float, ...], course: str) -> None:
-    assert found_crossing((1, 2), tuple(map(ratio, ratios))).course == course
-
-
-def test_a_prediction_is_met_by_the_side_that_is_faster_where_told() -> None:
-    assert Crossing("always slower").faster is Crossing("slower where told").faster is False
-    assert Crossing("always faster").faster is Crossing("faster where told").faster is True
-    assert Crossing("not told").faster is Crossing("crosses", 1, 2, 1.5).faster is None
-
-
-def test_two_lines_cross_where_arithmetic_says() -> None:
-    found = predicted_crossing(lambda n: 1.0 + n, lambda n: 50.0 + n / 2, (10, 100))
-    assert found.course == "crosses"
-    assert found.at == pytest.approx(98, abs=1)
-    assert predicted_crossing(lambda n: 1.0 + n, lambda n: 2.0 + n, (10,)).course == "always slower"
-    assert predicted_crossing(lambda n: 2.0 + n, lambda n: 1.0 + n, (10,)).course == "always faster"
+def test_a_prediction_that_fails_is_counted() -> None:
+    setting = Setting("scaling", "perceptron", "float32", 1000, "digits")
+    assert Prediction(setting, NUMPY, predicted=2e-3, measured=5e-3).ratio == 2.5
+    result = findings(inputs(one_thread()))
+    good = value(result, "predicted_well")
+    assert 0 <= good <= value(result, "predicted") == len(predictions(run_of(one_thread())))
+    assert value(result, "worst_error") >= value(result, "median_error") >= 1
 
 
 # ---------------------------------------------------------------------------------- whole papers
@@ -492,29 +501,27 @@ def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) ->
 def test_a_run_fills_every_table_and_figure(found: Findings) -> None:
     text = assert_whole(STUDY, found)
     assert "No run of the experiment" not in text
-    assert {"tbl-performance", "tbl-operations", "tbl-memory", "tbl-widths", "tbl-crossovers",
+    assert {"tbl-performance", "tbl-operations", "tbl-memory", "tbl-cases", "tbl-models",
             "tbl-performance-convnet", "tbl-backends"} <= set(found.tables)  # fmt: skip
-    assert {"fig-designs", "fig-perceptron", "fig-convnet", "fig-convergence"} <= set(found.figures)
+    assert {"fig-perceptron", "fig-convnet", "fig-convergence", "fig-model"} <= set(found.figures)
 
 
-def test_faster_is_said_only_where_the_interval_excludes_one(found: Findings) -> None:
-    table = found.tables["tbl-performance"]
-    said = {row[0]: row[-1] for row in table.rows}
-    assert said["NumPy"] == "base"
-    assert said["PyTorch"] == "slower"
-    assert said["JAX compiled"] == "faster"
-    assert isinstance(said["CuPy"], Missing)
-    alike = findings(inputs(record({NUMPY: lambda s: 1.0, TORCH: lambda s: 1.001}, noise=0.01)))
-    assert alike.facts["any_faster"] is False
-    assert alike.tables["tbl-performance"].rows[1][-1] == "not told apart"
+def test_faster_is_said_only_where_the_interval_excludes_one() -> None:
+    text = manuscript(STUDY, findings(inputs(record(processes=MANY))))
+    assert "PyTorch is slower, " in text
+    assert "JAX compiled is faster, " in text
+    alike = {NUMPY: lambda s: 1.0, TORCH: lambda s: 1.001}
+    told = findings(inputs(record(alike, noise=0.01)))  # type: ignore[arg-type]
+    assert told.facts["fastest"] == ""
+    assert "PyTorch cannot be told from NumPy" in manuscript(STUDY, told)
 
 
 def test_the_hypothesis_is_judged_by_how_the_gap_changes(found: Findings) -> None:
-    many = findings(inputs(record(processes=MANY))).claims
-    assert many["grows-images-torch"].verdict == "supported"
-    assert many["grows-width-torch"].verdict == "refuted"
-    # Two processes decide nothing at 95 %, and the reason says what they bear.
-    assert found.claims["grows-images-torch"].verdict == "undecided"
+    many = verdicts(findings(inputs(record(processes=MANY))), "example-2t")
+    assert many["grows-images-torch"] == "supported"
+    assert many["grows-width-torch"] == "refuted"
+    # Two processes decide nothing at 95 %.
+    assert verdicts(found, "example-1t")["grows-images-torch"] == "undecided"
 
 
 @pytest.mark.parametrize("processes", [(1, 2, 3), MANY])
@@ -523,31 +530,30 @@ def test_noise_turns_a_verdict_only_into_undecided(processes: Sequence[int], gpu
     speeds: Speeds = {**SPEEDS, CUPY: lambda setting: 2.8} if gpu else SPEEDS
     machine = factory.environment("example-gpu", gpu=factory.GPU) if gpu else None
 
-    def verdicts(noise: float) -> dict[str, str]:
+    def judged(noise: float) -> dict[str, str]:
         made = record(speeds, processes, noise, machine=machine)
         return {id_: claim.verdict for id_, claim in findings(inputs(made)).claims.items()}
 
-    quiet, noisy = verdicts(0.0), verdicts(2.0)
+    quiet, noisy = judged(0.0), judged(2.0)
+    # How many cases a prediction meets is a count of points, not a measured quantity.
+    noisy = {id_: v for id_, v in noisy.items() if not id_.startswith("predicted")}
     assert {id_ for id_, v in noisy.items() if v not in (quiet[id_], "undecided")} == set()
     decided = ("supported", "refuted") if len(processes) > 3 else ("undecided",)
-    assert quiet["grows-images-torch"] in decided
+    key = GPU_KEY if gpu else "example-2t"
+    assert quiet[f"grows-images-torch-{key}"] in decided
 
 
 def test_a_processor_decides_no_claim_about_a_gpu(found: Findings) -> None:
-    about = [id_ for id_ in found.claims if id_.startswith("speedup-")]
-    assert len(about) == 7
-    for id_ in (*about, "products-gain-most", "overhead"):
-        assert found.claims[id_].verdict == "not comparable", id_
-        assert "no GPU is among the runs" in found.claims[id_].because
+    assert not [id_ for id_ in found.claims if id_.startswith(("speedup-", "products-gain"))]
+    assert verdicts(found, "example-1t")["overhead"] == "not comparable"
 
 
 def test_claims_of_the_source_are_judged_where_they_can_be(found: Findings) -> None:
-    verdicts = {id: claim.verdict for id, claim in found.claims.items()}
-    assert verdicts["convolution"] == "refuted"
-    assert verdicts["parameter-memory"] == verdicts["input-memory"] == "refuted"
-    assert verdicts["converge"] == "supported"
-    assert verdicts["same-memory"] == "supported"
-    assert verdicts["speedup-iteration"] == "not comparable"
+    of_source = {id: claim.verdict for id, claim in found.claims.items()}
+    assert of_source["convolution"] == "refuted"
+    assert of_source["parameter-memory"] == of_source["input-memory"] == "refuted"
+    own = verdicts(found, "example-1t")
+    assert own["converge"] == own["same-memory"] == "supported"
 
 
 def test_a_gpu_decides_the_speedups_of_the_source() -> None:
@@ -555,8 +561,9 @@ def test_a_gpu_decides_the_speedups_of_the_source() -> None:
     machine = factory.environment("example-gpu", gpu=factory.GPU)
     result = findings(inputs(record(speeds, MANY, machine=machine)))
     assert_whole(STUDY, result)
-    assert result.claims["speedup-iteration"].verdict == "supported"
-    assert result.claims["speedup-matrix-product"].verdict == "refuted"
+    own = verdicts(result, GPU_KEY)
+    assert own["speedup-iteration"] == "supported"
+    assert own["speedup-matrix-product"] == "refuted"
 
 
 # ----------------------------------------------------------------------------------- beside a GPU
@@ -583,10 +590,8 @@ def both() -> Findings:
 def test_a_run_on_a_gpu_changes_nothing_that_the_processor_decides(
     found: Findings, both: Findings
 ) -> None:
-    about_gpu = {"overhead", "products-gain-most"}
     for id_, claim in found.claims.items():
-        if not id_.startswith("speedup-") and id_ not in about_gpu:
-            assert both.claims[id_] == claim, id_
+        assert both.claims[id_] == claim, id_
     changed = {id_ for id_, value in found.values.items() if both.values[id_] != value}
     assert {id_ for id_ in changed if not id_.startswith("gpu_")} == set()
 
@@ -594,41 +599,29 @@ def test_a_run_on_a_gpu_changes_nothing_that_the_processor_decides(
 def test_a_gpu_has_a_section_of_its_own(found: Findings, both: Findings) -> None:
     text = assert_whole(STUDY, both, latex=True)
     assert [id_ for id_ in (*both.tables, *both.figures) if f"{{#{id_}" not in text] == []
-    assert {f"tbl-{name}-{GPU_KEY}" for name in ("performance", "widths", "sizes", "operations",
+    assert {f"tbl-{name}-{GPU_KEY}" for name in ("performance", "cases", "operations",
             "memory", "transfers", "backends")} <= set(both.tables)  # fmt: skip
     assert {f"grows-{sweep}-{library}-{GPU_KEY}" for sweep in ("width", "images")
             for library in ("cupy", "torch_cuda")} <= set(both.claims)  # fmt: skip
     assert both.claims[f"converge-{GPU_KEY}"].verdict == "supported"
-    assert "convolution network is not measured" not in text
-    assert "A GPU was not at hand" not in text
-    assert "All runs used the same number of threads" not in text
     assert "{#sec-gpu}" not in manuscript(STUDY, found)
 
 
-def test_little_and_much_work_are_told_together(both: Findings) -> None:
-    abstract, _, rest = manuscript(STUDY, both).partition("keywords:")
-    conclusion = rest.partition("# Conclusion")[2].partition("# References")[0]
-    for text in (abstract, conclusion):
-        for id_ in ("gpu_small_torch_cuda", "gpu_wide_torch_cuda", "gpu_many_torch_cuda"):
-            assert str(both.values[id_].interval) in text, id_
+def test_little_and_much_work_are_told(both: Findings) -> None:
+    text = manuscript(STUDY, both)
+    for id_ in ("gpu_small_torch_cuda", "gpu_wide_torch_cuda", "gpu_many_torch_cuda"):
+        assert str(both.values[id_].interval) in text, id_
     assert value(both, "gpu_small_torch_cuda") == pytest.approx(0.5)
     assert value(both, "gpu_wide_torch_cuda") == pytest.approx(40)
 
 
 def test_a_processor_beside_a_gpu_has_no_least_time(both: Findings) -> None:
     run = run_of(on_gpu())
-    assert all(isinstance(rate, Missing) for rate in run.rates(NUMPY))
-    assert not any(isinstance(rate, Missing) for rate in run.rates(CUPY))
-    least = {(row[2], isinstance(row[4], Missing)) for row in both.tables[
-        f"tbl-widths-{GPU_KEY}"].rows}  # fmt: skip
-    assert least == {("NumPy", True), ("PyTorch CUDA", False), ("CuPy", False)}
-    predicted = [
-        row[4] for row in both.tables["tbl-crossovers"].rows if row[0] == "NumPy, 16 threads"
-    ]
-    assert predicted and all(
-        isinstance(cell, Missing) and "no ceiling of the host's processor" in cell.reason
-        for cell in predicted
-    )
+    assert isinstance(run.rates(NUMPY), Missing)
+    assert not isinstance(run.rates(CUPY), Missing)
+    rows = both.tables[f"tbl-cases-{GPU_KEY}"].rows
+    least_times = {(row[3], isinstance(row[4], Missing)) for row in rows}
+    assert least_times == {("NumPy", True), ("PyTorch CUDA", False), ("CuPy", False)}
 
 
 def test_a_gpu_alone_tells_no_bound_of_a_processor() -> None:
@@ -636,9 +629,6 @@ def test_a_gpu_alone_tells_no_bound_of_a_processor() -> None:
     text = assert_whole(STUDY, alone)
     assert [id_ for id_ in (*alone.tables, *alone.figures) if f"{{#{id_}" not in text] == []
     assert "The least time by @eq-bound" not in text
-    assert "the least time is" not in text
-    assert "least time at the rates" not in alone.figures["fig-widths"].caption
-    assert alone.facts["held"] is False
 
 
 def test_arrays_on_a_gpu_take_whole_blocks() -> None:
@@ -661,8 +651,8 @@ def test_arrays_on_a_gpu_take_whole_blocks() -> None:
 
 def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) -> None:
     same = f"same-memory-{GPU_KEY}"
-    assert both.claims[same].verdict == both.claims["same-memory"].verdict == "supported"
-    assert "blocks of 512 B" in both.claims[same].because
+    assert both.claims[same].verdict == "supported"
+    assert both.claims["same-memory-example-1t"].verdict == "supported"
 
     def grown(case: Case, found: Round) -> Round:
         series = (
@@ -675,7 +665,6 @@ def test_blocks_are_no_difference_of_memory_and_other_bytes_are(both: Findings) 
 
     claims = findings(inputs(remeasured(on_gpu(), grown), one_thread())).claims
     assert claims[same].verdict == "refuted"
-    assert claims[same].because.endswith("input and targets differ between libraries")
 
 
 def test_the_processor_beside_a_gpu_is_named(found: Findings, both: Findings) -> None:
@@ -694,19 +683,6 @@ def test_the_processor_beside_a_gpu_is_named(found: Findings, both: Findings) ->
     assert not any("beside the GPU" in note for note in found.tables["tbl-performance"].notes)
 
 
-def test_levels_far_apart_are_not_interpolated() -> None:
-    assert sentence(Crossing("crosses", 10, 4096, 25.0)) == "faster from between 10 and 4,096 on"
-    assert sentence(Crossing("crosses", 10, 64, 25.4)) == "faster from about 25 on"
-
-
-def test_two_points_are_not_joined(found: Findings) -> None:
-    _, narrow, wide = found.figures["fig-sizes"].drawing.panels
-    assert isinstance(narrow, Scaling) and isinstance(wide, Scaling)
-    assert {len(points.x) for points in wide.points} == {2}
-    assert not any(points.joined for points in wide.points)
-    assert all(points.joined for points in narrow.points)
-
-
 def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None:
     told = [r for id, r in found.reconciliations.items() if id.startswith("resident-")]
     assert told
@@ -716,7 +692,7 @@ def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None
         assert one.end + one.residual == one.measured.amount
     most = max(told, key=lambda one: abs(known(one.residual_share)))
     assert found.values["residual_most"].number == most.residual
-    assert found.values["resident_share"].number == abs(known(most.residual_share))
+    assert found.values["resident_share"].number == known(most.residual_share)
 
 
 def test_two_runs_give_a_table_of_threads() -> None:
@@ -727,48 +703,6 @@ def test_two_runs_give_a_table_of_threads() -> None:
     assert_whole(STUDY, result)
     ratios = [row[5] for row in result.tables["tbl-threads"].rows]
     assert ratios and all(isinstance(r, Estimate) and r.value == pytest.approx(1.5) for r in ratios)
-
-
-def slowed(one: Record, factor: float, process: int) -> Record:
-    """The record with the last process of NumPy's smallest case slowed down."""
-
-    def changed(case: Case, found: Round) -> Round:
-        hit = {"subject": "scaling", "backend": "numpy", "hidden": 10}
-        if found.process != process or not hit.items() <= case.factors.items():
-            return found
-        series = (
-            factory.series(s.quantity, [factor * x for x in s.samples])
-            if s.quantity == "time"
-            else s
-            for s in found.series
-        )
-        return msgspec.structs.replace(found, series=tuple(series))
-
-    return remeasured(one, changed)
-
-
-def test_processes_that_disagree_are_told(found: Findings) -> None:
-    assert found.facts["unsteady"] == ""
-    assert isinstance(found.values["process_spread"].number, Missing)
-    result = findings(inputs(slowed(record(), 5.0, 2)))
-    assert result.facts["unsteady"] == "NumPy"
-    assert result.values["process_spread"].number == pytest.approx(5.0, rel=0.1)
-    text = assert_whole(STUDY, result)
-    assert "medians of two processes differ" in text
-    assert "another program runs beside it" not in text
-
-
-@pytest.mark.parametrize("slow", [60, 0])
-def test_another_program_is_named_only_where_the_processor_was_taken_away(slow: int) -> None:
-    def switched(case: Case, found: Round) -> Round:
-        count = slow if found.process == 2 else 0
-        series = factory.series("involuntary_switches", [count] * 15)
-        return msgspec.structs.replace(found, series=(*found.series, series))
-
-    told = remeasured(slowed(record(), 5.0, 2), switched)
-    text = manuscript(STUDY, findings(inputs(told)))
-    assert ("another program runs beside it" in text) == (slow > 0)
-    assert ("does not tell why they differ" in text) == (slow == 0)
 
 
 def test_a_dear_first_call_is_earned_back(found: Findings) -> None:

@@ -1,4 +1,4 @@
-"""The diagrams of backend_speedup: two designs of a processor, and both networks block by block."""
+"""The diagrams of backend_speedup: both networks block by block."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.diagram import Arrow, Box, Diagram
-from report.paper.findings import Figure
 from report.studies.backend_speedup.subject import (
     CHANNELS,
     CLASSES,
     EXTENT,
-    FEATURES,
     HIDDEN,
     KERNEL,
     MAP,
@@ -20,96 +18,15 @@ from report.studies.backend_speedup.subject import (
     POOLED,
 )
 
-#: Colours by meaning: arithmetic, control, caches, memory outside the chip.
+#: Colours by meaning: what is computed without parameters, what is given, what is learnt.
 _ARITHMETIC: Final = 2
-_CONTROL: Final = 4
-_CACHE: Final = 5
-_MEMORY: Final = 3
-#: Of a network: what is given, what is computed, what is learnt.
 _DATA: Final = 5
 _LEARNT: Final = 4
 
-_CORES, _GPU_ROWS, _GPU_COLUMNS = 4, 8, 14
 
-
-def designs() -> Figure:
-    """A processor for few fast threads beside one for many slow ones."""
-    return Figure(
-        "fig-designs",
-        "Two designs of a processor. A CPU spends its area on few cores with large control units "
-        "and caches, a GPU on many arithmetic units that share small ones. The boxes show the "
-        "kinds of parts, not their true numbers or areas; drawn after the textbooks named in the "
-        "text.",
-        f"Left, a CPU: {_CORES} cores, each with an arithmetic and a control unit, above a large "
-        f"cache and memory. Right, a GPU: {_GPU_ROWS} rows of {_GPU_COLUMNS} small arithmetic "
-        "units, each row with a narrow strip of control and cache, above a cache and memory.",
-        Drawing((_cpu(), _gpu()), wide=True, height=2.6),
-    )
-
-
-def _cpu() -> Diagram:
-    cores = [
-        box
-        for index in range(_CORES)
-        for box in _core(0.5 + 4.85 * (index % 2), 5.2 + 2.4 * (index // 2))
-    ]
-    return Diagram(
-        10.6,
-        10.2,
-        (
-            *cores,
-            Box(0.5, 2.4, 9.35, 2.4, "Cache", _CACHE),
-            Box(0.5, 0.4, 9.35, 1.4, "Memory (DRAM)", _MEMORY),
-        ),
-        title="CPU: short waits for few threads",
-    )
-
-
-def _core(x: float, y: float) -> tuple[Box, Box]:
-    return (
-        Box(x, y, 2.2, 2.0, "Control", _CONTROL),
-        Box(x + 2.3, y, 2.2, 2.0, "Arithmetic", _ARITHMETIC),
-    )
-
-
-def _gpu() -> Diagram:
-    rows = [box for row in range(_GPU_ROWS) for box in _gpu_row(3.6 + 0.75 * row)]
-    return Diagram(
-        10.6,
-        10.2,
-        (
-            *rows,
-            Box(0.5, 2.4, 9.35, 0.9, "Cache", _CACHE),
-            Box(0.5, 0.4, 9.35, 1.4, "Memory (DRAM)", _MEMORY),
-        ),
-        title="GPU: much work at once for many threads",
-    )
-
-
-def _gpu_row(y: float) -> tuple[Box, ...]:
-    width = 8.65 / _GPU_COLUMNS
-    units = tuple(
-        Box(1.2 + width * column, y, 0.85 * width, 0.6, "", _ARITHMETIC)
-        for column in range(_GPU_COLUMNS)
-    )
-    return (Box(0.5, y + 0.3, 0.55, 0.3, "", _CONTROL), Box(0.5, y, 0.55, 0.3, "", _CACHE), *units)
-
-
-# ------------------------------------------------------------------------------------ networks
-
-
-def perceptron() -> Figure:
+def perceptron() -> Drawing:
     """The source's network, block by block, with the way back below."""
-    return Figure(
-        "fig-perceptron",
-        "The network of the source, a perceptron with one hidden layer, on m images at once. "
-        "Solid arrows are the forward pass, broken ones the backward pass; the numbers in brackets "
-        "are those of the equations. There is no convolution in it.",
-        f"Blocks from left to right: X with {PIXELS} rows, a layer of {HIDDEN} neurons, ReLU, a "
-        f"layer of {CLASSES} neurons, softmax, and the probabilities. Broken arrows lead back from "
-        "the error of the output to the gradients of both layers.",
-        Drawing((_perceptron(),), wide=True, height=1.9),
-    )
+    return Drawing((_perceptron(),), wide=True, height=1.9)
 
 
 def _perceptron() -> Diagram:
@@ -137,18 +54,9 @@ def _perceptron() -> Diagram:
     return Diagram(27.0, 5.8, (*boxes, *back), (*forward, *backward, down))
 
 
-def convnet() -> Figure:
+def convnet() -> Drawing:
     """The convolution network, block by block, its convolution as a product over windows."""
-    return Figure(
-        "fig-convnet",
-        "The second network, which has a convolution. The windows of each image become the columns "
-        "of a matrix, so that the convolution is a matrix product like the others; m is the number "
-        "of images.",
-        f"Blocks from left to right: images of {EXTENT} by {EXTENT} pixels; windows of {KERNEL} by "
-        f"{KERNEL} as columns; product with {CHANNELS} kernels; ReLU; maximum of windows of 2 by "
-        f"2; product with {CLASSES} rows of {FEATURES} weights; softmax.",
-        Drawing((_convnet(),), wide=True, height=1.3),
-    )
+    return Drawing((_convnet(),), wide=True, height=1.3)
 
 
 def _convnet() -> Diagram:
@@ -168,8 +76,3 @@ def _convnet() -> Diagram:
         x += width + 0.75
     arrows = tuple(Arrow(a.right, b.left) for a, b in pairwise(boxes))
     return Diagram(x - 0.5, 3.8, tuple(boxes), arrows)
-
-
-def all_diagrams() -> tuple[Figure, ...]:
-    """Every diagram of the paper."""
-    return designs(), perceptron(), convnet()

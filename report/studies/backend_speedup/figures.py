@@ -1,8 +1,8 @@
-"""The figures of backend_speedup over operations and sizes; ``figures/`` draws them."""
+"""The figures of backend_speedup, described; captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -10,278 +10,330 @@ from figures.canvas import Drawing
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
+from report.paper.images import sample
+from report.paper.plots import points
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
-from report.studies.backend_speedup.crossovers import Factor
-from report.studies.backend_speedup.decomposed import iteration_bound
-from report.studies.backend_speedup.measured import (
-    NUMPY,
-    VARIANTS,
-    Run,
-    Variant,
-)
-from report.studies.backend_speedup.source import SIDES, number
+from report.studies.backend_speedup import diagrams, memory
+from report.studies.backend_speedup.learning import learned
+from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.model import predictions
+from report.studies.backend_speedup.source import SIDES, cell, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
+from report.studies.backend_speedup.theory import least, source_setting
+from report.studies.backend_speedup.values import GOOD
 
 _MILLI: Final = 1e3
-_FEWEST_JOINED: Final = 3
-_FACTOR_LABELS: Final[dict[Factor, str]] = {
-    "hidden": "Neurons of the hidden layer",
-    "samples": "Images",
-}
+_MEGA: Final = 1e6
+_WIDTH, _IMAGES = "Neurons of the hidden layer", "Images"
+#: Iterations between two marks of one library; libraries start at different ones.
+_APART: Final = 25
+
+
+def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
+    """The figures that the data have; ``run`` is the one that the prose speaks of."""
+    yield Figure("fig-perceptron", "", "", diagrams.perceptron())
+    yield Figure("fig-convnet", "", "", diagrams.convnet())
+    reported, own = (inputs.reported_file,), (run.file,) if run else ()
+    for id, drawing, files in (
+        ("fig-operations", _operations(inputs, run), (*reported, *own)),
+        ("fig-operation-speedups", _operation_speedups(inputs, run), (*reported, *own)),
+        ("fig-memory", _memory(inputs, run), (*reported, *own)),
+        ("fig-model", _model(run) if run else None, own),
+        ("fig-widths", _widths(run) if run else None, own),
+        ("fig-sizes", _sizes(run) if run else None, own),
+        ("fig-convergence", _convergence(run) if run else None, own),
+    ):
+        if drawing is not None:
+            yield Figure(id, "", "", drawing, files)
+    if run is not None and (drawn := sample(inputs, run)):
+        yield drawn
 
 
 def _series(variant: Variant) -> int:
     return VARIANTS.index(variant)
 
 
+def _wide(*panels: Bars | None) -> Drawing:
+    shown = tuple(panel for panel in panels if panel is not None)
+    return Drawing(shown, wide=True, height=max(panel.height for panel in shown))
+
+
 # --------------------------------------------------------------------------------- operations
-
-
-def operations(inputs: Inputs, run: Run | None) -> Figure:
-    """Time of an iteration by kind of operation: own libraries (left) and the source's (right)."""
-    own = _own_operations(run) if run else None
-    panels = (*((own,) if own else ()), _source_operations(inputs))
-    return Figure(
-        "fig-operations",
-        "Time of one iteration by kind of operation, one after another. "
-        + ("Left: this study. Right: the source, with more images." if own else "The source."),
-        " ".join(_told(panel) for panel in panels),
-        Drawing(panels, wide=True, height=max(panel.height for panel in panels)),
-        (inputs.reported_file, *((run.file,) if run and own else ())),
-    )
-
-
-def _own_operations(run: Run) -> Bars | None:
-    setting, shown = _timed(run)
-    if setting is None or not shown:
-        return None
-    series = []
-    for index, kind in enumerate(kinds(setting.network)):
-        found = [run.operation(kind, setting, variant) for variant in shown]
-        series.append(BarSeries(KIND_NAMES[kind], tuple(map(_milli, found)), series=index))
-    return Bars(tuple(variant.name for variant in shown), tuple(series), "Time (ms)", stacked=True)
-
-
-def _timed(run: Run) -> tuple[Setting | None, tuple[Variant, ...]]:
-    """The training and the libraries whose operations were timed in it."""
-    setting = run.training()
-    found = run.variants(setting, "matrix_product_time")
-    return setting, tuple(variant for variant in found if variant.eager)
-
-
-def _milli(time: Quantity) -> float | None:
-    found = point(time)
-    return None if isinstance(found, Missing) else found * _MILLI
-
-
-def _source_operations(inputs: Inputs) -> Bars:
-    series = [
-        BarSeries(
-            KIND_NAMES[kind],
-            tuple(float(number(inputs.reported, "4", kind, side)) for side in SIDES),
-            series=_PLACES[kind],
-        )
-        for kind in _SOURCE_KINDS
-    ]
-    return Bars(("Source, NumPy", "Source, CuPy"), tuple(series), "Time (ms)", stacked=True)
-
 
 #: The operations of the source's Table 4, and their colours among all kinds of the perceptron.
 _SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
 _PLACES: Final = {kind: place for place, kind in enumerate(kinds("perceptron"))}
 
 
-def operation_speedups(inputs: Inputs, run: Run | None) -> Figure:
+def _eager(run: Run | None) -> tuple[Setting, tuple[Variant, ...]] | None:
+    """The training and the libraries whose operations were timed in it."""
+    setting = run.training() if run else None
+    if run is None or setting is None:
+        return None
+    found = tuple(v for v in run.variants(setting, "matrix_product_time") if v.eager)
+    return (setting, found) if found else None
+
+
+def _operations(inputs: Inputs, run: Run | None) -> Drawing:
+    """Time of an iteration by kind of operation: own libraries (left) and the source's (right)."""
+    source = tuple(
+        BarSeries(
+            KIND_NAMES[kind],
+            tuple(float(number(inputs.reported, "4", kind, side)) for side in SIDES),
+            series=_PLACES[kind],
+        )
+        for kind in _SOURCE_KINDS
+    )
+    right = Bars(("Source, NumPy", "Source, CuPy"), source, "Time (ms)", stacked=True)
+    found = _eager(run)
+    if run is None or found is None:
+        return _wide(right)
+    setting, shown = found
+    own = tuple(
+        BarSeries(
+            KIND_NAMES[kind],
+            tuple(_drawn(run.operation(kind, setting, v), _MILLI) for v in shown),
+            series=index,
+        )
+        for index, kind in enumerate(kinds(setting.network))
+    )
+    left = Bars(tuple(v.name for v in shown), own, "Time (ms)", stacked=True)
+    return _wide(left, right)
+
+
+def _drawn(found: Quantity, factor: float) -> float | None:
+    at = point(found)
+    return None if isinstance(at, Missing) else factor * at
+
+
+def _operation_speedups(inputs: Inputs, run: Run | None) -> Drawing:
     """Speed-up of each kind of operation over NumPy, own with intervals, and the source's."""
-    own = _own_speedups(run) if run else None
-    source = Bars(
+    printed = tuple(float(number(inputs.reported, "4", k, "speedup")) for k in _SOURCE_KINDS)
+    nothing = (None,) * len(printed)
+    source = BarSeries("Source, CuPy", printed, nothing, nothing, series=len(VARIANTS) - 1)
+    right = Bars(
         tuple(KIND_NAMES[kind] for kind in _SOURCE_KINDS),
-        (
-            BarSeries(
-                "Source, CuPy",
-                tuple(float(number(inputs.reported, "4", k, "speedup")) for k in _SOURCE_KINDS),
-                (None,) * len(_SOURCE_KINDS),
-                (None,) * len(_SOURCE_KINDS),
-                series=len(VARIANTS) - 1,
-            ),
-        ),
+        (source,),
         "Speed-up over NumPy",
         reference=1.0,
         title="Source, CuPy",
     )
-    panels = (*((own,) if own else ()), source)
-    return Figure(
-        "fig-operation-speedups",
-        "Speed-up over NumPy of each kind of operation. "
-        + ("Left: this study, with intervals. Right: the source. " if own else "The source. ")
-        + "The broken line is as fast as NumPy.",
-        " ".join(_told(panel) for panel in panels),
-        Drawing(panels, wide=True, height=max(panel.height for panel in panels)),
-        (inputs.reported_file, *((run.file,) if run and own else ())),
-    )
-
-
-def _own_speedups(run: Run) -> Bars | None:
-    setting, shown = _timed(run)
-    others = [variant for variant in shown if variant != NUMPY]
-    if setting is None or not others:
-        return None
-    every = kinds(setting.network)
-    return Bars(
+    found = _eager(run)
+    others = [v for v in found[1] if v != NUMPY] if found else []
+    if run is None or found is None or not others:
+        return _wide(right)
+    every = kinds(found[0].network)
+    left = Bars(
         tuple(KIND_NAMES[kind] for kind in every),
-        tuple(_speedup_bars(run, setting, every, variant) for variant in others),
+        tuple(_speedup_bars(run, found[0], every, variant) for variant in others),
         "Speed-up over NumPy",
         reference=1.0,
     )
+    return _wide(left, right)
 
 
 def _speedup_bars(run: Run, setting: Setting, every: Sequence[Kind], variant: Variant) -> BarSeries:
-    found = [estimate(run.speedup(f"{kind}_time", setting, variant)) for kind in every]
-    return BarSeries(
-        variant.name,
-        tuple(r.value if isinstance(r, Estimate) else None for r in found),
-        tuple(r.low if isinstance(r, Estimate) else None for r in found),
-        tuple(r.high if isinstance(r, Estimate) else None for r in found),
-        series=_series(variant),
+    found = [estimate(run.speedup(setting, variant, f"{kind}_time")) for kind in every]
+    known = [each if isinstance(each, Estimate) else None for each in found]
+    value, low, high = (
+        tuple(getattr(each, end) if each else None for each in known)
+        for end in ("value", "low", "high")
     )
+    return BarSeries(variant.name, value, low, high, series=_series(variant))
 
 
-def _told(bars: Bars) -> str:
-    parts = []
-    for row, name in enumerate(bars.names):
-        cells = [f"{s.label} {x:.3g}" for s in bars.series if (x := s.x[row]) is not None]
-        parts.append(f"{name}: {', '.join(cells) or 'not measured'}")
-    return f"Bars, {bars.x_label}. {'; '.join(parts)}."
+# ---------------------------------------------------------------------------------------- model
 
 
-# ------------------------------------------------------------------------------------ scaling
+def _model(run: Run) -> Drawing | None:
+    """Measured over predicted time of every case that no model was made from."""
+    found = predictions(run)
+    if not found:
+        return None
+    drawn = []
+    for variant in dict.fromkeys(each.variant for each in found):
+        own = [each for each in found if each.variant == variant]
+        x = tuple(_MILLI * each.predicted for each in own)
+        y = tuple(_MILLI * each.measured for each in own)
+        drawn.append(Points(variant.name, x, y, series=_series(variant)))
+    every = [x for each in drawn for x in (*each.x, *each.y) if x > 0]
+    ends = (min(every), max(every))
+    curves = (
+        Curve("Equality", ends, ends),
+        *(
+            Curve("", ends, (factor * ends[0], factor * ends[1]), "part")
+            for factor in (GOOD, 1 / GOOD)
+        ),
+    )
+    panel = Scaling(
+        "Predicted time of an iteration (ms)",
+        "Measured (ms)",
+        tuple(drawn),
+        curves,
+        x_ticks=tuple(10.0**n for n in range(-2, 6) if ends[0] <= 10.0**n <= ends[1]),
+    )
+    return Drawing((panel,), height=3.2)
 
 
-def widths(run: Run) -> Figure:
+# -------------------------------------------------------------------------------------- scaling
+
+
+def _widths(run: Run) -> Drawing | None:
     """Time and speed-up over the width of the hidden layer."""
     settings = run.widths()
-    what = "the width of the hidden layer"
-    return _scaling_figure(run, settings, "hidden", ("fig-widths", what), (("", settings),))
+    if len(settings) < 2:
+        return None
+    level: Callable[[Setting], int] = lambda setting: setting.hidden  # noqa: E731
+    panels = (
+        _times(run, settings, level, _WIDTH, ""),
+        _speedups(run, settings, level, _WIDTH, ""),
+    )
+    return Drawing(panels, wide=True, height=2.9)
 
 
-def sizes(run: Run) -> Figure:
+def _sizes(run: Run) -> Drawing | None:
     """Time and speed-up over the number of images, at the smallest width and at a larger one."""
     settings = run.sizes()
-    wide = max((s.hidden for s in run.sizes_of_all_widths()), default=HIDDEN)
-    sweeps = [(f"Width {HIDDEN}", settings)]
-    if wide != HIDDEN:
-        sweeps.append((f"Width {wide}", run.sizes(hidden=wide)))
-    what = "the number of images"
-    return _scaling_figure(run, settings, "samples", ("fig-sizes", what), tuple(sweeps))
+    if len(settings) < 2:
+        return None
+    level: Callable[[Setting], int] = lambda setting: setting.samples  # noqa: E731
+    narrow = f"Width {HIDDEN}"
+    panels = [
+        _times(run, settings, level, _IMAGES, narrow),
+        _speedups(run, settings, level, _IMAGES, narrow),
+    ]
+    if run.wide() != HIDDEN:
+        wide = run.sizes(hidden=run.wide())
+        panels.append(_speedups(run, wide, level, _IMAGES, f"Width {run.wide()}"))
+    return Drawing(tuple(panels), wide=True, height=2.9)
 
 
-def _scaling_figure(
-    run: Run,
-    settings: Sequence[Setting],
-    factor: Factor,
-    id_and_what: tuple[str, str],
-    sweeps: tuple[tuple[str, Sequence[Setting]], ...],
-) -> Figure:
-    """Times of ``settings`` in the first panel, a panel of speed-ups over NumPy for each sweep."""
-    id, what = id_and_what
-    levels = tuple(float(getattr(s, factor)) for s in settings)
-    times = tuple(_times(run, settings, factor, v) for v in _all_variants(run, settings))
-    ratios = [_speedup_panel(run, some, factor, title) for title, some in sweeps]
-    bounds = _bounds(run, settings, levels)
-    first = Scaling(
-        _FACTOR_LABELS[factor],
-        "Time of an iteration (ms)",
-        times,
-        bounds,
-        x_ticks=_ticks(levels),
-        title=sweeps[0][0],
-    )
-    return Figure(
-        id,
-        f"Time of an iteration and speed-up over NumPy over {what}, on {run.label}. "
-        + (
-            "The broken line of the first panel is the least time at the rates of the processor, "
-            "that of the others is as fast as NumPy."
-            if bounds
-            else "A broken line is as fast as NumPy."
-        ),
-        _scaling_told(times, [points for panel in ratios for points in panel.points]),
-        Drawing((first, *ratios), wide=True, height=2.9),
-        (run.file,),
-    )
+def _all(run: Run, settings: Sequence[Setting]) -> list[Variant]:
+    return [v for v in VARIANTS if any(v in run.variants(setting) for setting in settings)]
 
 
-def _ticks(levels: tuple[float, ...]) -> tuple[float, ...]:
+def _ticks(levels: Sequence[int]) -> tuple[float, ...]:
     """Levels that are at least a factor of two apart, so that their numbers are."""
     kept: list[float] = []
     for level in levels:
         if not kept or level >= 2 * kept[-1]:
-            kept.append(level)
+            kept.append(float(level))
     return tuple(kept)
 
 
-def _speedup_panel(run: Run, settings: Sequence[Setting], factor: Factor, title: str) -> Scaling:
-    levels = tuple(float(getattr(s, factor)) for s in settings)
-    drawn = [_ratios(run, settings, factor, v) for v in _all_variants(run, settings) if v != NUMPY]
-    points = tuple(one for one in drawn if one.x)
-    return Scaling(
-        _FACTOR_LABELS[factor],
-        "Speed-up over NumPy",
-        points,
-        (Curve("NumPy", levels, (1.0,) * len(levels)),) if points else (),
-        x_ticks=_ticks(levels),
-        title=title,
+def _times(
+    run: Run, settings: Sequence[Setting], level: Callable[[Setting], int], x: str, title: str
+) -> Scaling:
+    drawn = tuple(
+        each
+        for v in _all(run, settings)
+        for each in points(
+            v.name,
+            {level(s): run.time(s, v) for s in settings},
+            "ms",
+            series=_series(v),
+            joined=True,
+        )
     )
+    bounds = {level(s): least(run, s, NUMPY) for s in settings}
+    known = {at: _MILLI * b for at, b in bounds.items() if not isinstance(b, Missing)}
+    curves = (Curve("Least time", tuple(known), tuple(known.values())),) if known else ()
+    levels = [level(setting) for setting in settings]
+    label = "Time of an iteration (ms)"
+    return Scaling(x, label, drawn, curves, x_ticks=_ticks(levels), title=title)
 
 
-def _all_variants(run: Run, settings: Sequence[Setting]) -> tuple[Variant, ...]:
-    found = {variant for setting in settings for variant in run.variants(setting)}
-    return tuple(variant for variant in VARIANTS if variant in found)
-
-
-def _times(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
-    found = [(getattr(s, factor), estimate(run.time(s, variant))) for s in settings]
-    return _points(variant.name, found, variant, _MILLI)
-
-
-def _ratios(run: Run, settings: Sequence[Setting], factor: Factor, variant: Variant) -> Points:
-    found = [(getattr(s, factor), estimate(run.speedup("time", s, variant))) for s in settings]
-    return _points(variant.name, found, variant, 1.0)
-
-
-def _points(
-    label: str,
-    found: Sequence[tuple[int, Estimate | Missing]],
-    variant: Variant,
-    scale: float,
-) -> Points:
-    known = [(level, e) for level, e in found if isinstance(e, Estimate)]
-    # A line between two points would look like a course that was measured.
-    return Points(
-        label,
-        tuple(float(level) for level, _ in known),
-        tuple(scale * e.value for _, e in known),
-        tuple(scale * e.low for _, e in known),
-        tuple(scale * e.high for _, e in known),
-        series=_series(variant),
-        joined=len(known) >= _FEWEST_JOINED,
+def _speedups(
+    run: Run, settings: Sequence[Setting], level: Callable[[Setting], int], x: str, title: str
+) -> Scaling:
+    drawn = tuple(
+        each
+        for v in _all(run, settings)
+        if v != NUMPY
+        for each in points(
+            v.name,
+            {level(s): run.speedup(s, v) for s in settings},
+            "1",
+            series=_series(v),
+            joined=True,
+        )
     )
+    levels = [level(setting) for setting in settings]
+    line = (Curve("NumPy", tuple(map(float, levels)), (1.0,) * len(levels)),) if drawn else ()
+    return Scaling(x, "Speed-up over NumPy", drawn, line, x_ticks=_ticks(levels), title=title)
 
 
-def _bounds(run: Run, settings: Sequence[Setting], levels: tuple[float, ...]) -> tuple[Curve, ...]:
-    bounds = [iteration_bound(run, setting, NUMPY) for setting in settings]
-    known = tuple(b * _MILLI for b in bounds if not isinstance(b, Missing))
-    return (Curve("Least time", levels, known),) if known and len(known) == len(levels) else ()
+# --------------------------------------------------------------------------------------- memory
 
 
-def _scaling_told(times: Sequence[Points], ratios: Sequence[Points]) -> str:
-    if not times:
-        return "Nothing was measured."
-    parts = [
-        f"{p.label}: {p.y[0]:.3g} ms at {p.x[0]:,.0f}, {p.y[-1]:.3g} ms at {p.x[-1]:,.0f}"
-        for p in times
+def _memory(inputs: Inputs, run: Run | None) -> Drawing:
+    """Stacked bars of the components: theory, each library, the source."""
+    setting = source_setting(inputs)
+    series = []
+    for index, (name, title) in enumerate((*memory.COMPONENTS.items(), ("framework", "Framework"))):
+        printed = [float(cell(inputs.reported, "5", name, side).value) for side in SIDES]
+        expected = None if name == "framework" else memory.theory(setting, name) / _MEGA
+        series.append(BarSeries(title, (expected, *printed), series=index))
+    names = ("Theory", "Source, CPU", "Source, GPU")
+    right = Bars(names, tuple(series), "Memory (MB)", stacked=True)
+    return _wide(_own_memory(run) if run else None, right)
+
+
+def _own_memory(run: Run) -> Bars | None:
+    setting, found = run.training(), memory.wholes(run)
+    told = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
+    if setting is None or not told:
+        return None
+
+    def scaled(size: int | Missing) -> float | None:
+        return None if isinstance(size, Missing) else size / _MEGA
+
+    series = [
+        BarSeries(
+            title,
+            (
+                memory.theory(setting, name) / _MEGA,
+                *(scaled(memory.component(run, setting, v, name)) for v in told),
+            ),
+            series=index,
+        )
+        for index, (name, title) in enumerate(memory.COMPONENTS.items())
     ]
-    parts += [f"speed-up with {p.label} from {p.y[0]:.3g} to {p.y[-1]:.3g}" for p in ratios]
-    return f"Axes are logarithmic. {'; '.join(parts)}."
+    overhead = [r.start.amount / _MEGA for r in told.values()]
+    rest = [scaled(r.residual) for r in told.values()]
+    series.append(BarSeries("Framework", (None, *overhead), series=4))
+    series.append(BarSeries("Unexplained", (None, *rest), series=5))
+    names = ("Theory", *(v.name for v in told))
+    return Bars(names, tuple(series), "Resident memory (MB)", stacked=True)
+
+
+# ------------------------------------------------------------------------------------- learning
+
+
+def _convergence(run: Run) -> Drawing | None:
+    """Loss and accuracy over the iterations, all libraries in one."""
+    setting = run.training()
+    shown = learned(run, setting)
+    if setting is None or not shown:
+        return None
+
+    def course(variant: Variant, quantity: str, scale: float) -> Points:
+        found, index = run.curve(quantity, setting, variant), _series(variant)
+        first = index * _APART // len(VARIANTS)
+        at = range(first, len(found), _APART) if len(found) > _APART else range(len(found))
+        y = tuple(scale * found[i] for i in at)
+        return Points(variant.name, tuple(map(float, at)), y, series=index, hollow=bool(index % 2))
+
+    def panel(label: str, quantity: str, scale: float, *, from_zero: bool) -> Scaling:
+        drawn = tuple(course(v, quantity, scale) for v in shown)
+        return Scaling(
+            "Iteration", label, drawn, x_scale="linear", y_scale="linear", y_from_zero=from_zero
+        )
+
+    panels = (
+        panel("Training loss", "train_loss", 1.0, from_zero=True),
+        panel("Accuracy, held out (%)", "test_accuracy", 100.0, from_zero=False),
+    )
+    return Drawing(panels, wide=True, height=2.6)

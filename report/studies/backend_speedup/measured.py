@@ -11,16 +11,10 @@ from report.evidence import runs as any_study
 from report.evidence.runs import labels, remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Process, Quantity, Sampled, absent
+from report.quantity.expression import Quantity, Sampled, absent
 from report.records.record import Factor
 from report.records.store import Stored
-from report.studies.backend_speedup.subject import (
-    HIDDEN,
-    Kind,
-    Network,
-    Setting,
-    kinds,
-)
+from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds
 
 _COMPILED: Final = "a compiled iteration is one program without separate operations"
 
@@ -63,13 +57,14 @@ _NAMES: Final = {
 }
 #: The library that every other one is compared with.
 NUMPY: Final = Variant("numpy")
+CUPY: Final = Variant("cupy")
 VARIANTS: Final = (
     NUMPY,
     Variant("torch"),
     Variant("jax"),
     Variant("jax", "compiled"),
     Variant("torch_cuda"),
-    Variant("cupy"),
+    CUPY,
 )
 
 
@@ -89,25 +84,26 @@ class Run(any_study.Run):
 
     def widths(self, dtype: str = "float32") -> tuple[Setting, ...]:
         """The sweep over the width of the hidden layer, at the number of images it shares."""
-        found = self._scaled("perceptron", dtype)
+        found = self.scaled("perceptron", dtype)
         counts = [setting.samples for setting in found if setting.hidden != HIDDEN]
         shared = max(counts, key=counts.count, default=None)
         return tuple(s for s in found if s.samples == shared)
 
-    def sizes(
-        self, network: Network = "perceptron", hidden: int = HIDDEN, dtype: str = "float32"
-    ) -> tuple[Setting, ...]:
+    def sizes(self, hidden: int = HIDDEN) -> tuple[Setting, ...]:
         """The sweep over the number of images at one width."""
-        return tuple(s for s in self._scaled(network, dtype) if s.hidden == hidden)
+        return tuple(s for s in self.scaled() if s.hidden == hidden)
 
-    def sizes_of_all_widths(self) -> tuple[Setting, ...]:
-        """Every case of the sweeps over the number of images, whatever the width."""
-        found = self._scaled("perceptron", "float32")
-        counts = {s.hidden: len({o.samples for o in found if o.hidden == s.hidden}) for s in found}
-        return tuple(s for s in found if counts[s.hidden] > 1)
+    def wide(self) -> int:
+        """The largest width at which the number of images is varied."""
+        found = [setting.hidden for setting in self.scaled()]
+        return max((width for width in found if found.count(width) > 1), default=HIDDEN)
 
     @remembered
-    def _scaled(self, network: Network, dtype: str) -> tuple[Setting, ...]:
+    def scaled(
+        self, network: Network = "perceptron", dtype: str = "float32"
+    ) -> tuple[Setting, ...]:
+        """Every case of the sweeps, by width and number of images."""
+        where = {"subject": "scaling", "network": network, "dtype": dtype}
         found = {
             Setting(
                 "scaling",
@@ -118,8 +114,7 @@ class Run(any_study.Run):
                 int(case.factors.get("hidden", HIDDEN)),
             )
             for case in self.stored.record.cases
-            if {"subject": "scaling", "network": network, "dtype": dtype}.items()
-            <= case.factors.items()
+            if where.items() <= case.factors.items()
         }
         return tuple(sorted(found, key=lambda s: (s.hidden, s.samples, s.dataset)))
 
@@ -129,11 +124,9 @@ class Run(any_study.Run):
             return ()
         return tuple(v for v in VARIANTS if not self.measured(quantity, setting, v).missing)
 
-    def processes(
-        self, quantity: str, setting: Setting, variant: Variant
-    ) -> tuple[Process, ...] | Missing:
-        """The samples of a quantity by process, or why there are none."""
-        return self.by_process(quantity, factors_of(setting, variant))
+    def others(self, setting: Setting | None, quantity: str = "time") -> tuple[Variant, ...]:
+        """Those of them that are compared with NumPy."""
+        return tuple(v for v in self.variants(setting, quantity) if v != NUMPY)
 
     @remembered
     def measured(self, quantity: str, setting: Setting, variant: Variant) -> Quantity:
@@ -142,6 +135,11 @@ class Run(any_study.Run):
         if quantity.endswith("time") and isinstance(found, Sampled) and _instant(found):
             return absent(found.name, "s", "shorter than the clock can tell")
         return found
+
+    def processes(self, setting: Setting, variant: Variant) -> int:
+        """How many processes timed a case."""
+        found = self.by_process("time", factors_of(setting, variant))
+        return 0 if isinstance(found, Missing) else len(found)
 
     def time(self, setting: Setting, variant: Variant) -> Quantity:
         """The time (s) of an iteration."""
@@ -156,11 +154,9 @@ class Run(any_study.Run):
         return replace(found, name=f"sum of {found.name}", processes=sums)
 
     @remembered
-    def speedup(
-        self, quantity: str, setting: Setting, variant: Variant, base: Variant = NUMPY
-    ) -> Quantity:
-        """How many times as fast as the base: base over variant, process by process."""
-        slow, fast = (self.measured(quantity, setting, v) for v in (base, variant))
+    def speedup(self, setting: Setting, variant: Variant, quantity: str = "time") -> Quantity:
+        """How many times as fast as NumPy, process by process."""
+        slow, fast = (self.measured(quantity, setting, v) for v in (NUMPY, variant))
         return slow / fast
 
     def operation(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
@@ -175,37 +171,48 @@ class Run(any_study.Run):
         first, *others = (self.operation(k, setting, variant) for k in kinds(setting.network))
         return sum(others, first)
 
+    def share(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
+        """The share of a kind of operation in the sum of all operations of a library."""
+        return self.operation(kind, setting, variant) / self.operations_sum(setting, variant)
+
     def bytes_of(self, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
         """A number of bytes: the lower median, which is the one that all processes agree on."""
         found = self.samples(quantity, factors_of(setting, variant))
         return found if isinstance(found, Missing) else int(median_low(found))
 
-    def curve(self, quantity: str, setting: Setting, variant: Variant) -> tuple[float, ...]:
+    def first_of(self, quantity: str, setting: Setting, variant: Variant) -> int | Missing:
+        """A number of bytes of the first process, whose iteration was watched.
+
+        Levels of other processes differ by some hundred kB, which must not enter a difference.
+        """
+        found = self.by_process(quantity, factors_of(setting, variant))
+        return found if isinstance(found, Missing) else int(found[0].samples[0])
+
+    def curve(self, quantity: str, setting: Setting | None, variant: Variant) -> tuple[float, ...]:
         """A quantity of a process after 0, 1, 2 … iterations, empty where none recorded it."""
-        found = self.processes(quantity, setting, variant)
+        if setting is None:
+            return ()
+        found = self.by_process(quantity, factors_of(setting, variant))
         return () if isinstance(found, Missing) else found[0].samples
 
     @remembered
-    def rates(self, variant: Variant) -> tuple[float | Missing, float | Missing]:
-        """What bounds a library: FLOP/s of its products and B/s of its copies.
+    def rates(self, variant: Variant) -> tuple[float, float] | Missing:
+        """What bounds a library: FLOP/s of products and B/s of copies.
 
         They are the record's ceilings, which hold for the device of the run.  A library on the
-        processor beside a GPU has none: the best rate that NumPy happened to reach bounds nothing.
+        processor beside a GPU has none.
         """
         if variant.on_gpu != self.on_gpu:
-            none = Missing(f"no ceiling of the host's processor was measured on {self.label}")
-            return none, none
-        return point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
+            return Missing(f"no ceiling of the host's processor was measured on {self.label}")
+        product, copy = point(self.peak_rate("matrix_product")), point(self.peak_rate("copy"))
+        if isinstance(product, Missing):
+            return product
+        return copy if isinstance(copy, Missing) else (product, copy)
 
 
 def factors_of(setting: Setting, variant: Variant) -> dict[str, Factor]:
     """The case of a setting and a library, as a record names it."""
     return {**setting.factors, "backend": variant.backend, "execution": variant.execution}
-
-
-def compared_runs(setting: Setting, variant: Variant, base: Run, new: Run) -> Quantity:
-    """How many times as fast a library is in another run, such as one with more threads."""
-    return base.time(setting, variant) / new.time(setting, variant)
 
 
 def _instant(found: Sampled) -> bool:
@@ -218,16 +225,14 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: of those on a CPU the one with the fewest threads.
+    """The run that the prose speaks of: on a CPU, with memory policies and few threads first.
 
     Its times scatter least; it is the newest of several.  A run on a GPU, which may hold a few
     cases of a few libraries, is that run only where no CPU's is there.
     """
     timed = [run for run in all_runs if run.variants(run.training())]
-    on_cpu = [run for run in timed if not run.on_gpu]
-    on_cpu.sort(key=lambda run: run.stored.record.environment.threads)
-    untimed = sorted(all_runs, key=lambda run: run.on_gpu)
-    return next(iter((*on_cpu, *timed, *untimed)), None)
+    found = sorted(timed or all_runs, key=lambda run: (run.on_gpu, not run.policies, _threads(run)))
+    return next(iter(found), None)
 
 
 def gpu_run(all_runs: Sequence[Run]) -> Run | None:
@@ -236,7 +241,7 @@ def gpu_run(all_runs: Sequence[Run]) -> Run | None:
 
 
 def _timed_on_gpu(run: Run) -> bool:
-    settings = (run.training(), *run.widths(), *run.sizes())
+    settings = (run.training(), *run.scaled())
     return any(variant.on_gpu for setting in settings for variant in run.variants(setting))
 
 
@@ -247,8 +252,11 @@ def thread_pair(all_runs: Sequence[Run]) -> tuple[Run, Run] | None:
         if not run.on_gpu and run.variants(run.training()):
             machines.setdefault(run.stored.record.environment.cpu.model, []).append(run)
     for found in machines.values():
-        ordered = sorted(found, key=lambda run: run.stored.record.environment.threads)
-        few, many = ordered[0], ordered[-1]
-        if few.stored.record.environment.threads < many.stored.record.environment.threads:
-            return few, many
+        ordered = sorted(found, key=_threads)
+        if _threads(ordered[0]) < _threads(ordered[-1]):
+            return ordered[0], ordered[-1]
     return None
+
+
+def _threads(run: Run) -> int:
+    return run.stored.record.environment.threads

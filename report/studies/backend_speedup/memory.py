@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.evidence.runs import described
+from report.evidence.runs import remembered
 from report.missing import Missing
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, absent, named, recorded
 from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant, factors_of
+from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import (
     CLASSES,
     Setting,
@@ -63,16 +62,9 @@ def filling(setting: Setting, variant: Variant, name: str) -> int:
 
 
 def _level(run: Run, moment: str, setting: Setting, variant: Variant) -> Quantity:
-    """The resident bytes of the first process, whose iteration was watched, at a moment.
-
-    Levels of other processes differ by some hundred kB, which must not enter a difference.
-    """
-    quantity = f"resident_{moment}"
-    found = run.processes(quantity, setting, variant)
-    name = described(quantity, factors_of(setting, variant))
-    if isinstance(found, Missing):
-        return absent(name, "B", found.reason)
-    return exact(name, "B", int(found[0].samples[0]), run.file)
+    """The resident bytes of the first process at a moment."""
+    found = run.first_of(f"resident_{moment}", setting, variant)
+    return recorded(f"resident {moment.replace('_', ' ')}({variant.name})", "B", found, run.file)
 
 
 def _grown(run: Run, setting: Setting, variant: Variant, moment: str, since: str) -> Quantity:
@@ -100,12 +92,6 @@ def resident(run: Run, setting: Setting, variant: Variant) -> Quantity:
     return named(f"resident({variant.name})", _grown(run, setting, variant, "peak", "start"))
 
 
-def plain(quantity: Quantity) -> int | Missing:
-    """A count of bytes as a plain number, for tables and reconciliations."""
-    found = point(quantity)
-    return found if isinstance(found, Missing) else int(found)
-
-
 def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
     """The most bytes that the arrays of an iteration take at once."""
     found = run.bytes_of("allocated_peak", setting, variant)
@@ -117,26 +103,66 @@ def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
 # ------------------------------------------------------------------------- totals and peaks
 
 
-def whole(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
-    """From the framework's overhead and the components of theory to the resident memory."""
-    overhead = plain(framework(run, setting, variant))
-    if isinstance(overhead, Missing):
-        return overhead
-    total = plain(resident(run, setting, variant))
-    start = Term("Framework overhead", overhead, "first use − start", "resident memory, measured")
-    measured = (
-        total
-        if isinstance(total, Missing)
-        else Term("Resident", total, "highest − start", "resident memory")
+def variants(run: Run, setting: Setting | None) -> tuple[Variant, ...]:
+    """The libraries of which some memory was measured at a setting."""
+    if setting is None:
+        return ()
+    return tuple(
+        v
+        for v in run.variants(setting)
+        if not isinstance(component(run, setting, v, "input"), Missing)
+        or not framework(run, setting, v).missing
+    )
+
+
+@remembered
+def wholes(run: Run) -> dict[Variant, Reconciliation]:
+    """From overhead and the components of theory to the resident memory, by library."""
+    setting = run.training()
+    if setting is None:
+        return {}
+    told = {v: _whole(run, setting, v) for v in variants(run, setting)}
+    return {v: t for v, t in told.items() if isinstance(t, Reconciliation)}
+
+
+def _whole(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
+    levels = {
+        moment: run.first_of(f"resident_{moment}", setting, variant)
+        for moment in ("start", "first_use", "peak")
+    }
+    if isinstance(levels["first_use"], Missing) or isinstance(levels["start"], Missing):
+        return Missing("the framework's overhead was not recorded")
+    overhead, peak = levels["first_use"] - levels["start"], levels["peak"]
+    measured: Term | Missing = (
+        Missing(_ON_GPU)
+        if variant.on_gpu
+        else (
+            peak
+            if isinstance(peak, Missing)
+            else Term("Resident", peak - levels["start"], "highest − start", "resident memory")
+        )
     )
     return Reconciliation(
         f"resident-{run.key}-{variant.key}-{setting.network}",
         f"Resident memory of an iteration with {variant.name} on {run.label}",
         "B",
-        start,
+        Term("Framework overhead", overhead, "first use − start", "resident memory, measured"),
         _component_terms(setting),
         measured,
     )
+
+
+@remembered
+def peaks(run: Run) -> dict[tuple[Setting, Variant], Reconciliation]:
+    """The reconciliations of the peak, by width, number of images and library."""
+    settings = [run.training(), *run.widths(), *run.sizes()]
+    found: dict[tuple[int, int, Variant], tuple[Setting, Reconciliation]] = {}
+    for setting in (s for s in settings if s is not None):
+        for variant in run.variants(setting):
+            told = _peak(run, setting, variant)
+            if isinstance(told, Reconciliation):
+                found.setdefault((setting.hidden, setting.samples, variant), (setting, told))
+    return {(setting, key[2]): told for key, (setting, told) in found.items()}
 
 
 def _component_terms(setting: Setting) -> tuple[Term, ...]:
@@ -152,7 +178,7 @@ def _component_terms(setting: Setting) -> tuple[Term, ...]:
     )
 
 
-def peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
+def _peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
     """From the components of theory to the peak of an iteration of the perceptron, array by array.
 
     The most is alive when ReLU's gradient is taken: of the gradients only those of the second layer

@@ -1,57 +1,111 @@
-"""The tables of backend_speedup that a run fills: performance, operations and scaling."""
+"""The tables of backend_speedup; their captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
+from report.evidence.audit import printed_value
 from report.missing import Missing
-from report.paper.findings import Claim, Inputs
+from report.paper.audit_table import audit_table
+from report.paper.declared import Content, Field, table
+from report.paper.environments import setup
+from report.paper.findings import Inputs
+from report.paper.images import DataSet
+from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate, faster, point, slower
 from report.quantity.expression import Quantity
-from report.studies.backend_speedup.decomposed import (
-    Decomposition,
-    decompose,
-    iteration_bound,
-    kind_bound,
-)
-from report.studies.backend_speedup.measured import (
-    NUMPY,
-    VARIANTS,
-    Run,
-    Variant,
-    compared_runs,
-)
+from report.records.layers import ELEMENT_BYTES
+from report.studies.backend_speedup import memory
+from report.studies.backend_speedup.learning import largest_difference, learned, libraries
+from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.model import model
 from report.studies.backend_speedup.source import (
+    OPERATION_ROWS,
+    PERFORMANCE_ROWS,
+    SIDES,
     amdahl,
     amdahl_limit,
+    audit,
+    cell,
     count,
+    data_set_number,
+    printed_number,
+    text,
 )
 from report.studies.backend_speedup.subject import (
     HIDDEN,
     KIND_NAMES,
     NETWORK_NAMES,
+    PIXELS,
     Kind,
     Network,
     Setting,
+    activation_count,
+    forward_macs,
     kinds,
+    parameter_count,
+    total,
 )
-from report.studies.backend_speedup.theory_tables import NO_RECORD
+from report.studies.backend_speedup.theory import least, source_setting
+from report.studies.backend_speedup.values import NO_RECORD, from_parts, gains_most, most
+from report.theory.reconciliation import Reconciliation
 
-FASTER, SLOWER, UNTOLD = "faster", "slower", "not told apart"
-
-
-def word(quantity: Quantity) -> Cell:
-    """What a speed-up is called: faster or slower only where its interval excludes 1."""
-    ratio = estimate(quantity)
-    if isinstance(ratio, Missing):
-        return ratio
-    if faster(quantity):
-        return FASTER
-    return SLOWER if slower(quantity) else UNTOLD
+#: A library at a setting.
+_Case: TypeAlias = tuple[Setting, Variant]
+_MEGA: Final = 1e6
+_DEVICES: Final = {"cpu": "CPU"}
+_DATA_SETS: Final = {"digits": "Digits, this study", "mnist": "MNIST, this study"}
+#: How many terms of a peak, with its start, are kept through the iteration.
+_KEPT: Final = 3
 
 
-def host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
+def all_tables(
+    inputs: Inputs,
+    runs: Sequence[Run],
+    primary: Run | None,
+    pair: tuple[Run, Run] | None,
+    gpu: Run | None,
+    images: DataSet | None,
+) -> Iterator[Table]:
+    """Every table that the data have; of a run those without a row are left out."""
+    yield _networks()
+    yield _operations_theory(inputs, primary)
+    yield _source_performance(inputs)
+    yield _source_memory(inputs)
+    yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
+    yield _data_sets(inputs, images)
+    yield setup(inputs, runs)
+    yield _amdahl(inputs, primary)
+    found = [] if primary is None else [*_of_run(inputs, primary, "")]
+    if gpu is not None and gpu is not primary:
+        found += _of_run(inputs, gpu, f"-{gpu.key}")
+    for run in runs:
+        if run not in (primary, gpu):
+            found.append(_performance(run, "perceptron", f"tbl-performance-{run.key}"))
+    if pair is not None:
+        found.append(_threads(*pair))
+    yield from (each for each in found if each is not None and each.rows)
+
+
+def _of_run(inputs: Inputs, run: Run, end: str) -> Iterator[Table | None]:
+    """The tables of the run of the prose, or of a GPU's beside it, whose ids have an ``end``."""
+    yield _libraries(inputs, run, f"tbl-backends{end}")
+    yield _performance(run, "perceptron", f"tbl-performance{end}")
+    yield _performance(run, "convnet", f"tbl-performance-convnet{end}")
+    yield _operations(run, "perceptron", f"tbl-operations{end}")
+    yield _transfers(run, f"tbl-transfers{end}")
+    yield _cases(run, f"tbl-cases{end}")
+    yield _memory(run, f"tbl-memory{end}")
+    if not end:
+        yield _operations(run, "convnet", "tbl-operations-convnet")
+        yield _convergence(run)
+        yield _resident(run)
+        yield _peaks(run)
+        yield _models(run)
+
+
+def _host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
     """Where the libraries of a GPU's run compute that use no GPU."""
     names = [variant.name for variant in shown if not variant.on_gpu]
     if not run.on_gpu or not names:
@@ -63,35 +117,190 @@ def host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
     )
 
 
-# -------------------------------------------------------------------------------- performance
+# --------------------------------------------------------------------------- theory, the source
 
 
-def performance(run: Run, network: Network, id: str) -> Table | None:
-    """Times of the training with every library, and its speed-up over NumPy."""
+def _networks() -> Table:
+    """Both networks in numbers."""
+
+    def one(network: Network) -> Setting:
+        return Setting("scaling", network, "float32", 1, "")
+
+    rows: list[Network] = list(NETWORK_NAMES)
+    return table(
+        "tbl-networks",
+        rows,
+        [
+            Field("Network", "", lambda network: NETWORK_NAMES[network]),
+            Field("Convolutions", "1", lambda network: int(network == "convnet")),
+            Field("Parameters", "1", _parameters),
+            Field("Forward", "MAC", forward_macs),
+            Field("Training", "MAC", lambda network: total(one(network)).macs),
+            Field("Kept elements", "1", lambda network: activation_count(one(network))),
+        ],
+        notes=("Kept elements: what the forward pass of an image leaves for the backward pass.",),
+    )
+
+
+def _parameters(network: Network) -> int:
+    return parameter_count(network)
+
+
+def _operations_theory(inputs: Inputs, primary: Run | None) -> Table:
+    """Work, bytes, intensity and bound of each kind of operation, at the source's size."""
+    setting = source_setting(inputs)
+    size = ELEMENT_BYTES[setting.dtype]
+    rows: list[Kind | None] = [*kinds("perceptron"), None]
+
+    def moved(kind: Kind | None) -> int:
+        return size * total(setting, kind).elements
+
+    def bound(kind: Kind | None) -> Cell:
+        return NO_RECORD if primary is None else least(primary, setting, NUMPY, kind)
+
+    return table(
+        "tbl-operations-theory",
+        rows,
+        [
+            Field("Operations", "", lambda kind: KIND_NAMES[kind] if kind else "Iteration"),
+            Field("Work", "FLOP", lambda kind: total(setting, kind).flops, "MFLOP"),
+            Field("Traffic", "B", moved, "MB"),
+            Field("Intensity", "FLOP/B", lambda kind: total(setting, kind).flops / moved(kind)),
+            Field("Least time", "s", bound, "ms"),
+        ],
+        notes=("Traffic: every operand and every result once, in float32.",),
+        sources=(inputs.reported_file, *((primary.file,) if primary else ())),
+    )
+
+
+def _source_performance(inputs: Inputs) -> Table:
+    """The source's Tables 3 and 4 in one, with the decimals of the print."""
+    names = ("total_time_cpu", "total_time_gpu", "total_speedup")
+    totals = [text(printed_value(inputs.reported, name)) for name in names]
+    rows: list[tuple[str, ...]] = [("Whole training (s)", *totals)]
+    for of, printed in (("3", PERFORMANCE_ROWS), ("4", OPERATION_ROWS)):
+        for row, name in printed.items():
+            cells = (cell(inputs.reported, of, row, side) for side in (*SIDES, "speedup"))
+            rows.append((name, *map(text, cells)))
+    return table(
+        "tbl-source-performance",
+        rows,
+        [
+            Field("Quantity", "", lambda row: row[0]),
+            Field("CPU, NumPy", "ms", lambda row: row[1]),
+            Field("GPU, CuPy", "ms", lambda row: row[2]),
+            Field("Speed-up", "1", lambda row: row[3]),
+        ],
+        notes=("The whole training is in seconds.",),
+        sources=(inputs.reported_file,),
+    )
+
+
+def _source_memory(inputs: Inputs) -> Table:
+    """The source's components beside theory at its size, with the decimals of the print."""
+    setting, none = source_setting(inputs), Missing("theory says nothing of it")
+    rows: list[tuple[str, Cell, str, Cell]] = []
+    for name, title in memory.COMPONENTS.items():
+        printed = cell(inputs.reported, "5", name, "cpu")
+        size = memory.theory(setting, name) / _MEGA
+        rows.append((title, size, text(printed), float(printed.value) / size))
+    for side in SIDES:
+        for name, title in (("framework", "Framework overhead"), ("total", "Total")):
+            printed = cell(inputs.reported, "5", name, side)
+            rows.append((f"{title}, {side.upper()}", none, text(printed), none))
+    return table(
+        "tbl-source-memory",
+        rows,
+        [
+            Field("Component", "", lambda row: row[0]),
+            Field("Theory", "MB", lambda row: row[1]),
+            Field("Source", "MB", lambda row: row[2]),
+            Field("Source ÷ theory", "1", lambda row: row[3]),
+        ],
+        notes=(
+            "Components are printed with the same numbers for CPU and GPU. Theory for the input "
+            "holds the one-hot targets, too.",
+        ),
+        sources=(inputs.reported_file,),
+    )
+
+
+def _data_sets(inputs: Inputs, images: DataSet | None) -> Table:
+    """The source's data set and the one that was learned from here."""
+    reported = inputs.reported
+    training, held_out = (count(reported, id_) for id_ in ("training", "validation"))
+    classes = data_set_number(reported, "classes")
+    rows = [("MNIST, source", training, held_out, classes)]
+    if images is not None:
+        name = _DATA_SETS.get(images.name, images.name)
+        rows.append((name, images.train, images.test, images.classes))
+    note = f"Own images: {images.source}; {images.split}." if images else ""
+    return table(
+        "tbl-data",
+        rows,
+        [
+            Field("Data set", "", lambda row: row[0]),
+            Field("Training", "1", lambda row: row[1]),
+            Field("Held out", "1", lambda row: row[2]),
+            Field("Classes", "1", lambda row: row[3]),
+            Field("As bytes", "B", lambda row: row[1] * PIXELS, "MB"),
+            Field("As float32", "B", lambda row: 4 * row[1] * PIXELS, "MB"),
+        ],
+        notes=(note,) * bool(note),
+        sources=(inputs.reported_file,),
+        wide=True,
+    )
+
+
+# --------------------------------------------------------------------------------- performance
+
+
+def _libraries(inputs: Inputs, run: Run, id: str) -> Table:
+    """The libraries that ran."""
+    return table(
+        id,
+        libraries(inputs, run),
+        [
+            Field("Library", "", lambda row: Variant(row.name).name),
+            Field("Version", "", lambda row: row.version),
+            Field("Matrix products by", "", lambda row: row.matrix_products),
+            Field("Device", "", lambda row: _DEVICES.get(row.device, row.device)),
+            Field("Threads", "1", lambda row: row.threads),
+        ],
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _performance(run: Run, network: Network, id: str) -> Table | None:
+    """Times of the training and of its passes with every library, and speed-ups over NumPy."""
     setting = run.training(network)
     if setting is None:
         return None
     shown = [v for v in VARIANTS if _tried(run, setting, v)]
-    trained = run.processes("time", setting, NUMPY)
-    iterations = 0 if isinstance(trained, Missing) else len(trained[0].samples)
-    return Table(
+
+    def timed(quantity: str) -> Callable[[Variant], Quantity]:
+        return lambda v: run.measured(quantity, setting, v)
+
+    def speedup(v: Variant) -> Content:
+        return 1 if v == NUMPY else run.speedup(setting, v)
+
+    return table(
         id,
-        f"Training the {NETWORK_NAMES[network]} on {run.label}: {iterations} iterations on "
-        f"{setting.samples:,} images in {setting.dtype}. Medians with intervals; speed-ups "
-        "are over NumPy.",
-        (
-            Column("Library"),
-            Column("First call", "s", "ms"),
-            Column("Iteration", "s", "ms"),
-            Column("Training", "s"),
-            Column("Speed-up", "1"),
-            Column("So it is"),
-        ),
-        tuple(_performance_row(run, setting, variant) for variant in shown),
+        shown,
+        [
+            Field("Library", "", lambda v: v.name),
+            Field("First call", "s", timed("first_call_time"), "ms"),
+            Field("Forward", "s", timed("forward_time"), "ms"),
+            Field("Backward", "s", timed("backward_time"), "ms"),
+            Field("Iteration", "s", timed("time"), "ms"),
+            Field("Training", "s", lambda v: run.totals(setting, v)),
+            Field("Speed-up", "1", speedup),
+        ],
         notes=(
             "First call: the first iteration of a fresh process, thrown away. Training: sum of all "
-            "iterations; its interval is the span of the processes.",
-            *host_note(run, shown),
+            "iterations.",
+            *_host_note(run, shown),
         ),
         sources=(run.file,),
         wide=True,
@@ -99,287 +308,311 @@ def performance(run: Run, network: Network, id: str) -> Table | None:
 
 
 def _tried(run: Run, setting: Setting, variant: Variant) -> bool:
-    found = run.processes("time", setting, variant)
-    return not (isinstance(found, Missing) and found.reason.startswith("not part of"))
+    found = run.time(setting, variant).missing
+    return found is None or not found.reason.startswith("not part of")
 
 
-def _performance_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
-    ratio = run.speedup("time", setting, variant)
-    return (
-        variant.name,
-        estimate(run.measured("first_call_time", setting, variant)),
-        estimate(run.time(setting, variant)),
-        estimate(run.totals(setting, variant)),
-        1 if variant == NUMPY and not ratio.missing else estimate(ratio),
-        "base" if variant == NUMPY else word(ratio),
-    )
-
-
-def passes(run: Run, network: Network, id: str) -> Table | None:
-    """Times of the forward and the backward pass with every library, and their speed-ups."""
+def _operations(run: Run, network: Network, id: str) -> Table | None:
+    """Time, share and speed-up of each kind of operation with every library."""
     setting = run.training(network)
-    shown = run.variants(setting, "forward_time")
-    if setting is None or not shown:
+    if setting is None:
         return None
-    return Table(
+    shown = [v for v in run.variants(setting, "matrix_product_time") if v.eager]
+    rows = [(kind, variant) for kind in kinds(network) for variant in shown]
+
+    def speedup(row: tuple[Kind, Variant]) -> Content:
+        return 1 if row[1] == NUMPY else run.speedup(setting, row[1], f"{row[0]}_time")
+
+    return table(
         id,
-        f"The two passes of an iteration of the {NETWORK_NAMES[network]} on {run.label}, each "
-        "timed apart. Speed-ups are over NumPy.",
-        (
-            Column("Library"),
-            Column("Forward", "s", "ms"),
-            Column("Speed-up", "1"),
-            Column("So it is"),
-            Column("Backward", "s", "ms"),
-            Column("Speed-up", "1"),
-            Column("So it is"),
-        ),
-        tuple(
-            (
-                variant.name,
-                *_pass_cells(run, setting, "forward_time", variant),
-                *_pass_cells(run, setting, "backward_time", variant),
-            )
-            for variant in shown
-        ),
-        notes=(
-            "A compiled iteration is one program without separate passes.",
-            *host_note(run, shown),
-        ),
+        rows,
+        [
+            Field("Operations", "", lambda row: KIND_NAMES[row[0]]),
+            Field("Library", "", lambda row: row[1].name),
+            Field("Time", "s", lambda row: run.operation(row[0], setting, row[1]), "µs"),
+            Field("Share", "1", lambda row: run.share(row[0], setting, row[1]), "%"),
+            Field("Least time", "s", lambda row: least(run, setting, row[1], row[0]), "µs"),
+            Field("Speed-up", "1", speedup),
+        ],
+        notes=("Share: of the sum of all operations of the library.", *_host_note(run, shown)),
         sources=(run.file,),
         wide=True,
     )
 
 
-def _pass_cells(run: Run, setting: Setting, quantity: str, variant: Variant) -> tuple[Cell, ...]:
-    time = estimate(run.measured(quantity, setting, variant))
-    if variant == NUMPY:
-        return time, 1, "base"
-    ratio = run.speedup(quantity, setting, variant)
-    return time, estimate(ratio), word(ratio)
+def _transfers(run: Run, id: str) -> Table | None:
+    """Copies to a GPU and back, beside the training that they serve."""
+    setting = run.training()
+    if setting is None:
+        return None
+
+    def copied(way: str) -> Callable[[Variant], Quantity]:
+        return lambda v: run.measured(f"{way}_device_time", setting, v)
+
+    return table(
+        id,
+        [v for v in run.variants(setting) if v.on_gpu],
+        [
+            Field("Library", "", lambda v: v.name),
+            Field("Input to the GPU", "s", copied("to"), "ms"),
+            Field("Result back", "s", copied("from"), "ms"),
+            Field("Training", "s", lambda v: run.totals(setting, v), "ms"),
+        ],
+        sources=(run.file,),
+    )
 
 
-def threads(few: Run, many: Run) -> Table:
+def _cases(run: Run, id: str) -> Table:
+    """Every case of the sweeps in float32: its time beside the model's, and its speed-up."""
+    settings = (*run.scaled(), *run.scaled("convnet"))
+    rows = [(setting, variant) for setting in settings for variant in run.variants(setting)]
+
+    def width(row: _Case) -> Cell:
+        return row[0].hidden if row[0].network == "perceptron" else "–"
+
+    def predicted(row: _Case) -> Content:
+        made = model(run, row[1])
+        if made is None:
+            return Missing("no model of this library")
+        if row[0] in (made.narrow, made.wide):
+            return "known"
+        return made.predicted(row[0])
+
+    def speedup(row: _Case) -> Content:
+        return 1 if row[1] == NUMPY else run.speedup(*row)
+
+    return table(
+        id,
+        rows,
+        [
+            Field("Network", "", lambda row: row[0].network),
+            Field("Width", "1", width),
+            Field("Images", "1", lambda row: row[0].samples),
+            Field("Library", "", lambda row: row[1].name),
+            Field("Least time", "s", lambda row: least(run, *row), "ms"),
+            Field("Predicted", "s", predicted, "ms"),
+            Field("Iteration", "s", lambda row: run.time(*row), "ms"),
+            Field("Speed-up", "1", speedup),
+        ],
+        notes=_host_note(run, VARIANTS),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _models(run: Run) -> Table:
+    """The two numbers of each library."""
+    found = [made for v in VARIANTS if (made := model(run, v)) is not None]
+    return table(
+        "tbl-models",
+        found,
+        [
+            Field("Library", "", lambda made: made.variant.name),
+            Field("Cost of an iteration", "s", lambda made: made.cost, "µs"),
+            Field("Time over least time", "1", lambda made: made.slowness),
+        ],
+        sources=(run.file,),
+    )
+
+
+def _threads(few: Run, many: Run) -> Table:
     """What more threads of the same processor gain, at the smallest and the largest sizes."""
-    settings = [*few.sizes()[:1], *few.sizes()[-1:], *few.widths()[-1:]]
+    settings = dict.fromkeys([*few.sizes()[:1], *few.sizes()[-1:], *few.widths()[-1:]])
     rows = [
-        (s.hidden, s.samples, v.name, *map(estimate, (few.time(s, v), many.time(s, v), r)), word(r))
-        for s in dict.fromkeys(settings)
-        for v in few.variants(s)
-        if not (r := compared_runs(s, v, few, many)).missing
-    ]  # fmt: skip
-    return Table(
+        (setting, variant)
+        for setting in settings
+        for variant in few.variants(setting)
+        if variant in many.variants(setting)
+    ]
+    return table(
         "tbl-threads",
-        f"What threads gain: time of an iteration on {few.label} and on {many.label}.",
-        (
-            Column("Width", "1"),
-            Column("Images", "1"),
-            Column("Library"),
-            Column("Fewer threads", "s", "ms"),
-            Column("More threads", "s", "ms"),
-            Column("Speed-up", "1"),
-            Column("So they are"),
-        ),
-        tuple(rows),
+        rows,
+        [
+            Field("Width", "1", lambda row: row[0].hidden),
+            Field("Images", "1", lambda row: row[0].samples),
+            Field("Library", "", lambda row: row[1].name),
+            Field("Fewer threads", "s", lambda row: few.time(*row), "ms"),
+            Field("More threads", "s", lambda row: many.time(*row), "ms"),
+            Field("Speed-up", "1", lambda row: few.time(*row) / many.time(*row)),
+        ],
         sources=(few.file, many.file),
         wide=True,
     )
 
 
-def transfers(run: Run, id: str) -> Table | None:
-    """Copies to a GPU and back, beside the training that they serve."""
-    setting = run.training()
-    moved = [v for v in run.variants(setting) if v.on_gpu]
-    if setting is None or not moved:
-        return None
-    return Table(
-        id,
-        f"Copies between host and GPU on {run.label}, apart from the training and with it.",
-        (
-            Column("Library"),
-            Column("Input to the GPU", "s", "ms"),
-            Column("Result back", "s", "ms"),
-            Column("Training", "s", "ms"),
-            Column("With copies", "s", "ms"),
-        ),
-        tuple(_transfer_row(run, setting, variant) for variant in moved),
-        sources=(run.file,),
-    )
+# --------------------------------------------------------------------- operations and the whole
 
 
-def _transfer_row(run: Run, setting: Setting, variant: Variant) -> tuple[Cell, ...]:
-    there, back = (run.measured(f"{way}_device_time", setting, variant) for way in ("to", "from"))
-    alone = run.totals(setting, variant)
-    return variant.name, *map(estimate, (there, back, alone, there + back + alone))
-
-
-# --------------------------------------------------------------------------------- operations
-
-
-def operations(run: Run, network: Network, id: str) -> Table | None:
-    """Time, share and speed-up of each kind of operation with every library."""
-    setting = run.training(network)
-    shown = [v for v in run.variants(setting, "matrix_product_time") if v.eager]
-    if setting is None or not shown:
-        return None
-    return Table(
-        id,
-        f"Where the time of an iteration of the {NETWORK_NAMES[network]} goes on {run.label}, at "
-        f"{setting.samples:,} images: every operation timed apart, those of a kind added up. "
-        "Speed-ups are over NumPy.",
-        (
-            Column("Operations"),
-            Column("Library"),
-            Column("Time", "s", "µs"),
-            Column("Share", "1", "%"),
-            Column("Least time", "s", "µs"),
-            Column("Speed-up", "1"),
-            Column("So it is"),
-        ),
-        tuple(
-            _operation_row(run, setting, kind, variant)
-            for kind in kinds(setting.network)
-            for variant in shown
-        ),
-        notes=("Share: of the sum of all operations of the library.", *host_note(run, shown)),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def share_of(run: Run, setting: Setting, kind: Kind, variant: Variant) -> Quantity:
-    """The share of a kind of operation in the sum of all operations of a library."""
-    return run.operation(kind, setting, variant) / run.operations_sum(setting, variant)
-
-
-def _operation_row(run: Run, setting: Setting, kind: Kind, variant: Variant) -> tuple[Cell, ...]:
-    ratio = run.speedup(f"{kind}_time", setting, variant)
-    return (
-        KIND_NAMES[kind],
-        variant.name,
-        estimate(run.operation(kind, setting, variant)),
-        estimate(share_of(run, setting, kind, variant)),
-        kind_bound(run, setting, kind, variant),
-        1 if variant == NUMPY else estimate(ratio),
-        "base" if variant == NUMPY else word(ratio),
-    )
-
-
-def decompositions(run: Run) -> tuple[tuple[Setting, Decomposition], ...]:
-    """Amdahl's decomposition of every library against NumPy, smallest and largest size first."""
-    settings = [run.training(), *run.sizes()[-1:], *run.widths()[-1:]]
-    found = []
-    for setting in dict.fromkeys(s for s in settings if s is not None):
-        for variant in run.variants(setting):
-            if variant == NUMPY or not variant.eager:
-                continue
-            parts = decompose(run, setting, variant)
-            if isinstance(parts, Decomposition):
-                found.append((setting, parts))
-    return tuple(found)
-
-
-def amdahl_table(inputs: Inputs, run: Run | None) -> Table:
+def _amdahl(inputs: Inputs, run: Run | None) -> Table:
     """Total speed-ups from those of the operations, against the ones that were measured."""
-    reported = inputs.reported
-    rows: list[tuple[Cell, ...]] = [
-        (
-            "Source, CuPy",
-            HIDDEN,
-            count(reported, "training"),
-            point(amdahl(inputs)),
-            reported.value("total_speedup").number,
-            KIND_NAMES["matrix_product"],
-            point(amdahl_limit(inputs, "matrix_product")),
-        )
+    settings = [] if run is None else [run.training(), *run.sizes()[-1:], *run.widths()[-1:]]
+    own = [
+        (setting, variant)
+        for setting in dict.fromkeys(s for s in settings if s is not None)
+        for variant in (run.others(setting, "matrix_product_time") if run else ())
+        if variant.eager
     ]
-    for setting, parts in decompositions(run) if run else ():
-        rows.append(
-            (
-                parts.variant.name,
-                setting.hidden,
-                setting.samples,
-                parts.predicted,
-                estimate(parts.measured),
-                KIND_NAMES[parts.most],
-                1 / (1 - parts.parts["matrix_product"][0]),
-            )
-        )
-    return Table(
+    rows: list[_Case | None] = [None, *own]
+
+    def either(
+        source: Content, get: Callable[[Run, Setting, Variant], Content]
+    ) -> Callable[[_Case | None], Content]:
+        return lambda row: source if row is None or run is None else get(run, *row)
+
+    def gains(run: Run, setting: Setting, variant: Variant) -> Content:
+        kind = gains_most(run, setting, variant)
+        return KIND_NAMES[kind] if kind else Missing("operations were not timed")
+
+    images = source_setting(inputs).samples
+    total_ = printed_number(inputs, "total_speedup")
+    limit = amdahl_limit(inputs, "matrix_product")
+    return table(
         "tbl-amdahl",
-        "Total speed-ups over NumPy by Amdahl's decomposition from those of the operations, beside "
-        "the measured ones. The last column is the most that faster matrix products alone could "
-        "give.",
-        (
-            Column("Library"),
-            Column("Width", "1"),
-            Column("Images", "1"),
-            Column("From the parts", "1"),
-            Column("Measured", "1"),
-            Column("Gains most"),
-            Column("Limit", "1"),
-        ),
-        tuple(rows),
-        notes=() if run else (f"Own libraries: {NO_RECORD.reason}.",),
+        rows,
+        [
+            Field("Library", "", either("Source, CuPy", lambda run, s, v: v.name)),
+            Field("Width", "1", either(HIDDEN, lambda run, s, v: s.hidden)),
+            Field("Images", "1", either(images, lambda run, s, v: s.samples)),
+            Field("From the parts", "1", either(amdahl(inputs), from_parts)),
+            Field("Measured", "1", either(total_, Run.speedup)),
+            Field("Gains most", "", either(KIND_NAMES["matrix_product"], gains)),
+            Field("Limit", "1", either(limit, lambda run, s, v: most(run, s))),
+        ],
         sources=(inputs.reported_file, *((run.file,) if run else ())),
         wide=True,
     )
 
 
-# ------------------------------------------------------------------------------------ scaling
+# ------------------------------------------------------------------------------------- learning
 
 
-def scaling(run: Run, settings: Sequence[Setting], id: str, what: str) -> Table | None:
-    """Time and speed-up over a sweep, a row a level and library."""
-    rows = tuple(_scaling_rows(run, settings))
-    if not rows:
-        return None
-    wide = settings[0].network == "perceptron"
-    return Table(
-        id,
-        f"Time of an iteration on {run.label} over {what}. Speed-ups are over NumPy.",
-        (
-            *((Column("Width", "1"),) if wide else ()),
-            Column("Images", "1"),
-            Column("Library"),
-            Column("Iteration", "s", "ms"),
-            Column("Least time", "s", "ms"),
-            Column("Speed-up", "1"),
-            Column("So it is"),
-        ),
+def _convergence(run: Run) -> Table:
+    """Where training ended with every library, and how far it ever was from NumPy."""
+    ways: tuple[tuple[Network, str], ...] = (
+        ("perceptron", "float32"),
+        ("perceptron", "float64"),
+        ("convnet", "float32"),
+    )
+    settings = [s for way in ways if (s := run.training(*way)) is not None]
+    rows = [(setting, variant) for setting in settings for variant in learned(run, setting)]
+
+    def last(quantity: str) -> Callable[[_Case], Cell]:
+        def found(row: _Case) -> Cell:
+            course = run.curve(quantity, *row)
+            return course[-1] if course else Missing(f"{quantity} was not recorded")
+
+        return found
+
+    def off(row: _Case) -> Cell:
+        """A very small share as a power of ten, which a column of numbers would print as zeros."""
+        share = largest_difference(run, *row)
+        if row[1] == NUMPY or isinstance(share, Missing):
+            return "base" if row[1] == NUMPY else share
+        return "none" if share == 0 else f"{share:.0e}"
+
+    return table(
+        "tbl-convergence",
         rows,
-        notes=host_note(run, [v for v in VARIANTS if any(v in run.variants(s) for s in settings)]),
+        [
+            Field("Network", "", lambda row: row[0].network),
+            Field("Type", "", lambda row: row[0].dtype),
+            Field("Library", "", lambda row: row[1].name),
+            Field("Iterations", "1", lambda row: len(run.curve("train_loss", *row)) - 1),
+            Field("Training loss", "1", last("train_loss")),
+            Field("Held-out loss", "1", last("test_loss")),
+            Field("Accuracy", "1", last("test_accuracy"), "%"),
+            Field("Off NumPy", "1", off),
+        ],
+        notes=("Accuracy: on the images held out. Off NumPy: as a share of the loss.",),
         sources=(run.file,),
         wide=True,
     )
 
 
-def images_at(width: int) -> str:
-    """What varies in a sweep over the number of images at one width."""
-    return f"the number of images, at a width of {width}"
+# --------------------------------------------------------------------------------------- memory
 
 
-def _scaling_rows(run: Run, settings: Sequence[Setting]) -> Iterator[tuple[Cell, ...]]:
-    for setting in settings:
-        for variant in run.variants(setting):
-            ratio = run.speedup("time", setting, variant)
-            yield (
-                *((setting.hidden,) if setting.network == "perceptron" else ()),
-                setting.samples,
-                variant.name,
-                estimate(run.time(setting, variant)),
-                iteration_bound(run, setting, variant),
-                1 if variant == NUMPY else estimate(ratio),
-                "base" if variant == NUMPY else word(ratio),
+def _memory(run: Run, id: str) -> Table | None:
+    """The components of an iteration with every library, each with theory beside it."""
+    setting = run.training()
+    shown = memory.variants(run, setting)
+    if setting is None or not shown:
+        return None
+    none = Missing("theory says nothing of it")
+    whole: dict[str, Callable[[Variant], Content]] = {
+        "Peak of an iteration": lambda v: memory.highest(run, setting, v),
+        "Framework overhead": lambda v: memory.framework(run, setting, v),
+        "Grown until the iteration": lambda v: memory.grown(run, setting, v),
+        "Resident, in all": lambda v: memory.resident(run, setting, v),
+    }
+
+    def theory_of(row: str) -> Cell:
+        return memory.theory(setting, row) if row in memory.COMPONENTS else none
+
+    def of(variant: Variant) -> Callable[[str], Content]:
+        def found(row: str) -> Content:
+            return (
+                whole[row](variant)
+                if row in whole
+                else memory.component(run, setting, variant, row)
             )
 
+        return found
 
-def verdicts(judged: Sequence[Claim]) -> Table:
-    """Every claim with what the numbers say of it."""
-    return Table(
-        "tbl-claims",
-        "Claims and what the numbers say of them.",
-        (Column("Claim"), Column("Verdict"), Column("Because")),
-        tuple((claim.sentence, claim.verdict, claim.because) for claim in judged),
+    return table(
+        id,
+        [*memory.COMPONENTS, *whole],
+        [
+            Field("Component", "", lambda row: memory.COMPONENTS.get(row, row)),
+            Field("Theory", "B", theory_of, "kB"),
+            *(Field(v.name, "B", of(v), "kB") for v in shown),
+        ],
+        notes=(
+            "Framework overhead: resident memory after the first operation less that of the fresh "
+            "process. Grown: resident memory before the iteration less that after the first "
+            "operation; the components are part of it. Resident: highest of an iteration less that "
+            "of the fresh process.",
+        ),
+        sources=(run.file,),
+        wide=True,
+    )
+
+
+def _resident(run: Run) -> Table | None:
+    """From overhead and components to the resident memory, a row a library."""
+    found = {v.name: told for v, told in memory.wholes(run).items()}
+    if not found:
+        return None
+    return series_table(found, "tbl-resident", "", Column("Library"), sources=(run.file,))
+
+
+def _peaks(run: Run) -> Table:
+    """From the arrays of theory to the peak of an iteration, a row a case."""
+    found = memory.peaks(run)
+
+    def amounts(told: Reconciliation) -> list[int]:
+        return [term.amount for term in (told.start, *told.terms)]
+
+    def measured(row: _Case) -> Cell:
+        told = found[row].measured
+        return told if isinstance(told, Missing) else told.amount
+
+    return table(
+        "tbl-peaks",
+        found,
+        [
+            Field("Library", "", lambda row: row[1].name),
+            Field("Width", "1", lambda row: row[0].hidden),
+            Field("Images", "1", lambda row: row[0].samples),
+            Field("Kept", "B", lambda row: sum(amounts(found[row])[:_KEPT])),
+            Field("Beside them", "B", lambda row: sum(amounts(found[row])[_KEPT:])),
+            Field("Peak", "B", measured),
+            Field("Unexplained", "B", lambda row: found[row].residual),
+        ],
+        notes=(
+            "Kept: parameters, input and targets, activations. Beside them: what else is alive "
+            "when ReLU's gradient is taken.",
+        ),
+        sources=(run.file,),
         wide=True,
     )

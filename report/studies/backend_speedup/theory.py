@@ -1,4 +1,4 @@
-"""What theory says of both networks, as quantities in the letters of ``subject``."""
+"""What theory says of both networks and of an iteration, in the letters of ``subject``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from functools import reduce
 from operator import add
 from typing import Final
 
+from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact, named
+from report.quantity.expression import Quantity, exact, named, recorded
 from report.quantity.operations import counted_in, flops
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup import subject
-from report.studies.backend_speedup.subject import Step, kinds, total
-from report.studies.backend_speedup.theory_tables import source_setting
+from report.studies.backend_speedup.measured import Run, Variant
+from report.studies.backend_speedup.source import count
+from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
 
 EXTENT: Final = exact("extent", "1", subject.EXTENT)
 D: Final = named("d", EXTENT * EXTENT)
@@ -36,6 +38,27 @@ CONVNET_TRAINING: Final = named(
     2 * counted_in("MAC", C * Q * N) + 3 * counted_in("MAC", F * K),
 )
 
+#: The numbers of the prose that follow from the shapes of both networks.
+VALUES: Final[dict[str, Quantity]] = {
+    "extent": EXTENT,
+    "classes": K,
+    "hidden": H,
+    "parameters": PARAMETERS,
+    "parameter_bytes": PARAMETER_BYTES,
+    "forward_macs": FORWARD,
+    "training_macs": TRAINING,
+    "training_ratio": TRAINING / FORWARD,
+    "convnet_parameters": CONVNET_PARAMETERS,
+    "convnet_work_ratio": CONVNET_TRAINING / TRAINING,
+    "channels": C,
+    "kernel": KERNEL,
+}
+
+
+def source_setting(inputs: Inputs) -> Setting:
+    """The source's training, as theory takes it: float32, all its training images."""
+    return Setting("training", "perceptron", "float32", count(inputs.reported, "training"), "mnist")
+
 
 def source_work(inputs: Inputs) -> Quantity:
     """Work (FLOP) of an iteration of the source, by equations (1) to (10) and the update."""
@@ -49,9 +72,10 @@ def source_traffic(inputs: Inputs) -> Quantity:
 
 
 def product_intensity(inputs: Inputs) -> Quantity:
-    """Work over traffic (FLOP/B) of the first product at the source's number of images."""
-    m = exact("m", "1", source_setting(inputs).samples, inputs.reported_file)
-    return flops(counted_in("MAC", H * D * m)) / (ELEMENT * (H * D + D * m + H * m))
+    """Work over traffic (FLOP/B) of all products at the source's number of images."""
+    step = total(source_setting(inputs), "matrix_product")
+    work = flops(exact("multiply-adds of the products", "MAC", step.macs, inputs.reported_file))
+    return work / (ELEMENT * exact("their elements", "1", step.elements, inputs.reported_file))
 
 
 def _over_kinds(inputs: Inputs, what: str, unit: str, of: Callable[[Step], int]) -> Quantity:
@@ -62,3 +86,31 @@ def _over_kinds(inputs: Inputs, what: str, unit: str, of: Callable[[Step], int])
         for kind in kinds(setting.network)
     )
     return reduce(add, parts)
+
+
+# -------------------------------------------------------------------------------------- bounds
+
+
+def bound(step: Step, dtype: str, product: float, copy: float) -> float:
+    """The least time (s) of an operation: its work at the products' rate, its bytes at the copies'.
+
+    The roofline's bound (Williams, Waterman and Patterson 2009): the longer of the two.
+    """
+    return max(step.flops / product, step.elements * ELEMENT_BYTES[dtype] / copy)
+
+
+def least(
+    run: Run, setting: Setting, variant: Variant, kind: Kind | None = None
+) -> float | Missing:
+    """The least time (s) of an iteration, or of its operations of a kind, on the run's device."""
+    rates = run.rates(variant)
+    if isinstance(rates, Missing):
+        return rates
+    steps = (step for step in iteration(setting) if kind in (None, step.kind))
+    return sum(bound(step, setting.dtype, *rates) for step in steps)
+
+
+def least_time(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    """The least time (s) of an iteration."""
+    what = f"least time({setting.network}, {setting.hidden}, {setting.samples:,})"
+    return recorded(what, "s", least(run, setting, variant), run.file)
