@@ -15,6 +15,7 @@ from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, number, point
+from report.quantity.expression import exact
 from report.records.layers import Activation, Layer, Linear, Softmax
 from report.records.record import Case, Record, Round
 from report.statistics.estimates import Estimate
@@ -480,7 +481,8 @@ def test_the_two_numbers_of_a_library_are_found_and_predict_the_rest() -> None:
 
 def test_a_prediction_that_fails_is_counted() -> None:
     setting = Setting("scaling", "perceptron", "float32", 1000, "digits")
-    assert Prediction(setting, NUMPY, predicted=2e-3, measured=5e-3).ratio == 2.5
+    over = exact("measured / predicted", "1", 2.5)
+    assert Prediction(setting, NUMPY, over, predicted=2e-3, measured=5e-3).ratio == 2.5
     result = findings(inputs(one_thread()))
     good = value(result, "predicted_well")
     assert 0 <= good <= value(result, "predicted") == len(predictions(run_of(one_thread())))
@@ -535,8 +537,6 @@ def test_noise_turns_a_verdict_only_into_undecided(processes: Sequence[int], gpu
         return {id_: claim.verdict for id_, claim in findings(inputs(made)).claims.items()}
 
     quiet, noisy = judged(0.0), judged(2.0)
-    # How many cases a prediction meets is a count of points, not a measured quantity.
-    noisy = {id_: v for id_, v in noisy.items() if not id_.startswith("predicted")}
     assert {id_ for id_, v in noisy.items() if v not in (quiet[id_], "undecided")} == set()
     decided = ("supported", "refuted") if len(processes) > 3 else ("undecided",)
     key = GPU_KEY if gpu else "example-2t"

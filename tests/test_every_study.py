@@ -62,6 +62,10 @@ DECIDED_WITHOUT_SAMPLES = {
 }
 
 
+#: The key of a machine at the end of a claim's id.
+_MACHINE = re.compile(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|intel-xeon-\dt-[0-9a-f]{6})$")
+
+
 @cache
 def findings(study: str, kind: str | None = None) -> Findings:
     inputs = one_of_each_kind(committed(study))
@@ -89,7 +93,10 @@ def assert_described(study: str, kind: str | None) -> None:
 def decided(found: Findings) -> set[str]:
     """Claims that are decided, without the machine at the end of their ids."""
     ids = {id_ for id_, c in found.claims.items() if c.verdict in ("supported", "refuted")}
-    return {re.sub(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3)$", "", id_) for id_ in ids}
+    return {
+        re.sub(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|intel-xeon-\dt-[0-9a-f]{6})$", "", id_)
+        for id_ in ids
+    }
 
 
 @every_study

@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import statistics
-from dataclasses import replace
 from functools import cache
 from typing import Any
 

@@ -12,8 +12,9 @@ from report.evidence.audit import Check
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
+from report.quantity.units import ONE
 from report.quantity.verdicts import (
     Range,
     Several,
@@ -24,6 +25,7 @@ from report.quantity.verdicts import (
     exactly,
     expect,
 )
+from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.learning import largest_difference, learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, Run, Variant
@@ -121,13 +123,23 @@ def _of_libraries(run: Run) -> dict[str, _Claimed]:
 
 
 def _predicted(run: Run) -> _Claimed:
-    """That the model meets most cases that it was not made from."""
-    found = predictions(run)
-    good = sum(1 / GOOD <= each.ratio <= GOOD for each in found)
-    share = good / len(found) if found else Missing("no case was predicted")
-    return Statement(
-        recorded("share of good predictions", "1", share, run.file), expect(f">= {MOST}")
-    )
+    """That the model meets most cases that it was not made from.
+
+    The share of good predictions has the bounds of those that surely are, and that may be.
+    """
+    found, name = predictions(run), "share of good predictions"
+    if not found:
+        return Statement(absent(name, "1", "no case was predicted"), expect(f">= {MOST}"))
+
+    def share(confidence: float) -> Estimate:
+        good = Range(1 / GOOD, GOOD, closed=True)
+        verdicts = [Statement(each.over, good).judge(confidence) for each in found]
+        surely, never = (verdicts.count(v) / len(found) for v in ("supported", "refuted"))
+        value = sum(1 / GOOD <= each.ratio <= GOOD for each in found) / len(found)
+        return Estimate(value, min(surely, value), max(1 - never, value), len(found), confidence)
+
+    device = run.stored.record.environment.device
+    return Statement(Inferred(ONE, name, run.file, device, interval=share), expect(f">= {MOST}"))
 
 
 def _converge(run: Run) -> _Claimed:

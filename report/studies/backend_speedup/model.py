@@ -57,16 +57,17 @@ def model(run: Run, variant: Variant) -> Model | None:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A case that the model was not made from."""
+    """A case that the model was not made from, with its times (s) and their medians."""
 
     setting: Setting
     variant: Variant
+    over: Quantity
     predicted: float
     measured: float
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted time."""
+        """Measured over predicted time, by medians."""
         return self.measured / self.predicted
 
 
@@ -82,9 +83,10 @@ def _predictions(run: Run) -> Iterator[Prediction]:
             made = model(run, variant)
             if made is None or setting in (made.narrow, made.wide):
                 continue
-            predicted, measured = point(made.predicted(setting)), point(run.time(setting, variant))
+            told, time = made.predicted(setting), run.time(setting, variant)
+            predicted, measured = point(told), point(time)
             if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
-                yield Prediction(setting, variant, predicted, measured)
+                yield Prediction(setting, variant, time / told, predicted, measured)
 
 
 def price(run: Run, variant: Variant) -> Quantity:

@@ -11,7 +11,6 @@ from report.evidence.audit import printed_value
 from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Inferred, Process, Quantity, absent
 from report.quantity.operations import at_least
@@ -23,12 +22,9 @@ from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import (
     Repeated,
     Run,
-    alone_mark,
-    product_mark,
 )
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
-from report.text.format import NO_BREAK
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1
@@ -139,96 +135,6 @@ def _coefficient(
     return Inferred(
         ONE, name, source, interval=lambda level: known(at(level)), further=tuple(further)
     )
-
-
-# -------------------------------------------------------------------------------------- tables
-
-
-def batch_table(run: Run) -> Table:
-    """Time, throughput, gain over the batch before and efficiency."""
-    made = tuple(row for network in NETWORKS for row in _batch_rows(run, network))
-    steps = [step for network in NETWORKS for step in sweep(run, network)]
-    several = any(run.processes(step) > 1 for step in steps)
-    image = next((step.image for n in NETWORKS for step in sweep(run, n)), 0)
-    return Table(
-        f"tbl-batches-{run.key}",
-        f"Training steps over the batch size on {run.label}: images of {image} pixels, float32, "
-        "contiguous, eager. The gain is that in images a second over the row before; the "
-        "efficiency is the achieved rate over the measured matrix product.",
-        (
-            Column("Network"),
-            Column("Batch", "1"),
-            Column("Processes", "1"),
-            Column("Time of a step", "s", "ms"),
-            Column("Images / s", "1"),
-            Column("Gain", "1"),
-            Column("Rate", "FLOP/s", "GFLOP/s"),
-            Column("Efficiency", "1", "%"),
-        ),
-        made,
-        notes=(
-            "Gains are ratios; 1 is no gain."
-            + " Intervals run over the medians of the processes." * several,
-            *alone_mark(run, steps),
-            *product_mark(run),
-        ),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _batch_rows(run: Run, network: str) -> list[tuple[Cell, ...]]:
-    steps = sweep(run, network)
-    before: dict[Step, Step] = dict(zip(steps[1:], steps, strict=False))
-    return [
-        (
-            *(network, step.batch, run.processes(step)),
-            *map(estimate, (run.time(step), run.images(step))),
-            estimate(run.speedup(before[step], step)) if step in before else "",
-            *map(estimate, (run.rate(step), run.efficiency(step))),
-        )
-        for step in steps
-    ]
-
-
-def saturation_table(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
-    """Fitted limits and half-saturation batches, the source's and ours."""
-    made: list[tuple[Cell, ...]] = [(f"{T4}, reported", HEAVY, *_fit_cells(source_fit(inputs)))]
-    made += [
-        (run.label, network, *_fit_cells(fit(run, network)))
-        for run in all_runs
-        for network in NETWORKS
-        if sweep(run, network)
-    ]
-    return Table(
-        "tbl-saturation",
-        "The curve rate(b) = limit · b / (b + half) fitted to the throughput over the batch size: "
-        "the limit, the batch at which half of it is reached, and the scatter around the curve.",
-        (
-            Column("Device"),
-            Column("Network"),
-            Column("Points", "1"),
-            Column("Limit (images / s)", "1"),
-            Column("Half", "1"),
-            Column(f"Batch for {100 * ENOUGH:.0f}{NO_BREAK}%", "1"),
-            Column("Scatter", "1", "%"),
-        ),
-        tuple(made),
-        sources=(inputs.reported_file, *(run.file for run in all_runs)),
-    )
-
-
-def _fit_cells(found: Saturation | Missing) -> tuple[Cell, ...]:
-    if isinstance(found, Missing):
-        return ("", *(found,) * 4)
-    return (
-        *(found.n, found.limit, found.half, _rounded(found.batch_for(ENOUGH))),
-        found.residual_std,
-    )
-
-
-def _rounded(number: float | Missing) -> Cell:
-    return number if isinstance(number, Missing) else max(1, round(number))
 
 
 # ----------------------------------------------------------------------------------- anomalies
@@ -352,42 +258,3 @@ def _scatter(run: Run, processes: Sequence[Process], spreads: Sequence[Spread]) 
         for process, one in zip(processes, spreads, strict=True)
     ]
     return run.of_processes("relative deviation of the steps", "1", found)
-
-
-def anomaly_table(inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run]) -> Table:
-    """The rule applied to the source's collapse and to our batches; other runs where one falls."""
-    source = source_collapse(inputs)
-    found = [
-        *([source] if source else []),
-        *(
-            batch
-            for run in all_runs
-            for n in NETWORKS
-            for batch in own_batches(run, n)
-            if run in shown or batch.falls
-        ),
-    ]
-    return Table(
-        "tbl-anomalies",
-        "Is a batch an anomaly? Relative standard deviation and bimodality of the steps in the "
-        "process in which they scatter most, and images a second over the best of the smaller "
-        "batches. Of runs that have no tables of their own only batches that fall stand here.",
-        (
-            Column("Device"),
-            Column("Network"),
-            Column("Batch", "1"),
-            Column("Deviation", "1", "%"),
-            Column("Bimodality", "1"),
-            Column("Over smaller", "1"),
-            Column("Verdict"),
-        ),
-        tuple(
-            (
-                *(b.device, b.network, b.batch, b.spread.relative, b.spread.bimodality),
-                *(estimate(b.against_smaller), b.verdict),
-            )
-            for b in found
-        ),
-        sources=(inputs.reported_file, *(run.file for run in all_runs)),
-        wide=True,
-    )

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.runs import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.studies.training_roofline.source import (
     as_printed,
@@ -24,7 +21,6 @@ from report.studies.training_roofline.theory import (
     TERA,
     Complexity,
     known_roof,
-    laptop_peak,
 )
 
 #: A rate below this share of the same network's best on the same device is no working point.
@@ -118,45 +114,3 @@ def rate_ratios(inputs: Inputs) -> tuple[Quantity, ...]:
             rate = as_printed(item.number_of("rate"), "FLOP/s", file, TERA)
             made.append(rate / (as_printed(images, "1/s", file) * work))
     return tuple(made)
-
-
-def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
-    """Printed and corrected rates and efficiencies side by side."""
-    low, high = (known(point(laptop_peak(inputs, clock))) / TERA for clock in ("low", "high"))
-    made: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            *(case.device, case.network, case.batch, _as_printed(case.images)),
-            *(f"{case.printed_rate / TERA:g}", f"{100 * case.printed_efficiency:g}"),
-            *(case.rate, case.of_printed, case.of_known),
-        )
-        for case in cases
-    )
-    return Table(
-        "tbl-corrected",
-        "The source's rates and efficiencies as printed, and computed again: images a second times "
-        "the operations by shapes, over the printed peak and over that of the data sheet (T4) or "
-        "of cores and nominal clock (RTX 4080 Laptop).",
-        (
-            Column("Device"),
-            Column("Network"),
-            Column("Batch", "1"),
-            Column("Images / s", "1"),
-            Column("Printed", "FLOP/s", "TFLOP/s"),
-            Column("Efficiency", "1", "%"),
-            Column("Corrected", "FLOP/s", "TFLOP/s"),
-            Column("Of printed peak", "1", "%"),
-            Column("Of known peak", "1", "%"),
-        ),
-        made,
-        notes=(
-            f"The maker allows the laptop's GPU boost clocks that give {low:.1f} to {high:.1f} "
-            "TFLOP/s.",
-        ),
-        sources=(inputs.reported_file,),
-        wide=True,
-    )
-
-
-def _as_printed(number: float) -> Cell:
-    """Without digits that the source does not print."""
-    return int(number) if number == int(number) else number

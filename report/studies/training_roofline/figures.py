@@ -1,8 +1,8 @@
-"""The figures of training_roofline, described; ``figures/`` draws them."""
+"""The figures of training_roofline, described; captions stand in its template."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -12,14 +12,16 @@ from figures.roofline import Marks, Roofline
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
-from report.paper.roofs import GIGA, TERA, cache_lines, describe_caches, roof_line
-from report.quantity.evaluation import estimate, point
-from report.statistics.estimates import Estimate
+from report.paper.plots import points
+from report.paper.roofs import GIGA, TERA, cache_lines, marks, roof_line
+from report.quantity.evaluation import point
+from report.quantity.expression import exact
 from report.studies.training_roofline.batches import fit, sweep
 from report.studies.training_roofline.corrected import Corrected, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.profiled import DISTURBED, Profile, main_profiles, profiles
+from report.studies.training_roofline.memory import StepMemory, sweep_memory
+from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
 from report.studies.training_roofline.theory import (
@@ -28,165 +30,117 @@ from report.studies.training_roofline.theory import (
     own_sheet,
     printed_roof,
 )
-from report.text.format import NO_BREAK
 from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
 
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"
+_RATE: Final = "Achieved rate (GFLOP/s)"
+_MEGA: Final = 1e6
 #: The colour of a class in every figure.
-CLASS_SERIES: Final = {
+_CLASS_SERIES: Final = {
     "7 × 7 convolution": 4,
     "3 × 3 convolution": 0,
     "1 × 1 convolution": 1,
     DEPTHWISE: 2,
     LINEAR: 3,
 }
+#: Characters of a title that fit over one of three panels.
+_TITLE: Final = 26
+
+
+def all_figures(
+    inputs: Inputs,
+    runs: Sequence[Run],
+    shown: Sequence[Run],
+    complexities: dict[str, Complexity],
+) -> Iterator[Figure]:
+    """The figures that the data have; ``shown`` are the runs of which each has its own."""
+    # More machines than the prose speaks of, and those whose memory policy is known, are cramped.
+    side_by_side = tuple(run for run in runs if run in shown or run.policies)
+    cases = corrected(inputs, complexities)
+    source = tuple(_source_panel(inputs, name, cases, complexities) for name in (RTX, T4))
+    drawing = Drawing(source, wide=True, height=2.9)
+    yield Figure("fig-source-roofline", "", "", drawing, (inputs.reported_file,))
+    yield from _side_by_side(inputs, side_by_side)
+    for run in shown:
+        if not run.timed(run.steps):
+            continue
+        for name, drawn in (
+            ("layers", _layers(run)),
+            ("shares", _shares(run)),
+            ("ladder", _ladder(run)),
+            ("peak", _peaks(run)),
+        ):
+            if drawn is not None:
+                yield Figure(f"fig-{name}-{run.key}", "", "", drawn, (run.file,))
 
 
 # ------------------------------------------------------------------------------- the source
 
 
-def source_roofline(inputs: Inputs, found: dict[str, Complexity]) -> Figure:
-    """The source's points as it drew them, and where they belong; a panel a GPU."""
-    cases = corrected(inputs, found)
-    panels = tuple(_source_panel(inputs, name, cases, found) for name in (RTX, T4))
-    told = "; ".join(
-        f"{c.device}, {c.network}, batch {c.batch}: {c.printed_rate / TERA:.2g} printed, "
-        f"{c.rate / TERA:.3g} TFLOP/s corrected"
-        for c in cases
-    )
-    return Figure(
-        "fig-source-roofline",
-        "The source's cases under the roofs of both GPUs: as printed (hollow, dotted roof), and "
-        "computed again (filled) from images a second, work by shapes and traffic layer by layer, "
-        "under the roof of the data sheet or of cores and clock (dashed).",
-        f"Two log-log rooflines. {told}.",
-        Drawing(panels, wide=True, height=2.9),
-        sources=(inputs.reported_file,),
-    )
-
-
 def _source_panel(
     inputs: Inputs, device: str, cases: Sequence[Corrected], found: dict[str, Complexity]
 ) -> Roofline:
+    """The source's points as it drew them, and where they belong."""
     known = known_roof(inputs, device)
     roofs = [roof_line(printed_roof(inputs, device), "Printed roof", "printed", TERA)]
     if isinstance(known, Roof):
         roofs.append(roof_line(known, "Known roof", "sheet", TERA))
-    marks: list[Marks] = []
-    for network in NETWORKS:
+    drawn: list[Marks] = []
+    for series, network in enumerate(NETWORKS):
         own = [c for c in cases if (c.device, c.network) == (device, network)]
-        if not own:
-            continue
-        series = NETWORKS.index(network)
-        printed = [_printed_intensity(inputs, case) for case in own]
-        rates = tuple(case.printed_rate / TERA for case in own)
-        marks.append(Marks(f"{network}, printed", tuple(printed), rates, (), (), series, True))
-        x = tuple(found[network].layerwise(case.batch).intensity for case in own)
-        y = tuple(case.rate / TERA for case in own)
-        marks.append(Marks(f"{network}, corrected", x, y, series=series))
-    return Roofline(_INTENSITY, "Achieved rate (TFLOP/s)", tuple(roofs), tuple(marks), device)
+        if own:
+            x = tuple(_printed_intensity(inputs, case) for case in own)
+            y = tuple(case.printed_rate / TERA for case in own)
+            drawn.append(Marks(f"{network}, printed", x, y, (), (), series, True))
+            x = tuple(found[network].layerwise(case.batch).intensity for case in own)
+            y = tuple(case.rate / TERA for case in own)
+            drawn.append(Marks(f"{network}, corrected", x, y, series=series))
+    return Roofline(_INTENSITY, "Achieved rate (TFLOP/s)", tuple(roofs), tuple(drawn), device)
 
 
 def _printed_intensity(inputs: Inputs, case: Corrected) -> float:
-    item = row(
-        inputs.reported,
-        "achieved",
-        environment=case.device,
-        network=case.network,
-        batch=case.batch,
-    )
+    where = {"environment": case.device, "network": case.network, "batch": case.batch}
+    item = row(inputs.reported, "achieved", **where)
     return float(item.number_of("intensity").number) if item else 1.0
 
 
-# --------------------------------------------------------------------------------- our runs
+# ------------------------------------------------------------------------------ steps of runs
 
 
-def run_roofline(inputs: Inputs, runs: Sequence[Run]) -> Figure | None:
-    """Whole steps over the batch sizes under each device's roofs, a panel a run."""
-    drawn = [run for run in runs if isinstance(run.roof(), Roof) and run.timed(run.steps)]
-    if not drawn:
-        return None
-    panels = tuple(_run_panel(inputs, run) for run in drawn)
-    told = "; ".join(
-        f"{run.label}: ridge at {roof.ridge.value:.3g} FLOP/B{describe_caches(run.cache_roofs())}"
-        for run in drawn
-        if isinstance(roof := run.roof(), Roof)
-    )
-    return Figure(
-        "fig-roofline",
-        "Training steps in float32 under the measured roof (line; band: its interval) and, where "
-        "it is known, that of the data sheet (dashed): a point a network and batch size, with "
-        "the intervals of all processes. Intensity is that of the least traffic, layer by layer."
-        + _moved(drawn)
-        + _alone(drawn),
-        f"Log-log rooflines, one a device. {told}.",
-        Drawing(panels, wide=True, height=2.9),
-        sources=tuple(run.file for run in drawn),
-    )
-
-
-def _moved(runs: Sequence[Run]) -> str:
-    """What a caption says of roofs whose slope is not sure."""
-    moved, unknown = (
-        ", ".join(_short(run) for run in runs if run.copy_state() == state)
-        for state in ("moved", "unknown")
-    )
-    told = f" The slope is that of the better copy; the copy moved ({moved})." if moved else ""
-    if unknown:
-        told += f" The copy was measured at one end of the run only ({unknown})."
-    return told
-
-
-def _alone(runs: Sequence[Run]) -> str:
-    """What a caption says of intervals that are those of one process's steps."""
-    names = ", ".join(
-        _short(run)
-        for run in runs
-        if any(run.processes(step) == 1 for n in NETWORKS for step in run.timed(sweep(run, n)))
-    )
-    return f" Where one process was measured, the interval is that of its steps ({names})." * bool(
-        names
-    )
+def _side_by_side(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Figure]:
+    """Whole steps under each device's roofs, and images a second; a panel a run."""
+    timed = [run for run in runs if any(run.timed(sweep(run, n)) for n in NETWORKS)]
+    roofed = [run for run in timed if isinstance(run.roof(), Roof)]
+    for id, drawn, panels, height in (
+        ("fig-roofline", roofed, [_run_panel(inputs, run) for run in roofed], 2.9),
+        ("fig-throughput", timed, [_throughput_panel(run) for run in timed], 2.6),
+    ):
+        if drawn:
+            files = tuple(run.file for run in drawn)
+            yield Figure(id, "", "", Drawing(tuple(panels), wide=True, height=height), files)
 
 
 def _run_panel(inputs: Inputs, run: Run) -> Roofline:
-    roofs, sheet, measured = [], own_sheet(inputs, run), run.roof()
-    if isinstance(measured, Roof):
-        roofs.append(roof_line(measured, "Measured roof", "measured", GIGA))
-    if isinstance(sheet, Roof):
-        roofs.append(roof_line(sheet, "Data sheet", "sheet", GIGA))
-    marks = []
-    for number, network in enumerate(NETWORKS):
-        points = []
+    sheet, measured = own_sheet(inputs, run), run.roof()
+    roofs = [
+        roof_line(roof, label, look, GIGA)  # type: ignore[arg-type]
+        for roof, label, look in (
+            (measured, "Measured roof", "measured"),
+            (sheet, "Data sheet", "sheet"),
+        )
+        if isinstance(roof, Roof)
+    ]
+    drawn: list[Marks] = []
+    for series, network in enumerate(NETWORKS):
+        over = {}
         for step in sweep(run, network):
-            layers, rate = run.layers(step.factors), estimate(run.rate(step))
-            if not isinstance(layers, Missing) and not isinstance(rate, Missing):
-                points.append((step_load(layers).intensity, rate))
-        if points:
-            marks.append(_marks(network, points, number))
-    return Roofline(
-        _INTENSITY,
-        "Achieved rate (GFLOP/s)",
-        tuple(roofs),
-        tuple(marks),
-        _short(run),
-        cache_lines(run.cache_roofs(), GIGA) if isinstance(measured, Roof) else (),
-    )
-
-
-def _marks(label: str, points: Sequence[tuple[float, Estimate]], series: int) -> Marks:
-    return Marks(
-        label,
-        tuple(x for x, _ in points),
-        tuple(rate.value / GIGA for _, rate in points),
-        tuple(rate.low / GIGA for _, rate in points),
-        tuple(rate.high / GIGA for _, rate in points),
-        series,
-    )
-
-
-#: Characters of a title that fit over one of three panels.
-_TITLE: Final = 26
+            layers = run.layers(step.factors)
+            if not isinstance(layers, Missing):
+                intensity = exact("intensity", "FLOP/B", step_load(layers).intensity)
+                over[step.batch] = (intensity, run.rate(step))
+        drawn += marks(network, over, GIGA, series=series)
+    caches = cache_lines(run.cache_roofs(), GIGA)
+    return Roofline(_INTENSITY, _RATE, tuple(roofs), tuple(drawn), _short(run), caches)
 
 
 def _short(run: Run) -> str:
@@ -197,68 +151,62 @@ def _short(run: Run) -> str:
     return f"CPU, {environment.threads} thread{'s' if environment.threads > 1 else ''}"
 
 
-def layer_roofline(run: Run) -> Figure | None:
+def _throughput_panel(run: Run) -> Scaling:
+    """Images a second over the batch size with the fitted curves."""
+    drawn: list[Points] = []
+    curves: list[Curve] = []
+    for series, network in enumerate(NETWORKS):
+        steps = run.timed(sweep(run, network))
+        found = points(
+            network, {step.batch: run.images(step) for step in steps}, "image/s", series=series
+        )
+        drawn += found
+        curve = fit(run, network)
+        if found and not isinstance(curve, Missing):
+            x = found[0].x
+            line = [x[0] * (x[-1] / x[0]) ** (i / 40) for i in range(41)]
+            xy = [(b, curve.rate(b)) for b in line if curve.line.at(b) > 0]
+            xs, ys = zip(*xy, strict=True)
+            curves.append(Curve("" if curves else "Fitted curve", xs, ys, "fit", series))
+    return Scaling(
+        "Batch size (images)",
+        "Throughput (images/s)",
+        tuple(drawn),
+        tuple(curves),
+        x_ticks=tuple(sorted({float(x) for each in drawn for x in each.x})),
+        y_scale="linear",
+        y_from_zero=True,
+        title=_short(run),
+    )
+
+
+# -------------------------------------------------------------------------------------- layers
+
+
+def _layers(run: Run) -> Drawing | None:
     """Every layer with multiply-adds under the measured roof, a panel a network."""
     found = [p for p in main_profiles(run) if isinstance(p.roof, Roof) and p.disturbed is None]
-    if not found:
-        return None
-    counts = ", ".join(
-        f"{p.step.network}: {sum(item.load.flops > 0 for item in p.layers)} layers" for p in found
-    )
-    first = found[0].step
-    above = sum(len(p.above_peak()) for p in found)
-    return Figure(
-        f"fig-layers-{run.key}",
-        f"Every layer with multiply-adds in a training step on {run.label} (float32, batch "
-        f"{first.batch}, images of {first.image} pixels), forward and backward together, by its "
-        "operator class, under the measured roof." + _above(above) + _moved((run,)),
-        f"Log-log rooflines, one a network, a point a layer. {counts}"
-        f"{describe_caches(run.cache_roofs())}.",
-        Drawing(tuple(_layer_panel(p) for p in found), wide=True, height=2.9),
-        sources=(run.file,),
-    )
-
-
-def _above(layers: int) -> str:
-    """What a caption says of layers that lie above the flat roof."""
-    if not layers:
-        return ""
-    lie = "1 layer lies" if layers == 1 else f"{layers} layers lie"
-    return (
-        f" {lie} above it: a rate is the work of direct convolution over time, and no rate of "
-        "executed work."
-    )
+    panels = tuple(map(_layer_panel, found))
+    return Drawing(panels, wide=True, height=2.9) if panels else None
 
 
 def _layer_panel(profile: Profile) -> Roofline:
     roof = profile.roof
-    marks = []
+    drawn = []
     for kind, items in profile.by_class().items():
-        points = [(item.load.intensity, item.rate) for item in items if item.load.flops]
-        if points:
-            x = tuple(intensity for intensity, _ in points)
-            y = tuple(rate / GIGA for _, rate in points)
-            marks.append(Marks(_label(kind), x, y, series=CLASS_SERIES.get(kind, 5)))
+        xy = [(item.load.intensity, item.rate / GIGA) for item in items if item.load.flops]
+        if xy:
+            x, y = zip(*xy, strict=True)
+            label, series = kind.removesuffix(" convolution"), _CLASS_SERIES.get(kind, 5)
+            drawn.append(Marks(label, x, y, series=series))
     lines = (roof_line(roof, "Measured roof", "measured", GIGA),) if isinstance(roof, Roof) else ()
-    return Roofline(
-        _INTENSITY,
-        "Achieved rate (GFLOP/s)",
-        lines,
-        tuple(marks),
-        profile.step.network,
-        cache_lines(profile.run.cache_roofs(), GIGA),
-    )
+    caches = cache_lines(profile.run.cache_roofs(), GIGA)
+    return Roofline(_INTENSITY, _RATE, lines, tuple(drawn), profile.step.network, caches)
 
 
-def _label(kind: str) -> str:
-    """A class as the legend has it."""
-    return kind.removesuffix(" convolution")
-
-
-def time_shares(run: Run) -> Figure | None:
+def _shares(run: Run) -> Drawing | None:
     """Where the layers' time goes, a bar a watched step."""
-    every = profiles(run)
-    found = [profile for profile in every if profile.disturbed is None]
+    found = [profile for profile in profiles(run) if profile.disturbed is None]
     if not found:
         return None
     shares = [profile.drawn_shares() for profile in found]
@@ -272,92 +220,13 @@ def time_shares(run: Run) -> Figure | None:
         "Share of the layers' time (%)",
         stacked=True,
     )
-    told = "; ".join(
-        f"{p.step.network}, {p.step.setting}: "
-        + ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in s.items() if share >= 0.01)
-        for p, s in zip(found, shares, strict=True)
-    )
-    return Figure(
-        f"fig-shares-{run.key}",
-        f"Time share of the operator classes in a training step on {run.label}, forward and "
-        "backward, of the time inside layers." + _left_out(every),
-        f"Stacked bars. {told}.",
-        Drawing((chart,), wide=True, height=chart.height),
-        sources=(run.file,),
-    )
+    return Drawing((chart,), wide=True, height=chart.height)
 
 
-def _left_out(every: Sequence[Profile]) -> str:
-    """What a caption says of watched steps that are not drawn."""
-    names = ", ".join(f"{p.step.network}, {p.step.setting}" for p in every if p.disturbed)
-    slow = f"{100 * (DISTURBED - 1):.0f}{NO_BREAK}%"
-    return f" Left out, since watching slows it by more than {slow}: {names}." * bool(names)
+# ------------------------------------------------------------------------------ ladder, memory
 
 
-def throughput(runs: Sequence[Run]) -> Figure | None:
-    """Images a second over the batch size with the fitted curves, a panel a run."""
-    drawn = [run for run in runs if any(run.timed(sweep(run, n)) for n in NETWORKS)]
-    if not drawn:
-        return None
-    spans = []
-    for run in drawn:
-        for network in NETWORKS:
-            if steps := run.timed(sweep(run, network)):
-                ends = [point(run.images(step)) for step in (steps[0], steps[-1])]
-                spans.append(
-                    f"{network} on {run.label}: {ends[0]:.3g} images/s at batch {steps[0].batch}, "
-                    f"{ends[1]:.3g} at batch {steps[-1].batch}"
-                )
-    return Figure(
-        "fig-throughput",
-        "Images a second over the batch size, with intervals that hold the medians of all "
-        "processes, and the fitted saturation curve (dotted)." + _alone(drawn),
-        "Throughput over batch size, a panel a device. " + "; ".join(spans) + ".",
-        Drawing(tuple(_throughput_panel(run) for run in drawn), wide=True, height=2.6),
-        sources=tuple(run.file for run in drawn),
-    )
-
-
-def _throughput_panel(run: Run) -> Scaling:
-    points: list[Points] = []
-    curves: list[Curve] = []
-    ticks: set[float] = set()
-    for number, network in enumerate(NETWORKS):
-        steps = run.timed(sweep(run, network))
-        rates = [r for step in steps if not isinstance(r := estimate(run.images(step)), Missing)]
-        if not rates:
-            continue
-        x = tuple(float(step.batch) for step in steps)
-        ticks |= set(x)
-        points.append(
-            Points(
-                network,
-                x,
-                tuple(rate.value for rate in rates),
-                tuple(rate.low for rate in rates),
-                tuple(rate.high for rate in rates),
-                series=number,
-            )
-        )
-        curve = fit(run, network)
-        if not isinstance(curve, Missing):
-            line = [x[0] * (x[-1] / x[0]) ** (i / 40) for i in range(41)]
-            drawn = [(b, curve.rate(b)) for b in line if curve.line.at(b) > 0]
-            xs, ys = zip(*drawn, strict=True)
-            curves.append(Curve("" if curves else "Fitted curve", xs, ys, "fit", number))
-    return Scaling(
-        "Batch size (images)",
-        "Throughput (images/s)",
-        tuple(points),
-        tuple(curves),
-        x_ticks=tuple(sorted(ticks)),
-        y_scale="linear",
-        y_from_zero=True,
-        title=_short(run),
-    )
-
-
-def ladder_figure(run: Run) -> Figure | None:
+def _ladder(run: Run) -> Drawing | None:
     """Images a second of every rung over the base, a series a network."""
     climbed = {n: rungs for n in NETWORKS if (rungs := ladder(run, n))}
     if not climbed:
@@ -366,23 +235,13 @@ def ladder_figure(run: Run) -> Figure | None:
     series = []
     for network, rungs in climbed.items():
         by_name = {rung.name: rung for rung in rungs}
-        gains = [
+        gains = (
             _gain(run, network, by_name[name], rungs[0]) if name in by_name else None
             for name in names
-        ]
+        )
         series.append(DotSeries(network, tuple(gains), NETWORKS.index(network)))
     drawn = Dots(tuple(names), tuple(series), "Images a second over float32", reference=1.0)
-    best = "; ".join(
-        f"{s.label} up to {max(x for x in s.x if x is not None):.3g} times" for s in series
-    )
-    return Figure(
-        f"fig-ladder-{run.key}",
-        f"The ladder of optimisations on {run.label}: images a second over the base, medians, each "
-        "rung with all changes above it; their intervals stand in the table.",
-        f"Dot plot. {best}.",
-        Drawing((drawn,), height=max(drawn.height, 1.8)),
-        sources=(run.file,),
-    )
+    return Drawing((drawn,), height=max(drawn.height, 1.8))
 
 
 def _gain(run: Run, network: str, rung: Rung, first: Rung) -> float | None:
@@ -390,3 +249,31 @@ def _gain(run: Run, network: str, rung: Rung, first: Rung) -> float | None:
         return 1.0
     found = point(gain_over_base(run, network, rung))
     return None if isinstance(found, Missing) else found
+
+
+def _peaks(run: Run) -> Drawing | None:
+    """The peak of the largest batch of each network as a sum of categories."""
+    largest: dict[str, tuple[StepMemory, int]] = {}
+    for item in sweep_memory(run):
+        if not isinstance(item.beyond, Missing):
+            largest[item.step.network] = (item, item.beyond)
+    if not largest:
+        return None
+    items = tuple(largest.values())
+    parts = {
+        "Parameters": [m.theory.parameters for m, _ in items],
+        "Momentum": [m.theory.momentum for m, _ in items],
+        "Images, statistics": [m.theory.batch + m.theory.statistics for m, _ in items],
+        "Kept for backward": [m.theory.kept for m, _ in items],
+        "Beyond theory": [beyond for _, beyond in items],
+    }
+    chart = Bars(
+        tuple(f"{m.step.network}, batch {m.step.batch}" for m, _ in items),
+        tuple(
+            BarSeries(name, tuple(amount / _MEGA for amount in amounts), series=number)
+            for number, (name, amounts) in enumerate(parts.items())
+        ),
+        "Memory at the peak of a step (MB)",
+        stacked=True,
+    )
+    return Drawing((chart,), wide=True, height=chart.height)

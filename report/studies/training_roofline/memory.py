@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from figures.bars import Bars, BarSeries
-from figures.canvas import Drawing
 from report.evidence.runs import difference
 from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
-from report.paper.findings import Figure, Inputs
-from report.paper.tables import Cell, Column, Table
+from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.subject import IMAGE, NETWORKS, Step
-from report.studies.training_roofline.theory import SOURCE_BATCH, Complexity
+from report.studies.training_roofline.subject import NETWORKS, Step, step_of
+from report.studies.training_roofline.theory import Complexity
 from report.theory.roofline import at_batch
 from report.theory.training_memory import Categories, categories
 
@@ -91,103 +88,6 @@ def peak_ratios(run: Run) -> tuple[Quantity, ...]:
     )
 
 
-def resident_table(run: Run) -> Table:
-    """What is alive between steps, by category."""
-    return Table(
-        f"tbl-resident-{run.key}",
-        f"Memory between two training steps on {run.label}, by category from shapes, beside what "
-        "the allocator holds, with the residual. Images stand with their labels.",
-        (
-            *(Column("Network"), Column("Batch", "1"), Column("Parameters", "B", "MB")),
-            *(Column("Gradients", "B", "MB"), Column("Momentum", "B", "MB")),
-            *(Column("Statistics", "B", "kB"), Column("Images", "B", "MB")),
-            *(Column("Sum", "B"), Column("Measured", "B"), Column("Residual", "B")),
-        ),
-        tuple(
-            (
-                *(m.step.network, m.step.batch, m.theory.parameters, m.theory.gradients),
-                *(m.theory.momentum, m.theory.statistics, m.theory.batch),
-                *(m.theory.between_steps, m.before, m.residual),
-            )
-            for m in sweep_memory(run)
-        ),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def peak_table(run: Run) -> Table:
-    """What the forward pass keeps, and the peak of the step."""
-    return Table(
-        f"tbl-peak-{run.key}",
-        f"Memory within a training step on {run.label}: what the forward pass keeps for the "
-        "backward pass and what is then alive, both from shapes, the measured peak, and the peak "
-        "over theory.",
-        (
-            *(Column("Network"), Column("Batch", "1"), Column("Kept", "B", "MB")),
-            *(Column("Kept an image", "B", "MB"), Column("End of forward", "B", "MB")),
-            *(Column("Peak", "B", "MB"), Column("Beyond theory", "B", "MB")),
-            Column("Peak / theory", "1"),
-        ),
-        tuple(_peak_row(m) for m in sweep_memory(run)),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _peak_row(m: StepMemory) -> tuple[Cell, ...]:
-    alive = m.theory.before_backward
-    over = m.peak if isinstance(m.peak, Missing) else m.peak / alive
-    kept = m.theory.kept
-    return (
-        *(m.step.network, m.step.batch, kept, kept / m.step.batch, alive, m.peak, m.beyond, over),
-    )
-
-
-def peak_figure(run: Run) -> Figure | None:
-    """The peak of the largest batch of each network as a sum of categories."""
-    largest: dict[str, StepMemory] = {}
-    for item in sweep_memory(run):
-        if not isinstance(item.beyond, Missing):
-            largest[item.step.network] = item
-    if not largest:
-        return None
-    items = tuple(largest.values())
-    parts = {
-        "Parameters": [m.theory.parameters for m in items],
-        "Momentum": [m.theory.momentum for m in items],
-        "Images, statistics": [m.theory.batch + m.theory.statistics for m in items],
-        "Kept for backward": [m.theory.kept for m in items],
-        "Beyond theory": [0 if isinstance(m.beyond, Missing) else m.beyond for m in items],
-    }
-    chart = Bars(
-        tuple(f"{m.step.network}, batch {m.step.batch}" for m in items),
-        tuple(
-            BarSeries(name, tuple(amount / MEGA for amount in amounts), series=number)
-            for number, (name, amounts) in enumerate(parts.items())
-        ),
-        "Memory at the peak of a step (MB)",
-        stacked=True,
-    )
-    told = "; ".join(
-        f"{m.step.network} at batch {m.step.batch}: {_mega(m.theory.kept)} kept of a peak of "
-        f"{_mega(m.peak)}"
-        for m in items
-    )
-    return Figure(
-        f"fig-peak-{run.key}",
-        f"The peak of a training step on {run.label} at the largest batch of each network, by "
-        "category from shapes; what is beyond theory is workspace and copies.",
-        f"Stacked bars. {told}.",
-        Drawing((chart,), wide=True, height=chart.height),
-        sources=(run.file,),
-    )
-
-
-def _mega(amount: int | Missing) -> str:
-    return "not measured" if isinstance(amount, Missing) else f"{amount / MEGA:.4g} MB"
-
-
 def source_need(found: Complexity, batch: int) -> Quantity:
     """Bytes that a GPU must hold at the end of a forward pass of ``batch`` images, by shapes."""
     of = categories(at_batch(found.layers, batch), on_host=False)
@@ -227,69 +127,35 @@ def traced_kept(trace: Trace, on_host: bool = True) -> int | Missing:
     return live[-1] - min(0, *live)
 
 
-def theory_table(known: dict[str, Complexity]) -> Table:
-    """The categories of every network at the source's image and largest batch, by shapes."""
-    made: list[tuple[Cell, ...]] = []
-    for network, of in known.items():
-        found = categories(at_batch(of.layers, SOURCE_BATCH), on_host=False)
-        made.append(
-            (
-                *(network, found.parameters, found.gradients, found.momentum, found.batch),
-                *(found.kept / SOURCE_BATCH, found.kept, found.before_backward),
-            )
-        )
-    return Table(
-        "tbl-kept",
-        f"Memory of a training step by category, from shapes: a batch of {SOURCE_BATCH} images of "
-        f"{IMAGE} pixels in float32 on a GPU. The last column is alive when the forward pass ends; "
-        "gradients are not among it. Images stand with their "
-        "labels.",
-        (
-            *(Column("Network"), Column("Parameters", "B", "MB"), Column("Gradients", "B", "MB")),
-            *(Column("Momentum", "B", "MB"), Column("Images", "B", "MB")),
-            *(Column("Kept an image", "B", "MB"), Column("Kept", "B", "GB")),
-            Column("End of forward", "B", "GB"),
-        ),
-        tuple(made),
-        wide=True,
-    )
+@dataclass(frozen=True)
+class Kept:
+    """What the forward pass of a watched step keeps, by shapes and by its trace (B)."""
+
+    step: Step
+    theory: int
+    traced: int | Missing
+
+    @property
+    def residual(self) -> int | Missing:
+        """What the trace has beyond theory."""
+        return difference(self.traced, self.theory)
 
 
-def kept_table(inputs: Inputs, run: Run) -> Table | None:
-    """Kept bytes by shapes beside those of the trace; None without traces."""
-    made: list[tuple[Cell, ...]] = []
-    for network, trace in traces(inputs, run).items():
-        case = next(
-            (
-                c
-                for c in run.profiles
-                if (c.factors["network"], c.factors["precision"]) == (network, "float32")
-            ),
-            None,
+def kept(inputs: Inputs, run: Run) -> tuple[Kept, ...]:
+    """Kept bytes of the watched steps in float32 that were traced."""
+    watched = {c.factors["network"]: c for c in run.profiles if c.factors["precision"] == "float32"}
+    return tuple(
+        Kept(
+            step_of(case),
+            categories(case.layers, on_host=not run.on_gpu).kept,
+            traced_kept(trace, not run.on_gpu),
         )
-        if case is None:
-            continue
-        kept = categories(case.layers, on_host=not run.on_gpu).kept
-        seen = traced_kept(trace, not run.on_gpu)
-        batch, image = int(case.factors["batch"]), int(case.factors["image"])
-        made.append((network, image, batch, kept, seen, difference(seen, kept)))
-    if not made:
-        return None
-    return Table(
-        f"tbl-kept-{run.key}",
-        f"What the forward pass of the watched step keeps on {run.label}: by shapes and the rules "
-        "of the derivatives, and by the events of the allocator in the trace.",
-        (
-            *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
-            *(Column("By shapes", "B"), Column("By the trace", "B"), Column("Residual", "B")),
-        ),
-        tuple(made),
-        sources=(run.file,),
+        for network, trace in traces(inputs, run).items()
+        if (case := watched.get(network)) is not None
     )
 
 
 def kept_residuals(inputs: Inputs, run: Run) -> tuple[Quantity, ...]:
     """The residuals (B) of all traced steps of a run."""
-    table = kept_table(inputs, run)
-    found = (row[-3:-1] for row in (table.rows if table else ()))
-    return tuple(_beyond(s, k, run) for k, s in found if isinstance(k, int) and isinstance(s, int))
+    found = kept(inputs, run)
+    return tuple(_beyond(k.traced, k.theory, run) for k in found if isinstance(k.traced, int))

@@ -9,16 +9,14 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
-from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import estimate, faster, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
-from report.quantity.operations import share_of_ceiling, spanning
+from report.quantity.operations import spanning
 from report.records.layers import Layer
 from report.records.record import Case, Round
 from report.statistics.estimates import median_interval
-from report.studies.training_roofline.measured import Run, copy_mark
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
-from report.text.format import NO_BREAK
 from report.theory.roofline import (
     DEPTHWISE,
     Load,
@@ -345,100 +343,11 @@ def _by_layer(processes: Sequence[Samples], count: int) -> tuple[Samples, ...]:
     )
 
 
-# -------------------------------------------------------------------------------------- tables
-
-
-def class_times(found: Sequence[Profile]) -> Table:
-    """Time, work, rate and nearness to both ceilings by operator class."""
-    run = found[0].run
-    made = [
-        _class_row(profile, kind, items)
-        for profile in found
-        for kind, items in profile.by_class().items()
-        if not _is_trace(profile, kind)
-    ]
-    return Table(
-        f"tbl-class-times-{run.key}",
-        f"Layers of a training step on {run.label}, float32, batch {found[0].step.batch}, images "
-        f"of {found[0].step.image} pixels: share of the layers' time, achieved rate, and how near "
-        "it comes to the measured ceilings of arithmetic and of copying.",
-        (
-            Column("Network"),
-            Column("Class"),
-            Column("Time", "1", "%"),
-            Column("Intensity", "FLOP/B"),
-            Column("Rate", "FLOP/s", "GFLOP/s"),
-            Column("Of arithmetic", "1", "%"),
-            Column("Of bandwidth", "1", "%"),
-        ),
-        tuple(made),
-        notes=(
-            "Bandwidth counts the least traffic, layer by layer. Medians over the watched steps, "
-            "with intervals of them and of the ceilings. Classes that take less than a "
-            "ten-thousandth of the time are left out.",
-            *copy_mark(run),
-        ),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _is_trace(profile: Profile, kind: str) -> bool:
-    """Whether a class takes next to no time."""
-    share = point(profile.share(lambda item: item.kind == kind, "share of time"))
-    return not isinstance(share, Missing) and share < _LEAST_SHARE
-
-
-def _class_row(profile: Profile, kind: str, items: Sequence[LayerTime]) -> tuple[Cell, ...]:
-    seconds = profile.layer_seconds(items)
-    load, run = total(item.load for item in items), profile.run
-    share = profile.share(lambda item: item.kind == kind, "share of time")
-    rate = profile.rate(items)
-    arithmetic = share_of_ceiling(rate / run.peak(profile.step.precision), f"{_FASTER}: {_ERROR}")
-    traffic = exact("least traffic", "B", load.bytes) / seconds / run.copy()
-    return (
-        *(profile.step.network, kind, estimate(share)),
-        *((load.intensity, estimate(rate)) if load.flops else ("none", "none")),
-        estimate(arithmetic) if load.flops else "none",
-        estimate(share_of_ceiling(traffic, f"{_FASTER}: {_CACHED}")) if load.bytes else "none",
-    )
-
-
-#: Classes below this share of the layers' time have no row.
-_LEAST_SHARE: Final = 1e-4
-_FASTER: Final = "faster than the ceiling"
-_ERROR: Final = "fewer operations ran than theory counts, or an error in one of the measurements"
-_CACHED: Final = "its tensors were still in a cache"
-
-
-def side_table(found: Sequence[Profile]) -> Table:
-    """The share of time near each ceiling, and what theory expects by the ridge point."""
-    run = found[0].run
-    return Table(
-        f"tbl-sides-{run.key}",
-        f"Share of the layers' time on {run.label} in layers that come nearer than "
-        f"{100 * NEAR:.0f}{NO_BREAK}% to the ceiling of arithmetic, or to that of copying, or to "
-        "neither; and in layers whose intensity lies below the measured ridge point.",
-        (
-            Column("Network"),
-            Column("Setting"),
-            Column("Watched step", "s", "ms"),
-            Column("In layers", "1", "%"),
-            *(
-                Column(name, "1", "%")
-                for name in ("Near arithmetic", "Near copying", "Near neither")
-            ),
-            Column("Below the ridge", "1", "%"),
-        ),
-        tuple(
-            (
-                *(p.step.network, p.step.setting, *map(estimate, (p.seconds, p.inside))),
-                *(estimate(p.side_share(side)) for side in SIDES),
-                estimate(p.below_ridge()),
-            )
-            for p in found
-        ),
-        notes=copy_mark(run),
-        sources=(run.file,),
-        wide=True,
-    )
+def mostly(run: Run) -> dict[str, tuple[str, ...]]:
+    """The networks by the ceiling, or neither, near which clearly most of their time passes."""
+    found: dict[str, list[str]] = {}
+    for profile in main_profiles(run):
+        for side in SIDES:
+            if faster(profile.side_share(side) / 0.5):
+                found.setdefault(side, []).append(profile.step.network)
+    return {side: tuple(networks) for side, networks in found.items()}

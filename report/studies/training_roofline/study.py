@@ -1,39 +1,32 @@
-"""training_roofline: how near training comes to the machine's roof, and what keeps it away."""
+"""All that the paper of training_roofline prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from report.evidence.audit import Check
 from report.evidence.runs import won
 from report.missing import Missing
-from report.paper.audit_table import audit_table
-from report.paper.environments import setup
-from report.paper.findings import Figure, Findings, Inputs
-from report.paper.tables import Table
+from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import slower
 from report.quantity.operations import at_most
 from report.studies.training_roofline import (
-    advice,
     batches,
-    claims,
-    corrected,
-    figures,
     gpu,
     ladder,
-    memory,
     profiled,
     run_values,
     settings,
-    theory,
     threads,
     values,
 )
+from report.studies.training_roofline.claims import all_claims
+from report.studies.training_roofline.figures import all_figures
 from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.source import audit
 from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
-from report.studies.training_roofline.theory import Complexity, complexities
+from report.studies.training_roofline.tables import all_tables
+from report.studies.training_roofline.theory import complexities
 from report.text.escape import markdown
 
 
@@ -44,36 +37,30 @@ def findings(inputs: Inputs) -> Findings:
     """
     for item in inputs.records:
         check_subject(item)
-    all_runs = runs(inputs.records)
-    primary, known = primary_run(all_runs), complexities(all_runs)
-    shown, pair = _shown(all_runs, primary), threads.compared(all_runs, primary)
-    judged = claims.all_claims(claims.Judging(inputs, all_runs, known))
+    measured = runs(inputs.records)
+    primary, known = primary_run(measured), complexities(measured)
+    shown, pair = _shown(measured, primary), threads.compared(measured, primary)
+    checks = audit(inputs.reported, {name: of.layers for name, of in known.items()}, inputs.devices)
+    claims = {claim.id: claim for claim in all_claims(inputs, measured, known, pair)}
     found = (
         *values.source_values(inputs, known),
         *run_values.run_values(inputs, primary),
         *run_values.thread_values(pair),
-        *gpu.gpu_values(inputs, gpu.first_gpu(all_runs)),
+        *gpu.gpu_values(inputs, gpu.first_gpu(measured)),
     )
-    tables = (
-        *_source_tables(inputs, all_runs, shown, known),
-        *([threads.threads_table(pair)] if pair else []),
-        *(table for run in shown for table in _run_tables(inputs, run)),
-        claims.verdict_table(judged),
-    )
-    drawn = tuple(_figures(inputs, all_runs, shown, known))
+    tables = all_tables(inputs, measured, shown, known, checks, pair)
     return Findings(
         values={value.id: value for value in found},
         tables={table.id: table for table in tables},
-        figures={figure.id: figure for figure in drawn},
-        claims={claim.id: claim for claim in judged},
-        facts=_facts(inputs, all_runs, primary, shown)
-        | {
-            "tables": [table.id for table in tables],
-            "figures": [figure.id for figure in drawn],
+        figures={figure.id: figure for figure in all_figures(inputs, measured, shown, known)},
+        claims=claims,
+        facts={
+            **_facts(inputs, measured, primary, shown),
+            "claimed": [claim.name or claim.id for claim in claims.values()],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
             "zero": [v.id for v in found if v.number == 0],
         },
-        audits=_audit(inputs, known),
+        audits=checks,
     )
 
 
@@ -84,73 +71,9 @@ def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
     return (*((primary,) if primary else ()), *others)
 
 
-def _audit(inputs: Inputs, known: dict[str, Complexity]) -> tuple[Check, ...]:
-    layers = {name: of.layers for name, of in known.items()}
-    return audit(inputs.reported, layers, inputs.devices)
-
-
-def _source_tables(
-    inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run], known: dict[str, Complexity]
-) -> Iterator[Table]:
-    yield setup(inputs, all_runs)
-    yield theory.complexity_table(inputs, known)
-    yield theory.intensity_table(inputs, known)
-    yield theory.class_table(known)
-    yield theory.ridge_table(inputs, all_runs)
-    caption = "Every derived number of the source, computed again from the numbers beside it."
-    yield audit_table("tbl-audit", caption, _audit(inputs, known), (inputs.reported_file,))
-    yield corrected.corrected_table(inputs, corrected.corrected(inputs, known))
-    yield batches.saturation_table(inputs, all_runs)
-    yield batches.anomaly_table(inputs, all_runs, shown)
-    yield ladder.anchor_table(inputs, known)
-    yield memory.theory_table(known)
-    sensors = settings.sensor_table(tuple(all_runs))
-    if sensors:
-        yield sensors
-
-
-def _run_tables(inputs: Inputs, run: Run) -> Iterator[Table]:
-    """The tables of one run; those without rows are left out."""
-    sweep = tuple(step for n in NETWORKS for step in run.timed(batches.sweep(run, n)))
-    plain = profiled.main_profiles(run)
-    optional = (
-        batches.batch_table(run),
-        settings.phases_table(run, sweep),
-        settings.speedup_table(run),
-        settings.image_table(run),
-        settings.wait_table(run),
-        settings.host_table(run),
-        profiled.class_times(plain) if plain else None,
-        profiled.side_table(profiled.profiles(run)) if plain else None,
-        ladder.ladder_table(run) if ladder.all_rungs((run,)) else None,
-        memory.resident_table(run),
-        memory.peak_table(run),
-        memory.kept_table(inputs, run),
-        advice.advice_table(run),
-    )
-    yield from (table for table in optional if table is not None and table.rows)
-
-
-def _figures(
-    inputs: Inputs, all_runs: Sequence[Run], shown: Sequence[Run], known: dict[str, Complexity]
-) -> Iterator[Figure]:
-    yield figures.source_roofline(inputs, known)
-    # More machines than the prose speaks of, and those whose memory policy is known, are cramped.
-    side_by_side = tuple(run for run in all_runs if run in shown or run.policies)
-    optional = [
-        figures.run_roofline(inputs, side_by_side),
-        figures.throughput(side_by_side),
-        *(figures.layer_roofline(run) for run in shown),
-        *(figures.time_shares(run) for run in shown),
-        *(figures.ladder_figure(run) for run in shown),
-        *(memory.peak_figure(run) for run in shown),
-    ]
-    yield from (figure for figure in optional if figure is not None)
-
-
 def _facts(
     inputs: Inputs, all_runs: Sequence[Run], primary: Run | None, shown: Sequence[Run]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     return {
         "measured": primary is not None and bool(primary.timed(primary.steps)),
@@ -172,7 +95,7 @@ def _facts(
         "light_least": primary is not None and _light_least(primary),
         "slow_singles": batches.slow_singles(primary) if primary else (),
         **_thread_facts(threads.compared(all_runs, primary)),
-        "mostly": advice.mostly(primary) if primary else {},
+        "mostly": profiled.mostly(primary) if primary else {},
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "best_arithmetic": markdown(won(primary, "matrix_product")),

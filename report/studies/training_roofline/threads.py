@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from report.paper.findings import Claim
-from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
-from report.quantity.verdicts import all_of, expect
 from report.studies.training_roofline.batches import sweep
-from report.studies.training_roofline.measured import Repeated, Run
-from report.studies.training_roofline.phrases import counted, with_interval
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.settings import image_steps
 from report.studies.training_roofline.subject import NETWORKS, Step
 
@@ -65,47 +60,3 @@ def _both(few: Run, many: Run) -> Threads | None:
     timed = tuple(s for s in dict.fromkeys(wanted) if s in few.timed(few.steps))
     steps = many.timed(timed)
     return Threads(few, many, steps) if steps else None
-
-
-def threads_table(found: Threads) -> Table:
-    """Plain steps with fewer and with more threads, with absolute times."""
-    made: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            *(step.network, step.image, step.batch),
-            *map(estimate, (found.few.time(step), found.many.time(step), found.gain(step))),
-        )
-        for step in found.steps
-    )
-    few, many = (_threads(run) for run in (found.few, found.many))
-    return Table(
-        "tbl-threads",
-        f"The same plain training steps on {found.few.label} and on {found.many.label}: times of "
-        "a step, and images a second over those with fewer threads.",
-        (
-            *(Column("Network"), Column("Image", "1"), Column("Batch", "1")),
-            *(Column(few, "s", "ms"), Column(many, "s", "ms"), Column("Speed-up", "1")),
-        ),
-        made,
-        sources=(found.few.file, found.many.file),
-    )
-
-
-def _threads(run: Run) -> str:
-    number = run.stored.record.environment.threads
-    return f"{number} thread{'s' if number > 1 else ''}"
-
-
-def threads_claim(found: Threads | None) -> tuple[Claim, ...]:
-    """Whether the processor with more threads, a device with a higher peak, trains faster."""
-    if found is None or found.product().missing:
-        return ()
-    gains = found.gains.values()
-    return (
-        Claim(
-            "threads",
-            f"H1: {found.many.label}, trains faster than {found.few.label}.",
-            all_of(*(Repeated(gain, expect("> 1")) for gain in gains)).judge(),
-            f"its matrix product is {with_interval(found.product())} times as fast; "
-            f"{counted(gains)}",
-        ),
-    )
