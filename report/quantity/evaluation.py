@@ -90,7 +90,7 @@ def point(quantity: Quantity) -> float | Missing:
 
 
 def faster(gain: Quantity) -> bool:
-    """Whether a ratio of rates is clear: its interval reaches the level of papers and is above 1."""
+    """Whether a ratio of rates is clear: its interval, at the level of papers, is above 1."""
     found = estimate(gain)
     return isinstance(found, Estimate) and found.confidence >= CONFIDENCE and found.low > 1
 
