@@ -393,7 +393,7 @@ _ON_CPU: Final = Study(
     measure=measure_case,
     timed=time_case,
     is_timed=lambda factors: (
-        is_timed(factors) and int(factors.get("batch", 1)) <= sweeps.TIMED_ON_CPU
+        is_timed(factors) and ("batch" not in factors or sweeps.is_timed_on_cpu(factors))
     ),
     under_every_policy=sweeps.under_every_policy,
     effort=effort,

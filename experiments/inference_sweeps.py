@@ -47,8 +47,11 @@ LEVELS: Final = tuple(sorted((*BATCHES, TOO_LARGE[1])))
 #: the size from which on they grow with every image alike.
 LEVELS_ON_CPU: Final = (1, 2, 8, 16, 64, 256, TOO_LARGE[1])
 TIMED_ON_CPU: Final = 64
+#: Its calls of more images take seconds each.
+ALEXNET_TIMED_ON_CPU: Final = 8
 
-TILING: Final = ("ResNet-20", 224, 8)
+#: What a tile costs shows in a small batch as in a large one, in a quarter of the time.
+TILING: Final = ("ResNet-20", 224, 2)
 FUSION: Final = {"LeNet-5": (1, 64), "AlexNet": (8,), "ResNet-20": (1, 64), "ResNet-110": (1, 64)}
 #: ResNet-110 is not compiled: that takes a minute.
 COMPILED: Final = frozenset({"LeNet-5", "AlexNet", "ResNet-20"})
@@ -217,6 +220,22 @@ def is_timed(factors: Factors) -> bool:
     """Whether durations are sampled: not where only memory is asked for."""
     network, batch = str(factors["network"]), factors["batch"]
     return network in LARGEST or batch == BEST.get(network)
+
+
+def is_timed_on_cpu(factors: Factors) -> bool:
+    """The same on a processor, where each process pays seconds for what a GPU does in no time.
+
+    Left out are calls of many images, compiling the networks of which only the peak is swept, and
+    the other layout of the residual networks between the shallowest and the deepest one.
+    """
+    network, batch = str(factors["network"]), int(factors["batch"])
+    if network == "AlexNet":
+        return batch <= ALEXNET_TIMED_ON_CPU
+    if network in MEMORY_ONLY and factors["execution"] == "compiled":
+        return False
+    if network in RESNETS[1:-1] and factors["layout"] != LAYOUTS[0]:
+        return batch == TIMED_ON_CPU
+    return batch <= TIMED_ON_CPU and is_timed(factors)
 
 
 def under_every_policy(factors: Factors) -> bool:

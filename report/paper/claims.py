@@ -23,6 +23,9 @@ from report.text.format import (
 #: Of so many parts each is printed; more are counted.
 _FEW = 3
 
+#: Digits of a bound that is no whole number, such as 1/0.9.
+_DIGITS = 4
+
 
 def judge(id: str, statement: Statement | Several, *, name: str = "", label: str = "") -> Claim:
     """The claim ``id`` with its verdict and the numbers that decide it.
@@ -69,4 +72,5 @@ def _expected(range: Range) -> str:
 
 
 def _text(bound: float) -> str:
-    return f"{bound:.10g}".replace("-", MINUS)
+    digits = 10 if float(bound).is_integer() else _DIGITS
+    return f"{bound:.{digits}g}".replace("-", MINUS)

@@ -292,6 +292,25 @@ def test_where_only_memory_is_wanted_nothing_is_timed(
     assert sweeps.is_timed(sweeps.inference("VGG-16", 2))
 
 
+@pytest.mark.parametrize(
+    ("case", "timed"),
+    [
+        (sweeps.inference("AlexNet", 8), True),
+        (sweeps.inference("AlexNet", 16), False),
+        (sweeps.inference("ResNet-44", 8), True),
+        (sweeps.inference("ResNet-44", 8, "channels_last"), False),
+        (sweeps.inference("ResNet-44", 64, "channels_last"), True),
+        (sweeps.inference("ResNet-110", 8, "channels_last"), True),
+        (sweeps.inference("ResNet-110", 256), False),
+        (sweeps.inference("VGG-16", 2, execution="folded"), True),
+        (sweeps.inference("VGG-16", 2, execution="compiled"), False),
+    ],
+)
+def test_a_processor_times_what_its_minutes_hold(case: Factors, timed: bool) -> None:
+    assert STUDY.is_timed(case) == timed
+    assert study.is_timed(case)
+
+
 def test_float16_without_kernels_is_measured_on_one_image_only(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
