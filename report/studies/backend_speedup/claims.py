@@ -27,12 +27,13 @@ from report.quantity.verdicts import (
 )
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import memory
+from report.studies.backend_speedup.getters import NO_RECORD
 from report.studies.backend_speedup.learning import largest_difference, learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, Run, Variant
 from report.studies.backend_speedup.model import predictions
 from report.studies.backend_speedup.source import audit, cell
 from report.studies.backend_speedup.subject import Network, Setting, kinds
-from report.studies.backend_speedup.values import GOOD, NO_RECORD, growth
+from report.studies.backend_speedup.values import GOOD, growth
 
 _Claimed: TypeAlias = Statement | Several
 #: Speed-ups, sizes, and losses that differ by less than these shares are equivalent.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
 from report.evidence.runs import labels, remembered
@@ -66,6 +66,8 @@ VARIANTS: Final = (
     Variant("torch_cuda"),
     CUPY,
 )
+#: A library at a setting.
+Case: TypeAlias = tuple[Setting, Variant]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,7 @@ from report.missing import Missing
 from report.quantity.expression import Quantity, absent, named, recorded
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
-from report.studies.backend_speedup.subject import (
-    CLASSES,
-    Setting,
-    components,
-    perceptron_arrays,
-)
+from report.studies.backend_speedup.subject import CLASSES, Setting, components, perceptron_arrays
 from report.theory.reconciliation import Reconciliation, Term
 
 #: Component → the quantity that holds it, and its name for a reader.

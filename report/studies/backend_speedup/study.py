@@ -10,8 +10,10 @@ from report.paper.findings import Claim, Findings, Inputs
 from report.paper.images import DataSet, data_set
 from report.quantity.evaluation import point, slower
 from report.studies.backend_speedup import memory, source
+from report.studies.backend_speedup.choices import best_at, eager_best, fastest
 from report.studies.backend_speedup.claims import all_claims
 from report.studies.backend_speedup.figures import all_figures
+from report.studies.backend_speedup.gpu_values import GPU_VALUES, on_gpu
 from report.studies.backend_speedup.learning import largest_accuracy_difference
 from report.studies.backend_speedup.measured import (
     CUPY,
@@ -24,18 +26,11 @@ from report.studies.backend_speedup.measured import (
     runs,
     thread_pair,
 )
+from report.studies.backend_speedup.memory_values import least_explained
 from report.studies.backend_speedup.model import model, predictions
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
-from report.studies.backend_speedup.values import (
-    GPU_VALUES,
-    all_values,
-    best_at,
-    eager_best,
-    fastest,
-    least_explained,
-    on_gpu,
-)
+from report.studies.backend_speedup.values import all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 

@@ -3,61 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
-from report.evidence.audit import printed_value
 from report.missing import Missing
 from report.paper.audit_table import audit_table
 from report.paper.declared import Content, Field, table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.images import DataSet
-from report.paper.reconciliations import series_table
-from report.paper.tables import Cell, Column, Table
+from report.paper.tables import Cell, Table
 from report.quantity.expression import Quantity
-from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.learning import largest_difference, learned, libraries
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Case, Run, Variant
+from report.studies.backend_speedup.memory_tables import memory_table, peak_table, resident_table
 from report.studies.backend_speedup.model import model
-from report.studies.backend_speedup.source import (
-    OPERATION_ROWS,
-    PERFORMANCE_ROWS,
-    SIDES,
-    amdahl,
-    amdahl_limit,
-    audit,
-    cell,
-    count,
-    data_set_number,
-    printed_number,
-    text,
+from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit, printed_number
+from report.studies.backend_speedup.source_tables import (
+    data_set_table,
+    network_table,
+    operations_theory_table,
+    source_memory_table,
+    source_performance_table,
 )
-from report.studies.backend_speedup.subject import (
-    HIDDEN,
-    KIND_NAMES,
-    NETWORK_NAMES,
-    PIXELS,
-    Kind,
-    Network,
-    Setting,
-    activation_count,
-    forward_macs,
-    kinds,
-    parameter_count,
-    total,
-)
+from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Network, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
-from report.studies.backend_speedup.values import NO_RECORD, from_parts, gains_most, most
-from report.theory.reconciliation import Reconciliation
+from report.studies.backend_speedup.values import from_parts, gains_most, most
 
-#: A library at a setting.
-_Case: TypeAlias = tuple[Setting, Variant]
-_MEGA: Final = 1e6
 _DEVICES: Final = {"cpu": "CPU"}
-_DATA_SETS: Final = {"digits": "Digits, this study", "mnist": "MNIST, this study"}
-#: How many terms of a peak, with its start, are kept through the iteration.
-_KEPT: Final = 3
 
 
 def all_tables(
@@ -69,12 +41,12 @@ def all_tables(
     images: DataSet | None,
 ) -> Iterator[Table]:
     """Every table that the data have; of a run those without a row are left out."""
-    yield _networks()
-    yield _operations_theory(inputs, primary)
-    yield _source_performance(inputs)
-    yield _source_memory(inputs)
+    yield network_table()
+    yield operations_theory_table(inputs, primary)
+    yield source_performance_table(inputs)
+    yield source_memory_table(inputs)
     yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
-    yield _data_sets(inputs, images)
+    yield data_set_table(inputs, images)
     yield setup(inputs, runs)
     yield _amdahl(inputs, primary)
     found = [] if primary is None else [*_of_run(inputs, primary, "")]
@@ -96,12 +68,12 @@ def _of_run(inputs: Inputs, run: Run, end: str) -> Iterator[Table | None]:
     yield _operations(run, "perceptron", f"tbl-operations{end}")
     yield _transfers(run, f"tbl-transfers{end}")
     yield _cases(run, f"tbl-cases{end}")
-    yield _memory(run, f"tbl-memory{end}")
+    yield memory_table(run, f"tbl-memory{end}")
     if not end:
         yield _operations(run, "convnet", "tbl-operations-convnet")
         yield _convergence(run)
-        yield _resident(run)
-        yield _peaks(run)
+        yield resident_table(run)
+        yield peak_table(run)
         yield _models(run)
 
 
@@ -114,141 +86,6 @@ def _host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
     return (
         f"{', '.join(names)}: on {environment.threads} threads of the processor beside the GPU, "
         f"{environment.cpu.model}.",
-    )
-
-
-# --------------------------------------------------------------------------- theory, the source
-
-
-def _networks() -> Table:
-    """Both networks in numbers."""
-
-    def one(network: Network) -> Setting:
-        return Setting("scaling", network, "float32", 1, "")
-
-    rows: list[Network] = list(NETWORK_NAMES)
-    return table(
-        "tbl-networks",
-        rows,
-        [
-            Field("Network", "", lambda network: NETWORK_NAMES[network]),
-            Field("Convolutions", "1", lambda network: int(network == "convnet")),
-            Field("Parameters", "1", _parameters),
-            Field("Forward", "MAC", forward_macs),
-            Field("Training", "MAC", lambda network: total(one(network)).macs),
-            Field("Kept elements", "1", lambda network: activation_count(one(network))),
-        ],
-        notes=("Kept elements: what the forward pass of an image leaves for the backward pass.",),
-    )
-
-
-def _parameters(network: Network) -> int:
-    return parameter_count(network)
-
-
-def _operations_theory(inputs: Inputs, primary: Run | None) -> Table:
-    """Work, bytes, intensity and bound of each kind of operation, at the source's size."""
-    setting = source_setting(inputs)
-    size = ELEMENT_BYTES[setting.dtype]
-    rows: list[Kind | None] = [*kinds("perceptron"), None]
-
-    def moved(kind: Kind | None) -> int:
-        return size * total(setting, kind).elements
-
-    def bound(kind: Kind | None) -> Cell:
-        return NO_RECORD if primary is None else least(primary, setting, NUMPY, kind)
-
-    return table(
-        "tbl-operations-theory",
-        rows,
-        [
-            Field("Operations", "", lambda kind: KIND_NAMES[kind] if kind else "Iteration"),
-            Field("Work", "FLOP", lambda kind: total(setting, kind).flops, "MFLOP"),
-            Field("Traffic", "B", moved, "MB"),
-            Field("Intensity", "FLOP/B", lambda kind: total(setting, kind).flops / moved(kind)),
-            Field("Least time", "s", bound, "ms"),
-        ],
-        notes=("Traffic: every operand and every result once, in float32.",),
-        sources=(inputs.reported_file, *((primary.file,) if primary else ())),
-    )
-
-
-def _source_performance(inputs: Inputs) -> Table:
-    """The source's Tables 3 and 4 in one, with the decimals of the print."""
-    names = ("total_time_cpu", "total_time_gpu", "total_speedup")
-    totals = [text(printed_value(inputs.reported, name)) for name in names]
-    rows: list[tuple[str, ...]] = [("Whole training (s)", *totals)]
-    for of, printed in (("3", PERFORMANCE_ROWS), ("4", OPERATION_ROWS)):
-        for row, name in printed.items():
-            cells = (cell(inputs.reported, of, row, side) for side in (*SIDES, "speedup"))
-            rows.append((name, *map(text, cells)))
-    return table(
-        "tbl-source-performance",
-        rows,
-        [
-            Field("Quantity", "", lambda row: row[0]),
-            Field("CPU, NumPy", "ms", lambda row: row[1]),
-            Field("GPU, CuPy", "ms", lambda row: row[2]),
-            Field("Speed-up", "1", lambda row: row[3]),
-        ],
-        notes=("The whole training is in seconds.",),
-        sources=(inputs.reported_file,),
-    )
-
-
-def _source_memory(inputs: Inputs) -> Table:
-    """The source's components beside theory at its size, with the decimals of the print."""
-    setting, none = source_setting(inputs), Missing("theory says nothing of it")
-    rows: list[tuple[str, Cell, str, Cell]] = []
-    for name, title in memory.COMPONENTS.items():
-        printed = cell(inputs.reported, "5", name, "cpu")
-        size = memory.theory(setting, name) / _MEGA
-        rows.append((title, size, text(printed), float(printed.value) / size))
-    for side in SIDES:
-        for name, title in (("framework", "Framework overhead"), ("total", "Total")):
-            printed = cell(inputs.reported, "5", name, side)
-            rows.append((f"{title}, {side.upper()}", none, text(printed), none))
-    return table(
-        "tbl-source-memory",
-        rows,
-        [
-            Field("Component", "", lambda row: row[0]),
-            Field("Theory", "MB", lambda row: row[1]),
-            Field("Source", "MB", lambda row: row[2]),
-            Field("Source ÷ theory", "1", lambda row: row[3]),
-        ],
-        notes=(
-            "Components are printed with the same numbers for CPU and GPU. Theory for the input "
-            "holds the one-hot targets, too.",
-        ),
-        sources=(inputs.reported_file,),
-    )
-
-
-def _data_sets(inputs: Inputs, images: DataSet | None) -> Table:
-    """The source's data set and the one that was learned from here."""
-    reported = inputs.reported
-    training, held_out = (count(reported, id_) for id_ in ("training", "validation"))
-    classes = data_set_number(reported, "classes")
-    rows = [("MNIST, source", training, held_out, classes)]
-    if images is not None:
-        name = _DATA_SETS.get(images.name, images.name)
-        rows.append((name, images.train, images.test, images.classes))
-    note = f"Own images: {images.source}; {images.split}." if images else ""
-    return table(
-        "tbl-data",
-        rows,
-        [
-            Field("Data set", "", lambda row: row[0]),
-            Field("Training", "1", lambda row: row[1]),
-            Field("Held out", "1", lambda row: row[2]),
-            Field("Classes", "1", lambda row: row[3]),
-            Field("As bytes", "B", lambda row: row[1] * PIXELS, "MB"),
-            Field("As float32", "B", lambda row: 4 * row[1] * PIXELS, "MB"),
-        ],
-        notes=(note,) * bool(note),
-        sources=(inputs.reported_file,),
-        wide=True,
     )
 
 
@@ -367,10 +204,10 @@ def _cases(run: Run, id: str) -> Table:
     settings = (*run.scaled(), *run.scaled("convnet"))
     rows = [(setting, variant) for setting in settings for variant in run.variants(setting)]
 
-    def width(row: _Case) -> Cell:
+    def width(row: Case) -> Cell:
         return row[0].hidden if row[0].network == "perceptron" else "–"
 
-    def predicted(row: _Case) -> Content:
+    def predicted(row: Case) -> Content:
         made = model(run, row[1])
         if made is None:
             return Missing("no model of this library")
@@ -378,7 +215,7 @@ def _cases(run: Run, id: str) -> Table:
             return "known"
         return made.predicted(row[0])
 
-    def speedup(row: _Case) -> Content:
+    def speedup(row: Case) -> Content:
         return 1 if row[1] == NUMPY else run.speedup(*row)
 
     return table(
@@ -452,11 +289,11 @@ def _amdahl(inputs: Inputs, run: Run | None) -> Table:
         for variant in (run.others(setting, "matrix_product_time") if run else ())
         if variant.eager
     ]
-    rows: list[_Case | None] = [None, *own]
+    rows: list[Case | None] = [None, *own]
 
     def either(
         source: Content, get: Callable[[Run, Setting, Variant], Content]
-    ) -> Callable[[_Case | None], Content]:
+    ) -> Callable[[Case | None], Content]:
         return lambda row: source if row is None or run is None else get(run, *row)
 
     def gains(run: Run, setting: Setting, variant: Variant) -> Content:
@@ -496,14 +333,14 @@ def _convergence(run: Run) -> Table:
     settings = [s for way in ways if (s := run.training(*way)) is not None]
     rows = [(setting, variant) for setting in settings for variant in learned(run, setting)]
 
-    def last(quantity: str) -> Callable[[_Case], Cell]:
-        def found(row: _Case) -> Cell:
+    def last(quantity: str) -> Callable[[Case], Cell]:
+        def found(row: Case) -> Cell:
             course = run.curve(quantity, *row)
             return course[-1] if course else Missing(f"{quantity} was not recorded")
 
         return found
 
-    def off(row: _Case) -> Cell:
+    def off(row: Case) -> Cell:
         """A very small share as a power of ten, which a column of numbers would print as zeros."""
         share = largest_difference(run, *row)
         if row[1] == NUMPY or isinstance(share, Missing):
@@ -524,95 +361,6 @@ def _convergence(run: Run) -> Table:
             Field("Off NumPy", "1", off),
         ],
         notes=("Accuracy: on the images held out. Off NumPy: as a share of the loss.",),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-# --------------------------------------------------------------------------------------- memory
-
-
-def _memory(run: Run, id: str) -> Table | None:
-    """The components of an iteration with every library, each with theory beside it."""
-    setting = run.training()
-    shown = memory.variants(run, setting)
-    if setting is None or not shown:
-        return None
-    none = Missing("theory says nothing of it")
-    whole: dict[str, Callable[[Variant], Content]] = {
-        "Peak of an iteration": lambda v: memory.highest(run, setting, v),
-        "Framework overhead": lambda v: memory.framework(run, setting, v),
-        "Grown until the iteration": lambda v: memory.grown(run, setting, v),
-        "Resident, in all": lambda v: memory.resident(run, setting, v),
-    }
-
-    def theory_of(row: str) -> Cell:
-        return memory.theory(setting, row) if row in memory.COMPONENTS else none
-
-    def of(variant: Variant) -> Callable[[str], Content]:
-        def found(row: str) -> Content:
-            return (
-                whole[row](variant)
-                if row in whole
-                else memory.component(run, setting, variant, row)
-            )
-
-        return found
-
-    return table(
-        id,
-        [*memory.COMPONENTS, *whole],
-        [
-            Field("Component", "", lambda row: memory.COMPONENTS.get(row, row)),
-            Field("Theory", "B", theory_of, "kB"),
-            *(Field(v.name, "B", of(v), "kB") for v in shown),
-        ],
-        notes=(
-            "Framework overhead: resident memory after the first operation less that of the fresh "
-            "process. Grown: resident memory before the iteration less that after the first "
-            "operation; the components are part of it. Resident: highest of an iteration less that "
-            "of the fresh process.",
-        ),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _resident(run: Run) -> Table | None:
-    """From overhead and components to the resident memory, a row a library."""
-    found = {v.name: told for v, told in memory.wholes(run).items()}
-    if not found:
-        return None
-    return series_table(found, "tbl-resident", "", Column("Library"), sources=(run.file,))
-
-
-def _peaks(run: Run) -> Table:
-    """From the arrays of theory to the peak of an iteration, a row a case."""
-    found = memory.peaks(run)
-
-    def amounts(told: Reconciliation) -> list[int]:
-        return [term.amount for term in (told.start, *told.terms)]
-
-    def measured(row: _Case) -> Cell:
-        told = found[row].measured
-        return told if isinstance(told, Missing) else told.amount
-
-    return table(
-        "tbl-peaks",
-        found,
-        [
-            Field("Library", "", lambda row: row[1].name),
-            Field("Width", "1", lambda row: row[0].hidden),
-            Field("Images", "1", lambda row: row[0].samples),
-            Field("Kept", "B", lambda row: sum(amounts(found[row])[:_KEPT])),
-            Field("Beside them", "B", lambda row: sum(amounts(found[row])[_KEPT:])),
-            Field("Peak", "B", measured),
-            Field("Unexplained", "B", lambda row: found[row].residual),
-        ],
-        notes=(
-            "Kept: parameters, input and targets, activations. Beside them: what else is alive "
-            "when ReLU's gradient is taken.",
-        ),
         sources=(run.file,),
         wide=True,
     )

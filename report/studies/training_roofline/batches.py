@@ -19,10 +19,7 @@ from report.quantity.verdicts import Several, all_of, expect
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
-from report.studies.training_roofline.measured import (
-    Repeated,
-    Run,
-)
+from report.studies.training_roofline.measured import Repeated, Run
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 

@@ -9,19 +9,8 @@ from typing import Final
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named
-from report.studies.training_roofline.source import (
-    as_printed,
-    environment,
-    row,
-    rows,
-    throughput,
-)
-from report.studies.training_roofline.theory import (
-    GIGA,
-    TERA,
-    Complexity,
-    known_roof,
-)
+from report.studies.training_roofline.source import as_printed, environment, row, rows, throughput
+from report.studies.training_roofline.theory import GIGA, TERA, Complexity, known_roof
 
 #: A rate below this share of the same network's best on the same device is no working point.
 COLLAPSED: Final = 0.5

@@ -24,12 +24,7 @@ from report.studies.training_roofline.memory import StepMemory, sweep_memory
 from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
 from report.studies.training_roofline.source import RTX, T4, row
 from report.studies.training_roofline.subject import NETWORKS
-from report.studies.training_roofline.theory import (
-    Complexity,
-    known_roof,
-    own_sheet,
-    printed_roof,
-)
+from report.studies.training_roofline.theory import Complexity, known_roof, own_sheet, printed_roof
 from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
 
 _INTENSITY: Final = "Arithmetic intensity (FLOP/B)"

@@ -15,13 +15,7 @@ from report.quantity.expression import Quantity, exact
 from report.quantity.operations import constant, furthest_from_zero
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import sweep
-from report.studies.training_roofline.declared import (
-    chosen,
-    declared,
-    fixed,
-    found_in,
-    setting,
-)
+from report.studies.training_roofline.declared import chosen, declared, fixed, found_in, setting
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.memory import kept_residuals, residuals, traces
 from report.studies.training_roofline.profiled import LayerTime, Profile, main_profiles, profiles

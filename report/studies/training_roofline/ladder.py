@@ -9,9 +9,7 @@ from typing import Final
 from report.evidence.runs import known
 from report.quantity.evaluation import faster, point
 from report.quantity.expression import Quantity
-from report.studies.training_roofline.measured import (
-    Run,
-)
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 
 #: Each rung changes one thing of the rung before: its name, and what is changed.

@@ -17,14 +17,7 @@ from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
-from report.studies.training_roofline.batches import (
-    ENOUGH,
-    fit,
-    limit,
-    own_batches,
-    sweep,
-    times,
-)
+from report.studies.training_roofline.batches import ENOUGH, fit, limit, own_batches, sweep, times
 from report.studies.training_roofline.declared import (
     WORDS,
     chosen,

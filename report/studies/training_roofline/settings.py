@@ -9,9 +9,7 @@ from report.missing import Missing
 from report.paper.tables import Cell
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.studies.training_roofline.measured import (
-    Run,
-)
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 
 #: A host that waits less than this share of a step for its device is what the device waited for.

@@ -13,13 +13,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Layer
 from report.studies.training_roofline.measured import Run, network_layers
-from report.studies.training_roofline.source import (
-    RTX,
-    core_peak,
-    environment,
-    image_traffic,
-    rows,
-)
+from report.studies.training_roofline.source import RTX, core_peak, environment, image_traffic, rows
 from report.studies.training_roofline.subject import IMAGE, NETWORKS
 from report.theory.roofline import (
     Load,

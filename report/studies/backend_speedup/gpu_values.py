@@ -1,0 +1,89 @@
+"""The numbers of the prose about a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from report.missing import Missing
+from report.quantity.expression import Quantity, exact
+from report.studies.backend_speedup import memory
+from report.studies.backend_speedup.choices import speedups
+from report.studies.backend_speedup.getters import (
+    NO_CASE,
+    Getter,
+    count_of,
+    nothing,
+    numpy_value,
+    of_training,
+)
+from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.subject import Setting
+
+
+def _at(place: str) -> Callable[[Run], Setting | None]:
+    """The training, the largest width, or the largest number of images."""
+    sweeps: dict[str, Callable[[Run], tuple[Setting, ...]]] = {
+        "wide": Run.widths,
+        "many": Run.sizes,
+    }
+
+    def found(run: Run) -> Setting | None:
+        if place == "small":
+            return run.training()
+        settings = sweeps[place](run)
+        return settings[-1] if len(settings) > 1 else None
+
+    return found
+
+
+def on_gpu(run: Run, place: str) -> tuple[Variant, ...]:
+    """The libraries on the GPU whose speed-up over NumPy is known at a place."""
+    return tuple(v for v in speedups(run, _at(place)(run)) if v.on_gpu)
+
+
+def _gpu_speedup(place: str, variant: Variant) -> Getter:
+    def found(run: Run) -> Quantity:
+        setting = _at(place)(run)
+        return nothing("1") if setting is None else run.speedup(setting, variant)
+
+    return found
+
+
+def _gpu_level(place: str, of: str) -> Getter:
+    def level(run: Run) -> int | Missing:
+        setting = _at(place)(run)
+        return NO_CASE if setting is None else int(getattr(setting, of))
+
+    return count_of(of, level)
+
+
+def _first_call(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    return run.measured("first_call_time", setting, variant)
+
+
+#: Of a run on a GPU.
+GPU_VALUES: Final[dict[str, Getter]] = {
+    "gpu_threads": count_of("threads", lambda run: run.stored.record.environment.threads),
+    "gpu_time_numpy": numpy_value("time"),
+    "gpu_block": lambda run: exact("documented by the libraries", "B", memory.BLOCK),
+    **{
+        f"gpu_first_{v.key}": of_training(partial(_first_call, variant=v), "s")
+        for v in (NUMPY, *VARIANTS[4:])
+    },
+    **{
+        f"gpu_{p}_{v.key}": _gpu_speedup(p, v)
+        for p in ("small", "wide", "many")
+        for v in VARIANTS[4:]
+    },
+    **{
+        f"gpu_{p}_{name}": _gpu_level(p, of)
+        for p in ("small", "wide", "many")
+        for name, of in (("width", "hidden"), ("images", "samples"))
+    },
+    "gpu_relu_cupy": of_training(lambda run, s: run.operation("relu", s, CUPY), "s"),
+    "gpu_relu_ratio": of_training(
+        lambda run, s: run.operation("relu", s, CUPY) / run.operation("relu", s, VARIANTS[4])
+    ),
+}  # fmt: skip
