@@ -707,7 +707,10 @@ def test_two_runs_give_a_table_of_threads() -> None:
 
 def test_a_dear_first_call_is_earned_back(found: Findings) -> None:
     """90 times NumPy's iteration more for the first call, two thirds of one less for each other."""
-    assert found.values["earned_back"].number in (130, 140)
+    many = findings(inputs(record(processes=MANY)))
+    assert many.values["earned_back"].number in (130, 140)
+    # Two processes do not decide that any library is faster.
+    assert isinstance(found.values["earned_back"].number, Missing)
     alike = findings(inputs(record({NUMPY: lambda s: 1.0, TORCH: lambda s: 0.5})))
     assert isinstance(alike.values["earned_back"].number, Missing)
 

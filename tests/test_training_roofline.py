@@ -857,7 +857,7 @@ def test_efficiency_on_the_ladder_is_over_the_measured_product_also_beside_a_dat
 def test_classes_that_take_no_time_are_not_in_the_legend(full: Findings) -> None:
     plain = Step(SMALL, 224, 8)
     (chart,) = (
-        found_in(STUDY, record([profile_case(plain)]))
+        found_in(STUDY, record([case(plain, 1), profile_case(plain)]))
         .figures["fig-shares-example-2t"]
         .drawing.panels
     )

@@ -90,15 +90,18 @@ def point(quantity: Quantity) -> float | Missing:
 
 
 def faster(gain: Quantity) -> bool:
-    """Whether a ratio of rates is clear: its interval, at the level of papers, is above 1."""
+    """Whether a ratio of rates is clear: its interval, at the level that is reached, is above 1.
+
+    No verdict: those ask for the level that papers state.
+    """
     found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence >= CONFIDENCE and found.low > 1
+    return isinstance(found, Estimate) and found.confidence > 0 and found.low > 1
 
 
 def slower(gain: Quantity) -> bool:
     """The same below 1."""
     found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence >= CONFIDENCE and found.high < 1
+    return isinstance(found, Estimate) and found.confidence > 0 and found.high < 1
 
 
 def level(quantity: Quantity) -> int:

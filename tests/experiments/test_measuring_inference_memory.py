@@ -101,7 +101,7 @@ def test_tiling_has_its_untiled_base_and_every_tile_in_every_form() -> None:
     assert found[0]["execution"] == "eager"
     assert len(found) == 1 + 3 * 4
     assert {case["image"] for case in found} == {224}
-    assert {case["batch"] for case in found} == {8}
+    assert {case["batch"] for case in found} == {2}
 
 
 def test_what_is_compared_stands_together() -> None:
@@ -431,7 +431,8 @@ def test_the_command_measures_what_was_chosen(record: Record) -> None:
         (network, batch) for network in ("LeNet-5", "ResNet-20") for batch in (1, 64, 1024)
     ]
     assert {case.status for case in free} == {"ok"}
-    assert {len(case.samples("time")) >= 3 for case in free} == {True}
+    timed = {case.factors["batch"]: len(case.samples("time")) >= 3 for case in free}
+    assert timed == {1: True, 64: True, 1024: False}  # on a processor, of 1,024 images memory only
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from report.quantity.evaluation import faster, point
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
+from report.quantity.verdicts import Statement, expect
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import Setting
 
 
 def fastest(run: Run, setting: Setting | None) -> Variant:
-    """The library with the largest speed-up over NumPy that is clear; NumPy without one."""
-    clear = {v: r for v, r in speedups(run, setting).items() if faster(r)}
+    """The library with the largest speed-up of those faster than NumPy; NumPy without one.
+
+    Faster is a verdict, at the level that papers state: what the abstract names must be one.
+    """
+    clear = {v: r for v, r in speedups(run, setting).items() if _is_faster(r)}
     return _largest(clear) or NUMPY
+
+
+def _is_faster(ratio: Quantity) -> bool:
+    return Statement(ratio, expect("> 1")).judge() == "supported"
 
 
 def speedups(run: Run, setting: Setting | None, quantity: str = "time") -> dict[Variant, Quantity]:
