@@ -176,8 +176,9 @@ def multiply_adds(factors: Factors) -> int:
 
 
 def calls(factors: Factors, thorough: bool) -> int:
-    """A step of one image, only if all is asked: a thousand times slower it takes minutes."""
-    return int(thorough and _is_counted(factors) and factors["batch"] == 1)
+    """A step of one small image, only if all is asked: a thousand times slower it takes minutes."""
+    one = factors.get("batch") == 1 and int(factors["image"]) <= _COUNTED_IMAGE
+    return int(thorough and _is_counted(factors) and one)
 
 
 def calls_on_gpu(factors: Factors, thorough: bool) -> int:
@@ -199,6 +200,7 @@ _FORWARD: Final[Mapping[Level, float]] = {
 }
 #: What a case has whose work is counted.
 _COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
+_COUNTED_IMAGE: Final = 64
 _COUNTED_BATCH: Final = 32
 
 
