@@ -13,13 +13,12 @@ from report.paper.images import sample
 from report.paper.plots import every_other, points, theory_line
 from report.paper.policies import by_policy, compared
 from report.paper.reconciliations import as_figure
-from report.quantity.expression import exact
+from report.quantity.expression import exact, recorded
 from report.studies.conv_profiling import profiled, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import changed, reported_estimate
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
-from report.studies.conv_profiling.values import known
 from report.theory.reconciliation import Reconciliation
 
 _X = "Batch size (images)"
@@ -89,8 +88,8 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     source = {batch: exact("allocation size", "B", size, inputs.reported_file)}
     drawn: tuple[Points, ...] = points("Source", source, "MB", series=_REPORTED, hollow=True)
     if run is not None:
-        held = {b: known("retained bytes", run.held(b), "B", run.file) for b in run.batches()}
-        peaks = {b: known("peak bytes", run.peak(b), "B", run.file) for b in run.batches()}
+        held = {b: recorded("retained bytes", "B", run.held(b), run.file) for b in run.batches()}
+        peaks = {b: recorded("peak bytes", "B", run.peak(b), run.file) for b in run.batches()}
         drawn += points("Retained", held, "MB", series=0)
         drawn += points("Peak", peaks, "MB", series=0, hollow=True)
     curves = (

@@ -10,7 +10,7 @@ from report.instruments.operators import Sums
 from report.missing import Missing
 from report.paper import policies
 from report.quantity.evaluation import level
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most, level_of_largest
 from report.records.passes import PASSES
 from report.studies.conv_profiling import theory
@@ -29,13 +29,7 @@ SHARES: Final = frozenset(
 
 
 def _count(name: str, get: Callable[[Run], int | Missing]) -> Callable[[Run], Quantity]:
-    def found(run: Run) -> Quantity:
-        number = get(run)
-        if isinstance(number, Missing):
-            return absent(name, "1", number.reason)
-        return exact(name, "1", number, run.file)
-
-    return found
+    return lambda run: recorded(name, "1", get(run), run.file)
 
 
 def _residual(

@@ -19,8 +19,7 @@ from report.paper.findings import Inputs
 from report.paper.images import DataSet
 from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
-from report.quantity.expression import Quantity, absent
-from report.quantity.expression import exact as exact_leaf
+from report.quantity.expression import Quantity, absent, recorded
 from report.quantity.operations import at_least, at_most
 from report.records.passes import Pass
 from report.statistics.estimates import CONFIDENCE
@@ -56,13 +55,6 @@ UNEVEN: Final = Dimensions(33, 65, 3, 28)
 def whole(number: float) -> Number:
     """A number as the whole number that it is, if it is one."""
     return int(number) if number == int(number) else number
-
-
-def known(formula: str, number: Number | Missing, unit: str = "1", source: str = "") -> Quantity:
-    """A number without uncertainty as a quantity, with its formula; absent where it is missing."""
-    if isinstance(number, Missing):
-        return absent(formula, unit, number.reason)
-    return exact_leaf(formula, unit, number, source)
 
 
 def all_values(
@@ -105,18 +97,18 @@ def _memory(inputs: Inputs) -> dict[str, Quantity]:
     def row(operator: str, column: str) -> Quantity:
         of = f" of {operator}" * (operator != CONVOLUTION)
         formula = f"{column.replace('_', ' ')}{of} · 1,024"
-        return known(formula, operator_bytes(reported, operator, column), "B", file)
+        return recorded(formula, "B", operator_bytes(reported, operator, column), file)
 
     kept, workspace = row(CONVOLUTION, "size_increase"), row(WORKSPACE, "self_allocation_size")
     return {
-        "source_batch": known("Memory Calculation", batch, "1", file),
+        "source_batch": recorded("Memory Calculation", "1", batch, file),
         "source_allocated": row(CONVOLUTION, "allocation_size"),
         "source_workspace": workspace,
         "source_self_size": row(CONVOLUTION, "self_size_increase"),
         "source_kept": kept,
         "table_batch": kept / theory.OUTPUT_BYTES,
         "estimate_once": theory.once(batch),
-        "extra_parameters": known("batch − 1", batch - 1) * theory.PARAMETER_BYTES,
+        "extra_parameters": recorded("batch − 1", "1", batch - 1) * theory.PARAMETER_BYTES,
         "workspace_share": workspace / kept,
         "residual_estimate": residual([reported_estimate(inputs)], "B", file),
         "residual_self": residual([reported_self_size(inputs)], "B", file),
@@ -140,17 +132,17 @@ def _kernels(inputs: Inputs) -> dict[str, Quantity]:
     _, average, _, bias = legible(inputs.reported)
     unreadable = Missing("the number is not legible")
     batch = value(inputs.reported, "profiled_batch")
-    bias_number = known("source", unreadable if bias is None else int(bias), "1", file)
+    bias_number = recorded("source", "1", unreadable if bias is None else int(bias), file)
     images = bias_number / theory.OUTPUTS
     weights = weight_count(BASE.layer(1))
     partitions = unreadable if average is None else round(weights / average)
     return {
-        "printed_batch": known("source", value(inputs.reported, "printed_batch"), "1", file),
-        "kernels": known("source", value(inputs.reported, "profiled_kernels"), "1", file),
+        "printed_batch": recorded("source", "1", value(inputs.reported, "printed_batch"), file),
+        "kernels": recorded("source", "1", value(inputs.reported, "profiled_kernels"), file),
         "batch_work": theory.work(batch),
-        "weight_average": known("source", unreadable if average is None else average, "1", file),
-        "partitions": known(
-            "weights / printed average, to the nearest whole number", partitions, "1", file
+        "weight_average": recorded("source", "1", unreadable if average is None else average, file),
+        "partitions": recorded(
+            "weights / printed average, to the nearest whole number", "1", partitions, file
         ),
         "bias_number": bias_number,
         "bias_images": images,
@@ -161,24 +153,24 @@ def _kernels(inputs: Inputs) -> dict[str, Quantity]:
 
 
 def _number(inputs: Inputs, id_: str) -> Quantity:
-    return known("source", inputs.reported.value(id_).number, "1", inputs.reported_file)
+    return recorded("source", "1", inputs.reported.value(id_).number, inputs.reported_file)
 
 
 def _audit(inputs: Inputs) -> dict[str, Quantity]:
     checks, file = audit(inputs.reported), inputs.reported_file
     counts = count_by_verdict(checks)
     return {
-        "audited": known("count", len(checks), "1", file),
-        "agreeing": known("count", counts["agrees"] + counts["rounds"], "1", file),
-        "differing": known("count", counts["differs"], "1", file),
+        "audited": recorded("count", "1", len(checks), file),
+        "agreeing": recorded("count", "1", counts["agrees"] + counts["rounds"], file),
+        "differing": recorded("count", "1", counts["differs"], file),
     }
 
 
 #: Of the images that were trained on.
 _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
-    "train_images": lambda images: known("images.json", images.train),
-    "test_images": lambda images: known("images.json", images.test),
-    "class_count": lambda images: known("images.json", images.classes),
+    "train_images": lambda images: recorded("images.json", "1", images.train),
+    "test_images": lambda images: recorded("images.json", "1", images.test),
+    "class_count": lambda images: recorded("images.json", "1", images.classes),
 }
 
 
@@ -208,8 +200,8 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
     forward = executed_shares(run, "forward") or nothing
     backward = executed_shares(run, "forward_backward") or nothing
     shares = [
-        known("executed", r.measured.amount, "MAC", run.file)
-        / known("theory", r.start.amount, "MAC", run.file)
+        recorded("executed", "MAC", r.measured.amount, run.file)
+        / recorded("theory", "MAC", r.start.amount, run.file)
         for r in shapes.values()
         if not isinstance(r.measured, Missing)
     ] or nothing
@@ -219,8 +211,8 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
         "gpu_forward_most": at_least(*forward),
         "gpu_backward_least": at_most(*backward),
         "gpu_backward_most": at_least(*backward),
-        "tiled_cases": known("cases of the record", len(shapes), "1", run.file),
-        "tiled_explained": known("count of residuals of zero", explained, "1", run.file),
+        "tiled_cases": recorded("cases of the record", "1", len(shapes), run.file),
+        "tiled_explained": recorded("count of residuals of zero", "1", explained, run.file),
         "tiled_least": at_most(*shares),
         "tiled_most": at_least(*shares),
     }
