@@ -6,11 +6,13 @@ The rules are those of ``c10/cuda/CUDACachingAllocator.cpp``, each with the cons
 that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums mean is told by the
 note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
 
-- a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``);
+- a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
+  division of a power of two (``theory.allocator_options``);
 - up to 1 MiB (``kSmallSize``) it is served from the pool of small blocks, above from that of large
   ones; the pools share nothing (``get_pool``);
 - the smallest free block of the pool that is large enough is taken, of equal ones that with the
-  lowest address (``get_free_block``, ``BlockComparatorSize``);
+  lowest address (``get_free_block``, ``BlockComparatorSize``); with ``max_split_size`` an oversize
+  block serves only requests that it is not much larger than;
 - if there is none, a segment is reserved: 2 MiB (``kSmallBuffer``) in the small pool, 20 MiB
   (``kLargeBuffer``) for less than 10 MiB (``kMinLargeAlloc``), from there the request rounded up
   to 2 MiB (``kRoundLarge``) (``get_allocation_size``);
@@ -19,9 +21,12 @@ note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html)
   allocated (``should_split``, ``alloc_found_block``);
 - a freed block joins the free blocks beside it in its segment (``try_merge_blocks``);
 - a segment stays reserved until ``empty_cache``, which returns those that are free as a whole
-  (``release_blocks``).
+  (``release_blocks``);
+- with ``expandable_segments`` a pool is one segment, which grows by 2 MiB or 20 MiB at its end
+  (``try_allocate_expandable_block``); its last block, which can grow, is taken only where no other
+  is large enough, and every block is split.
 
-One stream, ``expandable_segments`` off, no limit on splitting or memory, no graphs: the defaults.
+One stream, no limit of memory, no graphs; ``empty_cache`` with expandable segments is not modelled.
 Segments are taken to lie in the order of their reservation; the driver may choose otherwise, which
 matters only where two free blocks of one size compete.
 """
@@ -30,17 +35,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 from report.errors import StudyError
-from report.records.layers import Dropout, Flatten, Layer
-from report.theory.memory import element_bytes, input_bytes, output_bytes
-from report.theory.shapes import bias_count, weight_count
+from report.theory.allocator_options import DEFAULT, MIB, ROUNDING, Options
 
-MIB: Final = 2**20
-#: Every block is a multiple of this many bytes (``kMinBlockSize``).
-ROUNDING: Final = 512
 #: The largest request of the small pool (``kSmallSize``), and what a large block leaves unsplit.
 SMALL_REQUEST: Final = MIB
 #: A segment of the small pool (``kSmallBuffer``).
@@ -100,10 +101,25 @@ class Segment:
     size: int
     blocks: tuple[Block, ...]
 
-    @property
+    @cached_property
+    def requested(self) -> int:
+        """The bytes that the owners of its blocks asked for."""
+        return sum(block.requested for block in self.blocks)
+
+    @cached_property
     def allocated(self) -> int:
         """The bytes of its blocks that are handed out."""
         return sum(block.size for block in self.blocks if block.owner is not None)
+
+    @cached_property
+    def largest_free(self) -> int:
+        """The bytes of its largest free block; 0 if there is none."""
+        return max((block.size for block in self.blocks if block.owner is None), default=0)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The position of each owner's block."""
+        return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
 
 @dataclass(frozen=True)
@@ -112,17 +128,18 @@ class Snapshot:
 
     ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes`` (``.all.current``) there are the
     three sums here; ``reservations`` counts the segments ever reserved.  A request of 0 B owns no
-    block, so ``empty`` lists such owners.
+    block, so ``empty`` lists such owners.  ``options`` are those of the process.
     """
 
     segments: tuple[Segment, ...] = ()
     reservations: int = 0
     empty: frozenset[str] = frozenset()
+    options: Options = DEFAULT
 
     @property
     def requested(self) -> int:
         """Bytes that live tensors asked for."""
-        return sum(block.requested for segment in self.segments for block in segment.blocks)
+        return sum(segment.requested for segment in self.segments)
 
     @property
     def allocated(self) -> int:
@@ -167,16 +184,11 @@ class Replay:
         return max(state.reserved for state in (self.start, *self.steps))
 
 
-def rounded(size: int) -> int:
-    """The bytes of the block that serves a request of ``size`` > 0 bytes, before any remainder."""
-    return _up(size, ROUNDING)
-
-
 def segment_size(size: int) -> int:
-    """The bytes reserved for a request of ``size`` > 0 bytes that finds no free block."""
-    if _pool(rounded(size)) == "small":
+    """The bytes reserved for a rounded request of ``size`` > 0 bytes that finds no free block."""
+    if _pool(size) == "small":
         return SMALL_SEGMENT
-    return LARGE_SEGMENT if rounded(size) < OWN_SEGMENT else _up(rounded(size), SEGMENT_ROUNDING)
+    return LARGE_SEGMENT if size < OWN_SEGMENT else _up(size, SEGMENT_ROUNDING)
 
 
 def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> Replay:
@@ -189,37 +201,6 @@ def replay(requests: Iterable[Request], start: Snapshot = NOTHING) -> Replay:
     return Replay(first, tuple(steps))
 
 
-def parameter_requests(layers: Iterable[Layer]) -> tuple[Allocate, ...]:
-    """Weights and biases in the order in which ``Module.to`` moves them.
-
-    Statistics of batch normalisation, which are not parameters, are left out.
-    """
-    return tuple(
-        Allocate(f"{layer.name}.{part}", count * element_bytes(layer))
-        for layer in layers
-        for part, count in (("weight", weight_count(layer)), ("bias", bias_count(layer)))
-        if count
-    )
-
-
-def activation_requests(layers: Sequence[Layer]) -> tuple[Allocate | Free, ...]:
-    """The tensors of a forward pass in inference through a chain of ``layers``, eager PyTorch.
-
-    Each output is allocated while its input is still there, and the input is freed afterwards,
-    except that of the network, which the caller holds.  A flatten is a view and dropout does
-    nothing in inference, so that neither allocates.  Workspaces are not tensors and not among them.
-    """
-    requests: list[Allocate | Free] = [Allocate("input", input_bytes(layers[0]))] if layers else []
-    held = None
-    for layer in layers:
-        if isinstance(layer, Flatten | Dropout):
-            continue
-        requests.append(Allocate(layer.name, output_bytes(layer)))
-        requests += [Free(held)] if held else []
-        held = layer.name
-    return tuple(requests)
-
-
 def after(state: Snapshot, request: Request) -> Snapshot:
     """The state that ``request`` leaves; raises ``StudyError`` as ``replay`` does."""
     match request:
@@ -227,6 +208,10 @@ def after(state: Snapshot, request: Request) -> Snapshot:
             return _allocated(state, request)
         case Free():
             return _freed(state, request.id)
+        case EmptyCache() if state.options.expandable:
+            raise StudyError(
+                "allocator: empty_cache with expandable_segments is not modelled; leave one out."
+            )
         case EmptyCache():
             kept = tuple(segment for segment in state.segments if segment.allocated)
             return replace(state, segments=kept)
@@ -239,18 +224,38 @@ def _allocated(state: Snapshot, request: Allocate) -> Snapshot:
         raise _impossible(request.id, "it is allocated while it is already allocated")
     if request.bytes == 0:
         return replace(state, empty=state.empty | {request.id})
-    found = _best_fit(state.segments, rounded(request.bytes))
-    if found is not None:
-        return replace(state, segments=_handed_out(state.segments, found, request))
-    size = segment_size(request.bytes)
-    fresh = Segment(state.reservations, _pool(rounded(request.bytes)), size, (Block(0, size),))
+    size = state.options.rounded(request.bytes)
+    place = _best_fit(state.segments, size, state.options)
+    if place is None:
+        state, place = _reserved(state, size)
+    return replace(state, segments=_handed_out(state, place, size, request))
+
+
+def _reserved(state: Snapshot, size: int) -> tuple[Snapshot, tuple[int, int]]:
+    """The state with a free block for ``size`` bytes, and the place of that block."""
+    pool = _pool(size)
+    if state.options.expandable:
+        for index, segment in enumerate(state.segments):
+            if segment.pool == pool:
+                segments = _with_blocks(state.segments, index, _grown(segment, size))
+                return replace(state, segments=segments), (index, len(segments[index].blocks) - 1)
+    bytes_ = _up(size, _page(pool)) if state.options.expandable else segment_size(size)
+    fresh = Segment(state.reservations, pool, bytes_, (Block(0, bytes_),))
     segments = (*state.segments, fresh)
-    place = (len(segments) - 1, 0)
-    return replace(
-        state,
-        segments=_handed_out(segments, place, request),
-        reservations=state.reservations + 1,
-    )
+    count = state.reservations + 1
+    return replace(state, segments=segments, reservations=count), (len(segments) - 1, 0)
+
+
+def _grown(segment: Segment, size: int) -> tuple[Block, ...]:
+    """The blocks of an expandable segment with pages at its end for ``size`` bytes."""
+    last = segment.blocks[-1]
+    missing = size - (last.size if last.owner is None else 0)
+    return _merged((*segment.blocks, Block(segment.size, _up(missing, _page(segment.pool)))))
+
+
+def _page(pool: Pool) -> int:
+    """What an expandable segment grows by."""
+    return SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
 
 
 def _freed(state: Snapshot, owner: str) -> Snapshot:
@@ -266,40 +271,61 @@ def _freed(state: Snapshot, owner: str) -> Snapshot:
     return replace(state, segments=_with_blocks(state.segments, index, _merged(freed)))
 
 
-def _best_fit(segments: Sequence[Segment], size: int) -> tuple[int, int] | None:
-    """Segment and block of the smallest free block of at least ``size`` in the pool of ``size``."""
+def _best_fit(segments: Sequence[Segment], size: int, options: Options) -> tuple[int, int] | None:
+    """Segment and block of the smallest free block of at least ``size`` in the pool of ``size``.
+
+    The end of an expandable segment counts as larger than any other block.
+    """
     fitting = (
-        (block.size, index, position)
+        (options.expandable and position == len(segment.blocks) - 1, block.size, index, position)
         for index, segment in enumerate(segments)
-        if segment.pool == _pool(size)
+        if segment.pool == _pool(size) and segment.largest_free >= size
         for position, block in enumerate(segment.blocks)
         if block.owner is None and block.size >= size
     )
     best = min(fitting, default=None)
-    return best and best[1:]
+    if best is None or not _may_serve(best[1], size, options):
+        return None
+    return best[2:]
+
+
+def _may_serve(block: int, size: int, options: Options) -> bool:
+    """Whether a free block is not too large for ``size`` bytes by ``max_split_size``."""
+    limit = options.max_split
+    if limit is None:
+        return True
+    return block < limit if size < limit else block < size + options.oversize
 
 
 def _handed_out(
-    segments: tuple[Segment, ...], place: tuple[int, int], request: Allocate
+    state: Snapshot, place: tuple[int, int], size: int, request: Allocate
 ) -> tuple[Segment, ...]:
-    """``segments`` with the free block at ``place`` given to ``request``, split where it may be."""
+    """The segments with the free block at ``place`` given to ``request``, split where it may be."""
     index, position = place
-    segment = segments[index]
+    segment = state.segments[index]
     block = segment.blocks[position]
-    left = block.size - rounded(request.bytes)
-    splits = left >= ROUNDING if segment.pool == "small" else left > SMALL_REQUEST
-    size = block.size - left if splits else block.size
+    if not _splits(segment.pool, size, block.size - size, state.options):
+        size = block.size
     parts = [Block(block.offset, size, request.id, request.bytes)]
-    if splits:
-        parts.append(Block(block.offset + size, left))
+    if size < block.size:
+        parts.append(Block(block.offset + size, block.size - size))
     blocks = (*segment.blocks[:position], *parts, *segment.blocks[position + 1 :])
-    return _with_blocks(segments, index, blocks)
+    return _with_blocks(state.segments, index, blocks)
+
+
+def _splits(pool: Pool, size: int, left: int, options: Options) -> bool:
+    """Whether ``left`` bytes beside a request become a block of their own."""
+    if pool == "small" or options.expandable:
+        return left >= ROUNDING
+    return left > SMALL_REQUEST and (options.max_split is None or size < options.max_split)
 
 
 def _with_blocks(
     segments: tuple[Segment, ...], index: int, blocks: tuple[Block, ...]
 ) -> tuple[Segment, ...]:
-    return (*segments[:index], replace(segments[index], blocks=blocks), *segments[index + 1 :])
+    end = blocks[-1].offset + blocks[-1].size
+    changed = replace(segments[index], size=end, blocks=blocks)
+    return (*segments[:index], changed, *segments[index + 1 :])
 
 
 def _merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
@@ -316,9 +342,8 @@ def _merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
 def _place(segments: Sequence[Segment], owner: str) -> tuple[int, int] | None:
     """Segment and block that ``owner`` holds."""
     for index, segment in enumerate(segments):
-        for position, block in enumerate(segment.blocks):
-            if block.owner == owner:
-                return index, position
+        if owner in segment.places:
+            return index, segment.places[owner]
     return None
 
 
@@ -332,17 +357,3 @@ def _up(size: int, multiple: int) -> int:
 
 def _impossible(owner: str, found: str) -> StudyError:
     return StudyError(f"allocator request {owner}: {found}; correct the sequence of requests.")
-
-
-def around(layers: Sequence[Layer], name: str) -> tuple[Snapshot, Snapshot]:
-    """The allocator's states right before and after it gives the output of the layer ``name``.
-
-    Raises ``StudyError`` if no layer of that name allocates one.
-    """
-    state = replay(parameter_requests(layers)).last
-    for request in activation_requests(layers):
-        following = after(state, request)
-        if isinstance(request, Allocate) and request.id == name:
-            return state, following
-        state = following
-    raise StudyError(f"layer {name}: no layer of that name allocates its output.")

@@ -15,7 +15,7 @@ from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network
 from report.studies.conv_scaling.source import counts, reported_batches
 from report.studies.conv_scaling.subject import LAYOUTS, multiply_adds, subject
-from report.theory.allocator import around
+from report.theory.allocator_requests import around
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.rescale_shapes import with_batch
 from report.theory.terms import (
