@@ -17,6 +17,7 @@ import pytest
 from pypdf import PdfReader
 
 import build
+from report.commands.check import faults_as
 from report.engine import pipeline
 from report.engine.actions import study as computing
 from report.engine.manifest import INDEX
@@ -369,3 +370,42 @@ def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
     targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
     assert len(targets) > 30
     assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--version"], 0, "ridgepoint 0."),
+        (["conv_scalin"], 2, "did you mean conv_scaling?"),
+        (["--format", "json"], 2, "--format json tells of --check alone"),
+    ],
+)
+def test_the_command_line_answers_in_a_sentence(words: list[str], code: int, told: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, "build.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == code
+    assert told in finished.stdout + finished.stderr
+
+
+def test_the_closing_line_counts_and_quiet_says_nothing(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = f"templates/papers/{STUDY}.qmd.j2"
+    where = ["--html", "--out", str(tmp_path / "out"), "--data", str(data)]
+    assert build.main([template, *where]) == 0
+    assert "1 paper: 1 made, 0 current, 0 errors, " in capsys.readouterr().out.splitlines()[-1]
+    assert build.main([STUDY, "-q", *where]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("text", ("50 % is gone.",)),
+        ("json", ('[\n  {\n    "level": "error",\n    "message": "50 % is gone."\n  }\n]',)),
+        ("github", ("::error title=ridgepoint::50 %25 is gone.",)),
+    ],
+)
+def test_faults_are_printed_for_people_and_for_programs(form: str, lines: tuple[str, ...]) -> None:
+    assert faults_as(("50 % is gone.",), form) == lines

@@ -73,6 +73,18 @@ def faults(request: Request) -> tuple[str, ...]:
     )
 
 
+def faults_as(found: Iterable[str], form: str) -> tuple[str, ...]:
+    """Faults as lines of ``text``, as one ``json`` array, or as commands of a ``github`` workflow.
+
+    The form of a workflow's commands: https://docs.github.com/actions/reference/workflow-commands
+    """
+    if form == "json":
+        return (json.dumps([{"level": "error", "message": fault} for fault in found], indent=2),)
+    if form == "github":
+        return tuple(f"::error title=ridgepoint::{fault.replace('%', '%25')}" for fault in found)
+    return tuple(found)
+
+
 def accept_results(request: Request) -> Path:
     """Write what the papers say now as expected; studies that are not asked for stay as they are.
 

@@ -1,0 +1,166 @@
+"""The command line of ``build.py``: what may be asked, and what was."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from report.engine.pipeline import ROOT
+from report.studies import STUDIES
+
+PORT: Final = 8000
+#: How the names of papers' templates end.
+TEMPLATE: Final = ".qmd.j2"
+#: What is done instead of a plain build, by the name of its option; --watch comes before --serve,
+#: which may name its port.
+INSTEAD: Final = (
+    "version",
+    "list",
+    "new",
+    "dry_run",
+    "check",
+    "accept",
+    "diff",
+    "verify",
+    "watch",
+    "serve",
+)
+#: What builds, or says what a build would do, so that --use applies; all else tells of the data as
+#: they are.
+BUILDING: Final = ("dry_run", "watch")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line; exits with 2 if it cannot be understood."""
+    parser = argparse.ArgumentParser(
+        prog="build.py",
+        description="Build the papers from the records in the data directory; only what changed.",
+    )
+    parser.add_argument(
+        "study", nargs="*", help="the studies to build, or their templates (default: all)"
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and stop")
+    parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
+    parser.add_argument("--html", action="store_true", help="make HTML pages")
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "latex", "typst", "quarto"),
+        default="auto",
+        help="what makes the PDFs; auto takes LaTeX where it is complete, else Typst",
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
+    parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument(
+        "--use",
+        action="append",
+        default=[],
+        metavar="RECORD",
+        help="build from this record instead of the chosen ones of its device, this time only: a "
+        "path, or a part of its file name; may be repeated",
+    )
+    parser.add_argument("-v", "--explain", action="store_true", help="say why each step is run")
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="with --check: how faults are printed; github marks them in a workflow's log",
+    )
+    parser.add_argument(
+        "--reported", action="store_true", help="with --new: also a file for published values"
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    _add_instead(parser)
+    parser.add_argument(
+        "--serve",
+        type=int,
+        nargs="?",
+        const=PORT,
+        metavar="PORT",
+        help=f"show the pages on 127.0.0.1 (port {PORT}); 0 takes any free port",
+    )
+    options = parser.parse_args(arguments)
+    options.study = [_study(word) for word in options.study]
+    for study in options.study:
+        if study not in STUDIES:
+            parser.error(_no_study(study))
+    if options.format != "text" and not options.check:
+        parser.error(f"--format {options.format} tells of --check alone; leave it out")
+    if options.use and (other := instead(options)) not in (None, *BUILDING):
+        parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
+    return options
+
+
+def instead(options: argparse.Namespace) -> str | None:
+    """The option that says what to do instead of a plain build; None where there is none."""
+    given = (name for name in INSTEAD if getattr(options, name) is not None)
+    return next((name for name in given if getattr(options, name) is not False), None)
+
+
+def _add_instead(parser: argparse.ArgumentParser) -> None:
+    """What is done instead of building, one at a time."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--list", action="store_true", help="list the studies and stop")
+    group.add_argument(
+        "--new",
+        nargs=2,
+        metavar=("SLUG", "TITLE"),
+        help="write the files of a study that measures, builds and passes its tests",
+    )
+    group.add_argument(
+        "--dry-run", action="store_true", help="say what would be run and why; write nothing"
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="exit with 1 if anything is stale, a verdict or an audit is not the expected one, or "
+        "a result is typed by hand; write nothing",
+    )
+    group.add_argument(
+        "--accept",
+        action="store_true",
+        help="write today's verdicts and audits to expected.yaml in the data directory",
+    )
+    group.add_argument(
+        "--diff", metavar="REV", help="what a git revision, or another data directory, changes"
+    )
+    group.add_argument(
+        "--verify", action="store_true", help="build twice from nothing and compare every byte"
+    )
+    group.add_argument(
+        "--watch", action="store_true", help="rebuild on change and reload the page (see --serve)"
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, found {text!r}")
+    return int(text)
+
+
+def _study(word: str) -> str:
+    """The study that ``word`` means: its name, or the path of its template."""
+    return Path(word).name.removesuffix(TEMPLATE) if word.endswith(TEMPLATE) else word
+
+
+def _no_study(study: str) -> str:
+    """That there is no such study, and which one may have been meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(study, STUDIES, n=1)
+    meant = f"did you mean {near[0]}? The" if near else "the"
+    return f"no study {study!r}; {meant} studies are {', '.join(STUDIES)}"
+
+
+def version() -> str:
+    """``ridgepoint 0.1.0``, as pyproject.toml has it; the project is used from its checkout."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
+    return f"ridgepoint {found[1] if found else 'of an unknown version'}"
