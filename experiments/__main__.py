@@ -22,6 +22,7 @@ from experiments.harness.listing import listing
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
+from experiments.importers.command import add_import, import_files
 from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.records.record import Record
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="{list,doctor,run,close,theory}"
+        dest="command", required=True, metavar="{list,doctor,run,close,import,theory}"
     )
     commands.add_parser("list", help="the studies, their factors and plans")
     health = commands.add_parser(
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add_theory(
         commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
     )
+    add_import(commands.add_parser("import", help="records of measurements that others published"))
     close = commands.add_parser(
         "close",
         help="make a record of an unfinished run as far as it went, when its machine is gone",
@@ -185,6 +187,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         code = theory(options)
         check_output()
         return code
+    if options.command == "import":
+        return import_files(options)
     if options.command == "close":
         return _told(*close(options.study, options.records), options.records)
     return _run(options)

@@ -6,7 +6,7 @@ are bounded so that no computation on them overflows, texts so that a table can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -22,32 +22,38 @@ _LONGEST_REASON: Final = 2000
 
 def faults(record: Record) -> Iterator[str]:
     """What the types cannot say."""
-    yield from _moment_faults(record)
+    yield from moment_faults({"started": record.started, "finished": record.finished})
+    if record.finished < record.started:
+        yield f"finished: expected a moment after {record.started}, found {record.finished}"
     yield from _environment_faults(record.environment)
     yield from _number_faults(_numbers(record))
-    yield from _text_faults(_names(record.environment), LONGEST_NAME)
+    yield from text_faults(_names(record.environment), LONGEST_NAME)
     for index, ceiling in enumerate(record.ceilings):
         yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
+    yield from case_faults(record.cases)
+    if twice := repeated(attachment.name for attachment in record.attachments):
+        yield f"attachments: found the name {twice} twice"
+
+
+def case_faults(cases: Iterable[Case]) -> Iterator[str]:
+    """What is wrong with cases, one by one, and which of them are the same."""
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
-    for index, case in enumerate(record.cases):
+    for index, case in enumerate(cases):
         for fault in _case_faults(case):
             yield f"cases[{index}].{fault}"
         # 1 and 1.0 are the same level, as for a study that looks a case up.
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
-    if twice := repeated(attachment.name for attachment in record.attachments):
-        yield f"attachments: found the name {twice} twice"
 
 
-def _moment_faults(record: Record) -> Iterator[str]:
-    for name, text in {"started": record.started, "finished": record.finished}.items():
+def moment_faults(moments: Mapping[str, str]) -> Iterator[str]:
+    """The ``moments`` that are none in UTC, by their names."""
+    for name, text in moments.items():
         try:
             datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
         except ValueError:
             yield f"{name}: expected a moment in UTC, found {text!r}"
-    if record.finished < record.started:
-        yield f"finished: expected a moment after {record.started}, found {record.finished}"
 
 
 def _environment_faults(environment: Environment) -> Iterator[str]:
@@ -102,14 +108,15 @@ def _number_faults(numbers: Mapping[str, float]) -> Iterator[str]:
             yield f"{place}: expected a number of at most 64 bits, found {number}"
 
 
-def _text_faults(texts: Mapping[str, str], longest: int) -> Iterator[str]:
+def text_faults(texts: Mapping[str, str], longest: int) -> Iterator[str]:
+    """The ``texts`` that have more than ``longest`` characters, by their names."""
     for place, text in texts.items():
         if len(text) > longest:
             yield f"{place}: expected at most {longest} characters, found {len(text)}"
 
 
 def _ceiling_faults(ceiling: Ceiling, where: str) -> Iterator[str]:
-    yield from _text_faults({f"{where}.instrument": ceiling.instrument or ""}, LONGEST_NAME)
+    yield from text_faults({f"{where}.instrument": ceiling.instrument or ""}, LONGEST_NAME)
     for index, sample in enumerate(ceiling.samples):
         if not SHORTEST_S <= sample <= LARGEST:
             yield f"{where}.samples[{index}]: expected a positive duration in s, found {sample}"
@@ -127,7 +134,7 @@ def _case_faults(case: Case) -> Iterator[str]:
 
 
 def _disturbance_faults(found: Round) -> Iterator[str]:
-    yield from _text_faults({"disturbance": found.disturbance or ""}, _LONGEST_REASON)
+    yield from text_faults({"disturbance": found.disturbance or ""}, _LONGEST_REASON)
     yield from _number_faults({"process": found.process})
 
 
@@ -137,7 +144,7 @@ def _outcome_faults(found: Case | Round) -> Iterator[str]:
             yield f"reason: found {found.reason!r}, but what is ok has null here"
     elif found.reason is None:
         yield f"reason: found null, but what is {found.status} needs a reason"
-    yield from _text_faults({"reason": found.reason or ""}, _LONGEST_REASON)
+    yield from text_faults({"reason": found.reason or ""}, _LONGEST_REASON)
     names = [series.quantity for series in found.series]
     if len(set(names)) < len(names):
         yield f"series: found the quantity {repeated(names)} twice"
@@ -148,9 +155,9 @@ def _outcome_faults(found: Case | Round) -> Iterator[str]:
 
 
 def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:
-    yield from _text_faults({"factors": max(factors, key=len, default="")}, LONGEST_NAME)
+    yield from text_faults({"factors": max(factors, key=len, default="")}, LONGEST_NAME)
     texts = {f"factors.{name}": level for name, level in factors.items() if isinstance(level, str)}
-    yield from _text_faults(texts, LONGEST_NAME)
+    yield from text_faults(texts, LONGEST_NAME)
     numbers = {f"factors.{n}": level for n, level in factors.items() if not isinstance(level, str)}
     yield from _number_faults(numbers)
 

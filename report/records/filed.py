@@ -92,7 +92,7 @@ _versioned = msgspec.json.Decoder(_Versioned)
 
 def encode(record: Record) -> bytes:
     """The record as JSON, a line for each part that a person reads as one."""
-    return _laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
+    return laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
 
 
 def content_hash(record: Record) -> str:
@@ -159,17 +159,17 @@ def _at_batch(layers: Network, batch: int) -> Network:
     )
 
 
-def _laid_out(part: Any, indent: str = "") -> str:
-    """``part`` in one line where it is flat, else each of its members in lines of its own."""
+def laid_out(part: Any, indent: str = "") -> str:
+    """``part`` as JSON, in one line where it is flat, else each member in lines of its own."""
     if type(part) not in _HOLDING or not part or _flat(part, _LINE_DEPTH):
         return _one_line(part)
     inner = indent + " "
     if isinstance(part, dict):
         opening, closing = "{}"
-        members = [f"{_one_line(key)}: {_laid_out(part[key], inner)}" for key in part]
+        members = [f"{_one_line(key)}: {laid_out(part[key], inner)}" for key in part]
     else:
         opening, closing = "[]"
-        members = [_laid_out(member, inner) for member in part]
+        members = [laid_out(member, inner) for member in part]
     lines = f",\n{inner}".join(members)
     return f"{opening}\n{inner}{lines}\n{indent}{closing}"
 

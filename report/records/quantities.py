@@ -20,8 +20,9 @@ SHORTEST_S: Final = 1e-12
 class Quantity:
     """A measurable quantity.
 
-    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count) or what a sensor reads (``Hz``,
-    ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are integers.
+    ``unit`` is ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s`` or what a sensor reads
+    (``Hz``, ``W``, ``°C``); ``signed`` says that samples may be negative, ``whole`` that they are
+    integers.
     """
 
     unit: str
@@ -201,6 +202,19 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "ncu_l2_bytes": Quantity("B", "bytes requested from the L2 cache", whole=True),
     "ncu_l1_bytes": Quantity("B", "bytes requested from the L1 cache", whole=True),
     "ncu_kernel_launches": Quantity("1", "kernels launched during the call", whole=True),
+    # What others measured and published: most tools print means, and some counts beside them.
+    "mean_time": Quantity("s", "duration of one call, as the mean of the calls of one sample"),
+    "mean_cpu_time": Quantity("s", "processor time of one call, as such a mean"),
+    "image_rate": Quantity("1/s", "images a second over all steps, as published"),
+    "parameters": Quantity("1", "parameters of the network, as published", whole=True),
+    "multiply_adds": Quantity(
+        "MAC", "multiply-adds of one image in a forward pass, as published", whole=True
+    ),
+    "activations": Quantity(
+        "1",
+        "elements that convolutions and products put out for one image, as published",
+        whole=True,
+    ),
 }
 
 #: What depends on nothing but the case and the program: the same in every run of one measurement.

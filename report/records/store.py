@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -16,7 +16,7 @@ from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
 from report.records.header import Head, parse_head
-from report.records.record import Record
+from report.records.record import Attachment, Record
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
@@ -67,6 +67,23 @@ class Named(Protocol):
     def file(self) -> str: ...
 
 
+class _WithAttachments(Protocol):
+    """What a record of any kind says of the files beside it."""
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]: ...
+
+
+class Attaching(Protocol):
+    """A record of any kind with its file."""
+
+    @property
+    def record(self) -> _WithAttachments: ...
+
+    @property
+    def file(self) -> str: ...
+
+
 Item = TypeVar("Item", bound=Named)
 
 
@@ -87,7 +104,14 @@ def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = 
     those that the record names, if one of that name exists, or if the folder cannot be written.
     """
     target = data / record.study / record_name(record)
-    _check_attachments(record, attachments, target)
+    return write_once(target, encode(record) + b"\n", record.attachments, attachments)
+
+
+def write_once(
+    target: Path, text: bytes, named: Sequence[Attachment], attachments: Mapping[str, bytes]
+) -> Path:
+    """Write a record and the ``attachments`` that it has ``named``, as ``write_record`` does."""
+    _check_attachments(named, attachments, target)
     folder = target.with_suffix("")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +120,7 @@ def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = 
     except OSError as error:
         raise _unwritable(folder if attachments else target.parent, error) from error
     try:
-        _write_new(target, encode(record) + b"\n")
+        _write_new(target, text)
     except FileExistsError:
         raise _exists(target) from None
     except OSError as error:
@@ -106,9 +130,11 @@ def write_record(record: Record, data: Path, attachments: Mapping[str, bytes] = 
     return target
 
 
-def _check_attachments(record: Record, attachments: Mapping[str, bytes], target: Path) -> None:
-    """Refuse files that are not exactly those that ``record`` names."""
-    named = {item.name: item.sha256 for item in record.attachments}
+def _check_attachments(
+    items: Sequence[Attachment], attachments: Mapping[str, bytes], target: Path
+) -> None:
+    """Refuse files that are not exactly the ``items`` that a record names."""
+    named = {item.name: item.sha256 for item in items}
     given = {name: digest(content) for name, content in attachments.items()}
     for name in sorted(named.keys() | given.keys()):
         if named.get(name) != given.get(name):
@@ -137,7 +163,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_attachment(stored: Named, name: str, data: Path) -> bytes:
+def read_attachment(stored: Attaching, name: str, data: Path) -> bytes:
     """The file ``name`` beside a record, as it lies on disk.
 
     Raises ``RecordError`` if the record names no such file, or if it is missing or altered.

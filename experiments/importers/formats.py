@@ -1,0 +1,39 @@
+"""Which formats can be imported, in the order in which a file is tried."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+from experiments.importers.imported import Imported, RefusedError, Source
+
+#: Format → module; more special formats come before those that would take their files too.
+FORMATS: Final[dict[str, str]] = {
+    "timm_csv": "experiments.importers.timm_csv",
+}
+
+
+class Importer(Protocol):
+    """A module of a format."""
+
+    def detects(self, source: Source) -> bool:
+        """Whether the content of ``source`` is of this format, whole or not."""
+
+    def read(self, source: Source) -> Imported:
+        """What the file says; raises ``RefusedError``."""
+
+
+def read_as(source: Source, wanted: str | None = None) -> tuple[str, Imported]:
+    """The format of ``source`` and what it says; ``wanted`` is a format that the user names.
+
+    Raises ``RefusedError`` for a file of no format or of another one than wanted, and
+    ``RecordError`` for JSON that is none.
+    """
+    if wanted is not None and wanted not in FORMATS:
+        raise RefusedError(f"--format {wanted}: possible are {', '.join(FORMATS)}.")
+    for name in FORMATS if wanted is None else (wanted,):
+        importer = cast(Importer, import_module(FORMATS[name]))
+        if importer.detects(source):
+            return name, importer.read(source)
+    formats = wanted or ", ".join(FORMATS)
+    raise source.refused(f"found no file of a format that can be imported ({formats}); check it")

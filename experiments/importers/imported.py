@@ -1,0 +1,164 @@
+"""What an importer is given and what it gives back."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from report.errors import RidgepointError
+from report.records.imported import ImportedEnvironment
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Factor, Round, Sample, Series
+from report.records.strict import parse_json
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+class RefusedError(RidgepointError):
+    """A published file cannot be imported; the message names it, the place in it and what to do."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A published file, and what its user says of it where the file does not.
+
+    ``device`` is the full name of the machine's device, ``given`` are conditions such as the
+    precision.  The content is read once; a gzipped file is unpacked.
+    """
+
+    name: str
+    raw: bytes
+    device: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def content(self) -> bytes:
+        """The file without its compression; raises ``RefusedError`` for a damaged one."""
+        if not self.raw.startswith(_GZIP):
+            return self.raw
+        try:
+            return gzip.decompress(self.raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self.refused(f"not a whole gzip file ({error}); fetch it again") from error
+
+    @cached_property
+    def text(self) -> str:
+        """The content as UTF-8; raises ``RefusedError`` for anything else."""
+        try:
+            return self.content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise self.refused(f"byte {error.start} is no UTF-8 text; fetch it again") from error
+
+    @cached_property
+    def json(self) -> Any:
+        """The content as JSON; raises ``RecordError`` with the line for what is none."""
+        remedy = "fetch the published file again"
+        return parse_json(self.content, msgspec.json.decode, self.name, remedy)
+
+    @property
+    def looks_like_json(self) -> bool:
+        """Whether the content begins as a JSON object or list does."""
+        return self.content.lstrip()[:1] in (b"{", b"[")
+
+    def refused(self, what: str) -> RefusedError:
+        """An error that names this file, ``what`` was found and what to do."""
+        return RefusedError(f"{self.name}: {what}.")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """All that a published file says, in the project's units.
+
+    ``conditions`` hold for all ``cases``.  ``rounding`` is the step to which the file rounds a
+    quantity, in its unit.  ``missing`` gives reasons by the names of
+    ``report.records.imported.nullable`` and for more that a reader would ask for; whatever is null
+    and not named there is missing because of ``unstated``.  ``attachments`` are files made from the
+    published one that papers read: name → (content, meaning); the original is kept by the command.
+    """
+
+    instrument: str
+    instrument_version: str | None
+    environment: ImportedEnvironment
+    cases: tuple[Case, ...]
+    unstated: str
+    conditions: Mapping[str, Factor] = field(default_factory=dict)
+    rounding: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    started: str | None = None
+    finished: str | None = None
+    attachments: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
+
+
+def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
+    """The machine with what is ``known`` of it; its key comes from the name of the device."""
+    key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
+    return ImportedEnvironment(device=device, key=key, model=model, **known)
+
+
+def series(quantity: str, samples: Iterable[Sample]) -> Series:
+    """A series in the unit of its quantity."""
+    return Series(quantity=quantity, unit=QUANTITIES[quantity].unit, samples=tuple(samples))
+
+
+def case(
+    factors: Mapping[str, Factor],
+    measured: Mapping[str, Iterable[Sample]],
+    reason: str | None = None,
+    rounds: Iterable[Round] = (),
+) -> Case:
+    """A case that went well, or of which the file has no measurement for a ``reason``."""
+    return Case(
+        factors=dict(factors),
+        status="ok" if reason is None else "unavailable",
+        reason=reason,
+        layers=(),
+        series=tuple(series(name, samples) for name, samples in measured.items()),
+        rounds=tuple(rounds),
+    )
+
+
+def round_(process: int, measured: Mapping[str, Iterable[Sample]]) -> Round:
+    """What one process of a published measurement took."""
+    return Round(
+        process=process,
+        policy=None,
+        status="ok",
+        reason=None,
+        disturbance=None,
+        series=tuple(series(name, samples) for name, samples in measured.items()),
+    )
+
+
+def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
+    """The printed number times ``factor``, without the errors of binary fractions.
+
+    None for what is no finite number of at least 0, or no whole one where that is asked for.
+    """
+    try:
+        number = Decimal(text.strip()) * Decimal(factor)
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or number < 0 or (whole and number != number.to_integral_value()):
+        return None
+    return int(number) if whole else float(number)
+
+
+def source_of(path: Path, device: str | None = None, given: Mapping[str, str] = {}) -> Source:
+    """The published file at ``path``; raises ``RefusedError`` if it cannot be read or is empty."""
+    try:
+        raw = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RefusedError(f"{path}: cannot be read ({reason}); mend the name.") from error
+    if not raw.strip():
+        raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
+    return Source(path.name, raw, device, given)

@@ -1,0 +1,130 @@
+"""Records of measurements that others made: what is not known has a reason, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.errors import RecordError
+from report.records.imported import (
+    IMPORT_SCHEMA,
+    ImportedEnvironment,
+    ImportedRecord,
+    Origin,
+    nullable,
+)
+from report.records.imported_files import (
+    encode,
+    list_imports,
+    parse_import,
+    read_import,
+    write_import,
+)
+from report.records.record import Case
+from report.records.store import list_records
+from tests import factory
+
+
+def case(network: str, measured: dict[str, list[float]], reason: str | None = None) -> Case:
+    return Case(
+        factors={"network": network},
+        status="unavailable" if reason else "ok",
+        reason=reason,
+        layers=(),
+        series=tuple(factory.series(name, samples) for name, samples in measured.items()),
+    )
+
+
+def imported(*cases: Case, **change: Any) -> ImportedRecord:
+    """A record of a GPU of which nothing but the name is known."""
+    plain = ImportedRecord(
+        schema=IMPORT_SCHEMA,
+        study="gpu_survey",
+        origin=Origin(
+            author="Example Author",
+            address=None,
+            commit="aa4b585",
+            licence="Apache-2.0",
+            instrument="benchmark.py",
+            instrument_version=None,
+            format="timm_csv",
+            file="results.csv",
+            sha256="0" * 64,
+            imported="2026-11-23T04:00:00Z",
+        ),
+        environment=ImportedEnvironment(device="cuda", key="example-100", model="Example 100"),
+        started=None,
+        finished=None,
+        conditions={"precision": "amp"},
+        rounding={"mean_time": 1e-6},
+        missing={},
+        cases=cases,
+        attachments=(),
+    )
+    null = {name: "not said" for name, value in nullable(plain).items() if value is None}
+    return msgspec.structs.replace(plain, **{"missing": null, **change})
+
+
+MEASURED = {"mean_time": st.floats(1e-9, 1e3), "parameters": st.integers(0, 10**12)}
+SAMPLES = st.fixed_dictionaries(
+    {}, optional={name: st.lists(value, max_size=2) for name, value in MEASURED.items()}
+)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), st.tuples(SAMPLES, st.none() | st.just("no"))))
+def test_what_is_written_is_read_again(cases: dict[str, Any]) -> None:
+    """Whether the cases are rows of a table or not."""
+    record = imported(*(case(name, *found) for name, found in cases.items()))
+    assert parse_import(encode(record), "x.json") == record
+
+
+def test_equal_columns_are_one_table_with_a_line_for_each_row() -> None:
+    times = {"mean_time": [0.5], "parameters": [7]}
+    rows = [case("a", times), case("b", {"mean_time": [0.25]}), case("c", {}, "no time")]
+    text = encode(imported(*rows))
+    assert b'[["a"], [0.5, 7]],\n' in text
+    assert b'[["b"], [0.25, null]]\n' in text
+    assert [each["reason"] for each in json.loads(text)["cases"]] == ["no time"]
+
+
+def test_a_written_file_is_listed_apart_from_own_records(tmp_path: Path) -> None:
+    path = write_import(imported(case("a", {"mean_time": [0.5]})), tmp_path, {})
+    (stored,) = list_imports("gpu_survey", tmp_path)
+    assert stored.file == path.relative_to(tmp_path).as_posix()
+    assert not stored.alterations
+    assert list_records("gpu_survey", tmp_path) == ()
+
+
+def test_an_edited_file_is_told(tmp_path: Path) -> None:
+    path = write_import(imported(case("a", {"mean_time": [0.5]})), tmp_path, {})
+    path.write_bytes(path.read_bytes().replace(b"0.5", b"0.4"))
+    assert read_import(path, tmp_path).alterations
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"clock": "not said", ', "", "no reason why clock is null"),
+        ('"clock": null', '"clock": 1e9', "missing.clock: found a reason"),
+        ('"Apache-2.0"', '"free for all!"', "origin.licence"),
+        ('"mean_time": 1e-6', '"speed": 1', "rounding.speed"),
+        ("[0.25]]", "[0.25, 1]]", r"table.rows\[1\]: found another number"),
+        ("[0.25]]", "[-1]]", r"cases\[1\].series\[0\]"),
+        ('"a"], [0.5', '"b"], [0.5', r"same combination as in cases\[0\]"),
+        ('"schema": 1', '"schema": 2', "schema"),
+        ('"schema"', "schema", "not valid JSON"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(old: str, new: str, said: str) -> None:
+    cases = [case("a", {"mean_time": [0.5]}), case("b", {"mean_time": [0.25]})]
+    text = encode(imported(*cases)).decode()
+    assert old in text
+    with pytest.raises(RecordError, match=said) as caught:
+        parse_import(text.replace(old, new, 1).encode(), "data/x.json")
+    assert str(caught.value).startswith("data/x.json: ")
