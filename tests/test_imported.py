@@ -20,6 +20,7 @@ from report.records.imported import (
     nullable,
 )
 from report.records.imported_files import (
+    StoredImport,
     encode,
     list_imports,
     parse_import,
@@ -27,7 +28,7 @@ from report.records.imported_files import (
     write_import,
 )
 from report.records.record import Case
-from report.records.store import list_records
+from report.records.store import list_records, read_attachment
 from tests import factory
 
 
@@ -57,6 +58,7 @@ def imported(*cases: Case, **change: Any) -> ImportedRecord:
             file="results.csv",
             sha256="0" * 64,
             imported="2026-11-23T04:00:00Z",
+            given={},
         ),
         environment=ImportedEnvironment(device="cuda", key="example-100", model="Example 100"),
         started=None,
@@ -128,3 +130,44 @@ def test_what_cannot_be_is_refused_with_its_place(old: str, new: str, said: str)
     with pytest.raises(RecordError, match=said) as caught:
         parse_import(text.replace(old, new, 1).encode(), "data/x.json")
     assert str(caught.value).startswith("data/x.json: ")
+
+
+# ---------------------------------------------------------------------- what was imported
+
+
+IMPORTS = [
+    stored
+    for folder in sorted((factory.ROOT / "data").glob("*/imported"))
+    for stored in list_imports(folder.parent.name, factory.ROOT / "data")
+]
+
+
+@pytest.mark.parametrize("stored", IMPORTS, ids=lambda stored: stored.record.origin.file)
+def test_what_was_imported_is_whole(stored: StoredImport) -> None:
+    """Its file is the one that was written, its licence lies here, and it can be found again."""
+    data = factory.ROOT / "data"
+    assert not stored.alterations
+    assert (factory.ROOT / "LICENSES" / f"{stored.record.origin.licence}.txt").exists()
+    assert stored.record.origin.address
+    assert stored.record.origin.commit
+    for attachment in stored.record.attachments:
+        assert read_attachment(stored, attachment.name, data)
+
+
+@pytest.mark.parametrize(
+    ("file", "rate"),
+    [
+        ("benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv", 3025),
+        ("benchmark-infer-amp-nchw-pt210-cu121-rtx3090.csv", 1791),
+    ],
+)
+def test_one_card_differs_from_itself(file: str, rate: int) -> None:
+    """ResNet-50 with AMP in NCHW, images a second, as a reader takes them from the files."""
+    (record,) = (each.record for each in IMPORTS if each.record.origin.file == file)
+    (resnet,) = (each for each in record.cases if each.factors["network"] == "resnet50")
+    assert round(resnet.samples("image_rate")[0]) == rate
+
+
+def test_the_tables_of_timm_have_as_many_networks_as_the_files_have_lines() -> None:
+    counts = [len(each.record.cases) for each in IMPORTS if each.record.origin.format == "timm_csv"]
+    assert (len(counts), min(counts), max(counts)) == (22, 834, 1629)

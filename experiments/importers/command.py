@@ -119,6 +119,7 @@ def _origin(
         file=source.name,
         sha256=digest(source.raw),
         imported=utc(datetime.now(UTC)),
+        given={**({"device": source.device} if source.device else {}), **source.given},
     )
 
 

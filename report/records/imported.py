@@ -60,6 +60,7 @@ class Origin(_Part, frozen=True):
     file: Text
     sha256: Digest
     imported: Timestamp
+    given: dict[str, Text]
 
     @property
     def attribution(self) -> str:

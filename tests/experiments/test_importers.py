@@ -117,3 +117,4 @@ def test_what_the_name_does_not_say_can_be_given(tmp_path: Path) -> None:
     assert record.environment.device == "cpu"
     assert record.environment.key == "intel-core-i9-10940x"
     assert record.conditions["layout"] == "nhwc"
+    assert record.origin.given["device"] == record.environment.model
