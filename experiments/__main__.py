@@ -19,6 +19,7 @@ from experiments import registry
 from experiments.harness.close import close
 from experiments.harness.doctor import doctor
 from experiments.harness.listing import listing
+from experiments.harness.record_check import check_records
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="{list,doctor,run,close,import,theory}"
+        dest="command", required=True, metavar="{list,doctor,run,check,close,import,theory}"
     )
     commands.add_parser("list", help="the studies, their factors and plans")
     health = commands.add_parser(
@@ -56,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
     health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     health.add_argument("--debug", action="store_true", help="show tracebacks")
     _add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    hand_in = commands.add_parser("check", help="whether a record is good to hand in")
+    hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
     add_theory(
         commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
     )
@@ -181,6 +185,10 @@ def _dispatch(options: argparse.Namespace) -> int:
         return 0
     if options.command == "doctor":
         code = doctor(options.records, partial(print, flush=True))
+        check_output()
+        return code
+    if options.command == "check":
+        code = check_records(options.files, partial(print, flush=True))
         check_output()
         return code
     if options.command == "theory":

@@ -32,20 +32,20 @@ def outcome_text(case: Case) -> str:
     return f"{duration_text(median(times))} ({len(times)} samples)" if times else "ok"
 
 
-def instability(cases: Iterable[Case]) -> str | None:
+def instability(cases: Iterable[Case], named: int = _NAMED) -> str | None:
     """Which results may be unstable and why, in one sentence; None if none is.
 
     Those whose processes disagree by more than a quarter, and those that were disturbed in every
-    process.
+    process; ``named`` of them by name.
     """
     cases = tuple(cases)
     reasons = [(factors_text(case.factors), _unstable(case)) for case in cases]
     found = [f"{name} ({why})" for name, why in reasons if why]
     if not found:
         return None
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    more = f" and {len(found) - named} more" if len(found) > named else ""
     return (
-        f"{len(found)} of {len(cases)} results may be unstable: {'; '.join(found[:_NAMED])}{more}; "
+        f"{len(found)} of {len(cases)} results may be unstable: {'; '.join(found[:named])}{more}; "
         "end other programs and run again with --wait-quiet 10."
     )
 
