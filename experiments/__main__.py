@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from experiments import registry
 from experiments.harness.close import close
 from experiments.harness.doctor import doctor
-from experiments.harness.listing import listing
+from experiments.harness.listing import listing, overview
 from experiments.harness.record_check import check_records
 from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
@@ -50,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(
         dest="command", required=True, metavar="{list,doctor,run,check,close,import,theory}"
     )
-    commands.add_parser("list", help="the studies, their factors and plans")
+    shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
+    shown.add_argument("study", nargs="*", help="the studies to tell more about")
     health = commands.add_parser(
         "doctor", help="what this machine can measure, what disturbs it, and what to install"
     )
@@ -179,20 +180,16 @@ def _explained(error: BaseException) -> tuple[str, int]:
 
 
 def _dispatch(options: argparse.Namespace) -> int:
-    if options.command == "list":
-        print(listing(registry.load(name) for name in registry.STUDIES))
-        check_output()
-        return 0
-    if options.command == "doctor":
-        code = doctor(options.records, partial(print, flush=True))
-        check_output()
-        return code
-    if options.command == "check":
-        code = check_records(options.files, partial(print, flush=True))
-        check_output()
-        return code
-    if options.command == "theory":
-        code = theory(options)
+    """Do what the command says; what is printed is the result but for a run's."""
+    say = partial(print, flush=True)
+    commands: dict[str, Callable[[], int]] = {
+        "list": lambda: _listed(options.study, say),
+        "doctor": lambda: doctor(options.records, say),
+        "check": lambda: check_records(options.files, say),
+        "theory": lambda: theory(options),
+    }
+    if options.command in commands:
+        code = commands[options.command]()
         check_output()
         return code
     if options.command == "import":
@@ -200,6 +197,13 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "close":
         return _told(*close(options.study, options.records), options.records)
     return _run(options)
+
+
+def _listed(names: Sequence[str], say: Callable[[str], None]) -> int:
+    """All studies in a line each, or all about those that are named."""
+    studies = [registry.load(name) for name in names or registry.STUDIES]
+    say(listing(studies) if names else overview(studies))
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -6,6 +6,24 @@ from collections.abc import Iterable
 
 from experiments.harness.selection import default_levels
 from experiments.harness.study import Factor, Study
+from experiments.harness.text import period_text
+
+
+def overview(studies: Iterable[Study]) -> str:
+    """A line a study: its name, the cases and the longest time of a full run, and its question."""
+    rows = [("STUDY", "CASES", "FULL RUN", "QUESTION"), *map(_row, studies)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{name:<{widths[0]}}  {cases:>{widths[1]}}  {longest:>{widths[2]}}  {question}"
+        for name, cases, longest, question in rows
+    ]
+    return "\n".join((*lines, "", "list STUDY tells its factors, plans and what it measures."))
+
+
+def _row(study: Study) -> tuple[str, str, str, str]:
+    budget = study.full.protocol.budget_s
+    longest = "–" if budget is None else f"{period_text(budget)}"
+    return study.name, str(_count(study, quick=False)), longest, study.question
 
 
 def listing(studies: Iterable[Study]) -> str:
@@ -43,5 +61,8 @@ def _on_gpu(study: Study | None) -> tuple[str, ...]:
 
 def _plan(study: Study, *, quick: bool) -> str:
     plan = study.quick if quick else study.full
-    count = len(study.cases(default_levels(study, quick=quick)))
-    return f"{count} cases, {plan.summary}"
+    return f"{_count(study, quick=quick)} cases, {plan.summary}"
+
+
+def _count(study: Study, *, quick: bool) -> int:
+    return len(study.cases(default_levels(study, quick=quick)))

@@ -42,7 +42,7 @@ def select(
     if not cases:
         raise UsageError(
             f"--set leaves no case of {study.name}: these levels do not go together; python -m "
-            "experiments list shows what there is."
+            f"experiments list {study.name} shows what there is."
         )
     return Selection(plan, cases)
 
