@@ -30,7 +30,7 @@ import gc
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import msgspec
 
@@ -43,7 +43,6 @@ from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
-    SEED,
     CaseFile,
     Counting,
     Device,
@@ -54,22 +53,17 @@ from experiments.harness.study import (
     replanned,
 )
 from experiments.harness.workload import Workload
+from experiments.inference_calls import build, input_shape, layers
 from experiments.inference_refusals import needed_bytes, refuse_float16
 from experiments.inference_scores import (
     check_folder,
     history_series,
     image_series,
     images_file,
-    precisely,
     trained,
     weights_file,
 )
-from report.records.layers import Layer
 from report.records.record import Series
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
 
 #: Calls with more multiply-adds (thousands of millions) are warmed up once, and their bytes, which
 #: are the same every time, are measured once.
@@ -82,89 +76,6 @@ TRACED: Final = ("LeNet-5", "AlexNet", "ResNet-20", "ResNet-110")
 TRACED_BATCH: Final = 64
 #: What a GPU's counters see of each network.
 _COUNTED_BATCHES: Final = frozenset({1, 64, 1024})
-
-
-def layers(factors: Factors) -> tuple[Layer, ...]:
-    """The layers of the network as it stands, not folded or tiled; found on the meta device."""
-    import torch
-
-    from experiments.harness.capture import layers_of
-
-    with torch.device("meta"):
-        if factors["subject"] == "matrix_product":
-            side = int(factors["side"])
-            product = torch.nn.Linear(side, side, bias=False)
-            return layers_of(product, torch.empty(side, side), root="product")
-        return layers_of(_network(factors).eval(), torch.empty(_input_shape(factors)))
-
-
-def _network(factors: Factors) -> nn.Sequential:
-    from experiments.networks import catalogue
-
-    return cast("nn.Sequential", catalogue.network(str(factors["network"])))
-
-
-def _input_shape(factors: Factors) -> tuple[int, int, int, int]:
-    """``(N, C, H, W)``; of a training, one image."""
-    from experiments.networks.catalogue import INPUT_SHAPES
-
-    channels, height, width = INPUT_SHAPES[str(factors["network"])]
-    height, width = (int(factors.get("image", extent)) for extent in (height, width))
-    return int(factors.get("batch", 1)), channels, height, width
-
-
-def build(factors: Factors, device: Device) -> Workload:
-    """Network and input on ``device``, the same values every time."""
-    import torch
-
-    torch.manual_seed(SEED)
-    with torch.device(device):
-        if factors["subject"] == "matrix_product":
-            return _product(factors)
-        module = _executed(_network(factors).eval(), factors)
-        source = torch.randn(_input_shape(factors))
-        if factors["layout"] == "channels_last":
-            source = source.contiguous(memory_format=torch.channels_last)
-    return _forward(module, source, str(factors["precision"]), device)
-
-
-def _product(factors: Factors) -> Workload:
-    import torch
-
-    side, kind = int(factors["side"]), getattr(torch, str(factors["precision"]))
-    left, right = torch.randn(side, side, dtype=kind), torch.randn(side, side, dtype=kind)
-    return Workload(lambda: torch.mm(left, right), reset=lambda: None)
-
-
-def _executed(network: nn.Sequential, factors: Factors) -> nn.Module:
-    import torch
-
-    from experiments.networks.variants import executed
-
-    tile = factors.get("tile")
-    module = executed(
-        network,
-        factors["execution"],  # type: ignore[arg-type]
-        None if tile is None else int(tile),
-    )
-    if factors["layout"] == "channels_last":
-        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return module
-
-
-def _forward(module: nn.Module, source: torch.Tensor, precision: str, device: Device) -> Workload:
-    import torch
-
-    from experiments.harness.passes import forward
-
-    if precision == "float32":
-        return forward(module, source)
-
-    def call() -> object:
-        with torch.no_grad(), precisely(precision, device):
-            return module(source)
-
-    return Workload(call, reset=lambda: None)
 
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -273,7 +184,7 @@ def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
 
     result = build(factors, session.device).call()
     assert isinstance(result, torch.Tensor)
-    source = torch.empty(_input_shape(factors), device=session.device)
+    source = torch.empty(input_shape(factors), device=session.device)
     return transfers(source, result, session.protocol)
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from report.errors import StudyError
-from report.evidence.runs import known
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, number, point

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate, faster, point, slower
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import (
     Inferred,
     Process,
@@ -35,7 +35,7 @@ from report.quantity.operations import (
     spanning,
 )
 from report.quantity.units import UnitError, unit
-from report.quantity.verdicts import Statement, all_of, any_of, equals, expect
+from report.quantity.verdicts import Statement, all_of, any_of, equals, expect, faster, slower
 from report.statistics.estimates import Estimate
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.evidence.runs import Run, remembered
+from report.evidence.remembered import remembered
+from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table

@@ -297,16 +297,19 @@ def _processed(turn: Turn, order: Sequence[int], rounds: Rounds) -> Iterator[End
                 raise MeasurementError(
                     f"The process that measures could not start: {last_line(words)}."
                 )
-            reason = isolated.ended(process.returncode, words)
-            round_ = Round(
-                process=turn.process,
-                policy=turn.policy,
-                status="failed",
-                reason=reason,
-                disturbance=None,
-                series=(),
-            )
-            yield Ended(case=order[count], round=round_, seconds=time.monotonic() - began)
+            failed = _failed(turn, isolated.ended(process.returncode, words))
+            yield Ended(case=order[count], round=failed, seconds=time.monotonic() - began)
+
+
+def _failed(turn: Turn, reason: str) -> Round:
+    return Round(
+        process=turn.process,
+        policy=turn.policy,
+        status="failed",
+        reason=reason,
+        disturbance=None,
+        series=(),
+    )
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:

@@ -84,12 +84,16 @@ def render_manuscript(
         # A template that computes ends here too; numbers are computed in the study.
         raise _refusal(template, _line(error, template), str(error)) from error
     text = visible(_below_front_matter(text, "\n".join(warnings)) if warnings else text)
-    said = {
+    return Manuscript(text, _captioned(findings, page), tuple(page.unsupported))
+
+
+def _captioned(findings: Findings, page: Page) -> Findings:
+    """The findings with the words that the template has for them."""
+    claims = {
         id: replace(claim, sentence=page.sentences.get(claim.name or id, claim.sentence))
         for id, claim in findings.claims.items()
     }
-    captioned = replace(findings, tables=page.tables, figures=page.figures, claims=said)
-    return Manuscript(text, captioned, tuple(page.unsupported))
+    return replace(findings, tables=page.tables, figures=page.figures, claims=claims)
 
 
 class _Environment(jinja2.Environment):

@@ -89,21 +89,6 @@ def point(quantity: Quantity) -> float | Missing:
     return found if isinstance(found, Missing) else found.value
 
 
-def faster(gain: Quantity) -> bool:
-    """Whether a ratio of rates is clear: its interval, at the level that is reached, is above 1.
-
-    No verdict: those ask for the level that papers state.
-    """
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence > 0 and found.low > 1
-
-
-def slower(gain: Quantity) -> bool:
-    """The same below 1."""
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence > 0 and found.high < 1
-
-
 def level(quantity: Quantity) -> int:
     """The level that a quantity names, such as the one of the largest; its value alone.
 

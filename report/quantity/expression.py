@@ -7,15 +7,14 @@ derives its formula, its sources and its missing parts from its leaves.  Nothing
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from report.missing import Missing
+from report.quantity.place import caller
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate
 
@@ -23,9 +22,6 @@ Number: TypeAlias = int | float
 #: A value between its bounds: (value, low, high).
 Interval: TypeAlias = tuple[float, float, float]
 
-#: The product's code and, in it, the studies, whose lines are named in messages.
-_PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
-_STUDIES: Final = _PRODUCT_CODE + "studies/"
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
 
@@ -314,7 +310,7 @@ def combine(operation: Operation, *operands: Quantity) -> Derived:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
         names = " and ".join(f"{part.symbol} ({part.unit})" for part in operands[:2])
-        raise UnitError(f"{_caller()}: {operation.name} of {names}: {error}") from None
+        raise UnitError(f"{caller()}: {operation.name} of {names}: {error}") from None
     return Derived(result, operation, operands)
 
 
@@ -327,7 +323,7 @@ def declared(quantity: Quantity, unit_name: str) -> Quantity:
     """``quantity``, which must be in the unit that is declared for it; else ``UnitError``."""
     if quantity.unit != unit(unit_name):
         raise UnitError(
-            f"{_caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
+            f"{caller()}: {quantity.formula} is in {quantity.unit}, declared in {unit_name}; "
             "mend the formula or the unit."
         )
     return quantity
@@ -387,16 +383,3 @@ def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
         return False
     tight = whole.operation in (SUBTRACT, DIVIDE) and index > 0
     return part.binding < binding or (tight and part.binding == binding)
-
-
-def _caller() -> str:
-    """File and line of the study, or other code outside the product, that builds the quantity."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _between(frame.f_code.co_filename):
-        frame = frame.f_back
-    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"
-
-
-def _between(file: str) -> bool:
-    """Whether ``file`` is code of the product that works for a study."""
-    return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)

@@ -101,6 +101,21 @@ class Statement:
         return "refuted" if self.range.excludes(found) else "undecided"
 
 
+def faster(gain: Quantity) -> bool:
+    """Whether a ratio of rates is clear: its interval, at the level that is reached, is above 1.
+
+    No verdict: those ask for the level that papers state.
+    """
+    found = estimate(gain)
+    return isinstance(found, Estimate) and found.confidence > 0 and found.low > 1
+
+
+def slower(gain: Quantity) -> bool:
+    """The same below 1."""
+    found = estimate(gain)
+    return isinstance(found, Estimate) and found.confidence > 0 and found.high < 1
+
+
 @dataclass(frozen=True)
 class Several:
     """That all of ``statements`` hold, or, with ``every`` false, that any one does."""

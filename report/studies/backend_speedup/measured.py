@@ -8,7 +8,8 @@ from statistics import median_low
 from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.runs import labels, remembered
+from report.evidence.remembered import remembered
+from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Sampled, absent

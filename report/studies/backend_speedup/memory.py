@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, named, recorded
 from report.records.layers import ELEMENT_BYTES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, named

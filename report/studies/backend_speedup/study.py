@@ -8,7 +8,8 @@ from typing import Any, Final
 from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.images import DataSet, data_set
-from report.quantity.evaluation import point, slower
+from report.quantity.evaluation import point
+from report.quantity.verdicts import slower
 from report.studies.backend_speedup import memory, source
 from report.studies.backend_speedup.choices import best_at, eager_best, fastest
 from report.studies.backend_speedup.claims import all_claims

@@ -9,7 +9,7 @@ from typing import Final
 
 from report.evidence import executed as evidence
 from report.evidence.events import Explanation, blocked_channels, explain_events
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.records.passes import Pass

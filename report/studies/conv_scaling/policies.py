@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from figures.canvas import Drawing
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.evidence.time_terms import TimeTerms
 from report.paper.declared import Field, table
 from report.paper.findings import Figure

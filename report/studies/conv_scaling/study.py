@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from report.evidence.ceilings import won
 from report.evidence.primitives import Logged, instruction_sets, logged
-from report.evidence.runs import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.policies import compared

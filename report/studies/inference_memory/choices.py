@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import point

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, recorded

@@ -10,7 +10,8 @@ from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
 from report.evidence.events import blocked_channels
-from report.evidence.runs import labels, remembered
+from report.evidence.remembered import remembered
+from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from report.evidence.runs import difference, remembered
+from report.evidence.remembered import remembered
+from report.evidence.runs import difference
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory.measured import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity
 from report.quantity.operations import level_of_largest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from report.evidence.runs import remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.records.layers import Convolution, Layer
 from report.studies.inference_memory.measured import Run

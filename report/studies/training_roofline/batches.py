@@ -8,14 +8,14 @@ from typing import Final, TypeAlias
 
 from report.errors import StudyError
 from report.evidence.audit import printed_value
-from report.evidence.runs import known
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import estimate, faster, point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Inferred, Process, Quantity, absent
 from report.quantity.operations import at_least
 from report.quantity.units import ONE
-from report.quantity.verdicts import Several, all_of, expect
+from report.quantity.verdicts import Several, all_of, expect, faster
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from report.evidence.runs import known
+from report.evidence.remembered import known
 from report.instruments.trace import Trace
 from report.missing import Missing
 from report.paper.findings import Inputs

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.runs import known
-from report.quantity.evaluation import faster, point
+from report.evidence.remembered import known
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
+from report.quantity.verdicts import faster
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.runs import MOMENTS, labels, remembered
+from report.evidence.ceilings import MOMENTS
+from report.evidence.remembered import remembered
+from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, Sampled, absent, exact, named

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate, faster, point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Process, Quantity, absent, exact, measured
 from report.quantity.operations import spanning
+from report.quantity.verdicts import faster
 from report.records.layers import Layer
 from report.records.record import Case, Round
 from report.statistics.estimates import median_interval

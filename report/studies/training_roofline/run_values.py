@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from report.evidence.runs import known
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
-from report.quantity.evaluation import estimate, faster, point, slower
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
+from report.quantity.verdicts import faster, slower
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import ENOUGH, fit, limit, own_batches, sweep, times

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from report.evidence.runs import won
+from report.evidence.ceilings import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import slower
 from report.quantity.operations import at_most
+from report.quantity.verdicts import slower
 from report.studies.training_roofline import (
     batches,
     gpu,

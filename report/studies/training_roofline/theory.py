@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.runs import known
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import point

@@ -1,0 +1,169 @@
+"""The ceilings of a device: the best rates of arithmetic and of memory that its runs have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from report.evidence import peaks
+from report.evidence.peaks import FLOAT32
+from report.evidence.remembered import known, remembered
+from report.missing import Missing
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Leaf, Process, Quantity, absent, exact, measured, named
+from report.quantity.operations import at_least
+from report.records.record import Ceiling
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
+
+MOMENTS: Final = ("before", "after")
+CEILING_UNITS: Final = {
+    "matrix_product": "FLOP/s",
+    "convolution": "FLOP/s",
+    "copy": "B/s",
+    "read": "B/s",
+    "triad": "B/s",
+    "page_mapping": "1/s",
+}
+
+
+@dataclass(frozen=True)
+class MeasuredDevice:
+    """The device of a record with its ceilings; ``label`` names it as a reader would.
+
+    Ceilings are those of all runs that are pooled with the record.
+    """
+
+    stored: Stored
+    label: str
+
+    def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
+        """A series of this device, at least one process; its sources are their runs."""
+        first, *further = dict.fromkeys(process.run for process in processes)
+        device = self.stored.record.environment.device
+        return measured(name, unit, processes, first, device, tuple(further))
+
+    def peak_rate(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> Quantity:
+        """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
+
+        The best of all instruments and sizes over the moments, before and after the series, or at
+        one ``moment`` if it is named.  A matrix product stands for all arithmetic in ``dtype``, a
+        copy for all that moves bytes between memory and the cores.
+        """
+        found = self._meant(operation, moment, dtype)
+        if not found:
+            name = f"ceiling of the {operation.replace('_', ' ')}"
+            reason = self._no_ceiling(operation, moment, dtype)
+            return absent(name, CEILING_UNITS[operation], reason)
+        if operation == "page_mapping":
+            return self._price(found)
+        name = peaks.name_of(operation, [ceiling for _, ceiling in found])
+        return named(
+            f"ceiling of the {name}", at_least(*(self._ceiling_rate(*each) for each in found))
+        )
+
+    def _price(self, found: Sequence[tuple[str, Ceiling]]) -> Quantity:
+        """Pages a second, in the median: mapping one is a price, of which the best is no limit.
+
+        Where several runs measured it, each time that one did so is a unit.
+        """
+        file, first = found[0]
+        what = peaks.described(first)
+        samples: list[tuple[str, str, tuple[float, ...]]] = [
+            (name, each.moment, tuple(map(float, each.samples))) for name, each in found
+        ]
+        if len(dict.fromkeys(name for name, _ in found)) == 1:
+            samples = [(file, what, tuple(x for *_, each in samples for x in each))]
+        processes = [Process(name, when, each) for name, when, each in samples]
+        work = exact(f"work of the {what}", first.work_unit, first.work, file)
+        return work / self.of_processes(f"time of the {what}", "s", processes)
+
+    def winner(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> str | Missing:
+        """Which instrument gave the ceiling of an operation, and at which size, in words."""
+        found = self._meant(operation, moment, dtype)
+        if not found:
+            return Missing(self._no_ceiling(operation, moment, dtype))
+        if any(ceiling.instrument is None for _, ceiling in found):
+            return Missing(f"the instruments of the ceilings were not recorded on {self.label}")
+        _, best = max(found, key=lambda each: known(point(self._ceiling_rate(*each))))
+        return peaks.in_words(best)
+
+    def cache_rates(self) -> dict[str, Quantity]:
+        """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
+
+        The best of all instruments and working sets that fit in the cache and in none below it.
+        A cache that seems no faster than memory is no roof: threads that wait for a busy core at
+        the end of each call make short calls slow, whatever they move.
+        """
+        environment = self.stored.record.environment
+        found: dict[str, Quantity] = {
+            name: absent(f"bandwidth of {name}", "B/s", f"{reason} of {self.label}")
+            for name, reason in peaks.absent_levels(environment).items()
+        }
+        found |= {level.name: self._cache_rate(level) for level in peaks.levels(environment)}
+        return {**found, peaks.MEMORY: self.peak_rate("copy")}
+
+    @remembered
+    def cache_roofs(self) -> dict[str, Estimate]:
+        """The measured bandwidth (B/s) of each cache, by its name; none in older records."""
+        found = {
+            name: estimate(rate)
+            for name, rate in self.cache_rates().items()
+            if name != peaks.MEMORY
+        }
+        return {name: rate for name, rate in found.items() if isinstance(rate, Estimate)}
+
+    def _cache_rate(self, level: peaks.Level) -> Quantity:
+        name = f"bandwidth of {level.name}"
+        rates = [
+            self._ceiling_rate(stored.file, each)
+            for stored in self.stored.runs
+            for each in peaks.within(stored.record, level)
+        ]
+        if rates:
+            best, memory = named(name, at_least(*rates)), point(self.peak_rate("copy"))
+            if isinstance(memory, Missing) or known(point(best)) > memory:
+                return best
+            reason = f"{level.name} seemed no faster than memory on {self.label}, so that the "
+            return absent(name, "B/s", f"{reason}measurement was disturbed")
+        reason = f"no working set that only {level.name} holds was measured on {self.label}"
+        return absent(name, "B/s", reason)
+
+    def _meant(self, operation: str, moment: str, dtype: str) -> list[tuple[str, Ceiling]]:
+        """With their files: run by run, in the order of the moments, and of the record at each."""
+        return [
+            (stored.file, ceiling)
+            for stored in self.stored.runs
+            for at in (moment,) * bool(moment) or MOMENTS
+            for ceiling in peaks.meant(stored.record, operation, dtype)
+            if ceiling.moment == at
+        ]
+
+    def _no_ceiling(self, operation: str, moment: str, dtype: str) -> str:
+        when = f"{moment} the series " if moment else ""
+        what = "" if dtype == FLOAT32 else f" in {dtype}"
+        measured_at_all = {c.operation for c in self.stored.record.ceilings if c.samples}
+        if operation in measured_at_all and not what and not moment:
+            return f"no working set beyond the caches was measured on {self.label}"
+        return f"no ceiling{what} was measured {when}on {self.label}"
+
+    def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
+        """Its work over its time: the shortest where an instrument is named, else the median.
+
+        A ceiling is the best that the machine has shown, as STREAM reports it (McCalpin 1995): that
+        is a fact of the record, to which no other run of the machine need agree.
+        """
+        what = peaks.described(ceiling)
+        work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
+        if ceiling.instrument is not None:
+            shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)
+            return work / shortest
+        process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
+        return work / self.of_processes(f"time of the {what}", "s", [process])
+
+
+def won(run: MeasuredDevice | None, operation: str) -> str:
+    """What gave a ceiling of a run, for papers; nothing where its record does not know that."""
+    found = Missing("no run") if run is None else run.winner(operation)
+    return "" if isinstance(found, Missing) else found

@@ -1,0 +1,42 @@
+"""What a run answers once, and numbers that must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from report.errors import StudyError
+from report.missing import Missing
+
+Found = TypeVar("Found")
+AnyRun = TypeVar("AnyRun")
+Asked = ParamSpec("Asked")
+
+
+def remembered(
+    find: Callable[Concatenate[AnyRun, Asked], Found],
+) -> Callable[Concatenate[AnyRun, Asked], Found]:
+    """``find`` that computes once for each run and what is asked of it.
+
+    Papers ask for one number in tables, figures and sentences.  What is asked must be hashable; 1
+    and 1.0 are the same question.  The answers live as long as the run, which never changes.
+    """
+    name = f"_remembered_{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def look_up(run: AnyRun, /, *asked: Asked.args, **named: Asked.kwargs) -> Found:
+        answers: dict[Any, Found] = run.__dict__.setdefault(name, {})
+        question = (asked, tuple(sorted(named.items())))
+        if question not in answers:
+            answers[question] = find(run, *asked, **named)
+        return answers[question]
+
+    return look_up
+
+
+def known(found: Found | Missing) -> Found:
+    """``found``, where the caller has made sure that it is not missing."""
+    if isinstance(found, Missing):
+        raise StudyError(f"A number that must be there is missing: {found.reason}.")
+    return found
