@@ -32,6 +32,12 @@ def device(key: str) -> Device:
         ("NVIDIA H200", "h200"),
         ("nvidia h200", "h200"),
         ("Tesla T4", "t4"),
+        ("NVIDIA GeForce RTX 3090", "rtx-3090"),
+        ("NVIDIA GeForce RTX 3090 Ti", None),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 5090", "rtx-5090"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
         ("Tesla V100-PCIE-16GB", None),
         ("NVIDIA A100-SXM4-80GB", None),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None),
@@ -57,6 +63,9 @@ def test_a_model_text_names_its_device_or_none(model: str, key: str | None) -> N
         ("h100-sxm", 67e12, 3350e9, 20.0),
         ("h200", 67e12, 4800e9, 14.0),
         ("t4", 8.1e12, 320e9, 25.3),
+        ("rtx-3090", 35.6e12, 936e9, 38.0),
+        ("rtx-4090", 82.6e12, 1008e9, 81.9),
+        ("rtx-5090", 104.8e12, 1792e9, 58.5),
     ],
 )
 def test_peaks_and_ridge(key: str, float32: float, bandwidth: float, ridge: float) -> None:
@@ -70,7 +79,12 @@ def test_peaks_and_ridge(key: str, float32: float, bandwidth: float, ridge: floa
 
 def test_what_was_not_verified_is_not_given() -> None:
     unverified = {(d.key, p.operation) for d in DEVICES.devices for p in d.peaks if not p.verified}
-    assert unverified == {("h100-sxm", "tfloat32"), ("h200", "tfloat32")}
+    assert unverified == {
+        ("h100-sxm", "tfloat32"),
+        ("h200", "tfloat32"),
+        ("rtx-pro-6000-max-q", "float16"),
+        ("rtx-pro-6000-max-q", "memory"),
+    }
     for key, operation in unverified:
         assert device(key).peak(operation) is None
         assert device(key).ridge(operation) is None
