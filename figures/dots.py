@@ -14,23 +14,32 @@ _ROW, _REST = 0.155, 0.75
 
 @dataclass(frozen=True)
 class DotSeries:
-    """One point a row; None where a row has none.  ``hollow`` points are drawn as rings."""
+    """One point a row; None where a row has none.  ``hollow`` points are drawn as rings.
+
+    ``low`` and ``high`` are the ends of the points' intervals, none for a series without.
+    """
 
     label: str
     x: tuple[float | None, ...]
     series: int = 0
     hollow: bool = False
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Dots:
-    """A finished description: the names of the rows from top to bottom, and their points."""
+    """A finished description: the names of the rows from top to bottom, and their points.
+
+    Ratios on a ``log`` scale are as far from one on either side.
+    """
 
     names: tuple[str, ...]
     series: tuple[DotSeries, ...]
     x_label: str
     reference: float | None = None
     title: str = ""
+    log: bool = False
 
     @property
     def height(self) -> float:

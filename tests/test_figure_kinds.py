@@ -190,6 +190,17 @@ def test_every_point_stands_at_its_number() -> None:
         assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["a", "b", "c"]
 
 
+def test_intervals_of_ratios_stand_on_a_log_scale_where_they_are_known() -> None:
+    ratios = DotSeries("JAX", (2.0, None, 4.0), low=(1.0, None, None), high=(8.0, None, None))
+    with drawn(dots.draw, Dots(("a", "b", "c"), (ratios,), "Speed-up", log=True)) as figure:
+        (axes,) = figure.axes
+        interval, points = axes.lines
+        assert axes.get_xscale() == "log"
+        assert list(interval.get_xdata()) == [1.0, 8.0]
+        assert list(interval.get_ydata()) == [0, 0]
+        assert list(points.get_xdata()) == [2.0, 4.0]
+
+
 def test_dots_without_numbers_say_so() -> None:
     nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
     with drawn(dots.draw, nothing, inches=7.16) as figure:

@@ -18,8 +18,13 @@ def draw(figure: Dots, axes: Axes) -> None:
     """Draw ``figure`` on ``axes``."""
     if figure.reference is not None:
         axes.axvline(figure.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
+    if figure.log:
+        axes.set_xscale("log")
     for series in figure.series:
+        _draw_intervals(series, axes)
         _draw_series(series, axes)
+    if figure.log:
+        style.plain_log_ticks(axes.xaxis)
     axes.set_yticks(range(len(figure.names)), labels=list(figure.names))
     axes.set_ylim(len(figure.names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -45,3 +50,10 @@ def _draw_series(series: DotSeries, axes: Axes) -> None:
         markeredgewidth=0.9,
         label=style.legend_label(series.label),
     )
+
+
+def _draw_intervals(series: DotSeries, axes: Axes) -> None:
+    for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
+        if low is not None and high is not None:
+            colour = style.colour(series.series)
+            axes.plot([low, high], [row, row], color=colour, linewidth=1.0, label="_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 #: The share of the axis' decades that one line of the legend is given.
 _LEGEND_LINE: Final = 0.07
-#: Up to this many decades an axis has room for ticks at 1, 2 and 5.
+#: Up to this many decades an axis of a small panel has room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
 #: memory furthest from the points, which lie at the right.
@@ -43,7 +42,8 @@ def draw(figure: Roofline, axes: Axes) -> None:
         low, high = axes.get_ylim()
         axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * entries))
         axes.legend(loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25)
-    _plain_ticks(axes)
+    style.plain_log_ticks(axes.xaxis, _FEW_DECADES)
+    style.plain_log_ticks(axes.yaxis, _FEW_DECADES)
 
 
 def _draw_roof(roof: RoofLine, span: tuple[float, float], axes: Axes) -> None:
@@ -143,15 +143,3 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
             ha=side,
             va="center",
         )
-
-
-def _plain_ticks(axes: Axes) -> None:
-    """Numbers as a reader writes them, at powers of ten and, where there is room, between."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        few = math.log10(limits[1] / limits[0]) < _FEW_DECADES
-        axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        # Small ticks would have no length, but matplotlib would place each of them.
-        axis.set_minor_locator(NullLocator())

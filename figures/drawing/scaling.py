@@ -18,8 +18,6 @@ _EDGE, _STEP = 0.99, 0.035
 _ROOM_A_LINE: Final = 0.1
 #: What the numbers and the label beside an axis take of its panel's width.
 _MARGIN_INCHES: Final = 0.5
-#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
-_FEW_DECADES: Final = 2.5
 
 
 def draw(figure: Scaling, axes: Axes) -> None:
@@ -106,7 +104,7 @@ def _label(figure: Scaling, axes: Axes) -> None:
     axes.set_xscale(figure.x_scale, **({"base": 2} if figure.x_scale == "log" else {}))
     axes.set_yscale(figure.y_scale)
     if figure.y_scale == "log":
-        _plain_log_ticks(axes)
+        style.plain_log_ticks(axes.yaxis)
     if figure.x_ticks:
         axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
@@ -152,15 +150,3 @@ def _legend_above(title: str, axes: Axes) -> bool:
     if not fits:
         legend.remove()
     return fits
-
-
-def _plain_log_ticks(axes: Axes) -> None:
-    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    low, high = axes.get_ylim()
-    few = math.log10(high / low) < _FEW_DECADES
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    # Small ticks would have no length, but matplotlib would place each of them.
-    axes.yaxis.set_minor_locator(NullLocator())

@@ -6,7 +6,11 @@ colour vision can tell apart; every series also differs in its marker or its lin
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
 
 #: Width of one column of an IEEE page and of the whole page, in inches.
 COLUMN_INCHES: Final = 3.5
@@ -20,6 +24,9 @@ SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
 #: The size of labels inside a figure (pt), that of a legend.
 SMALL: Final = 6.5
+
+#: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
+FEW_DECADES: Final = 2.5
 
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
@@ -79,3 +86,15 @@ def marker(index: int) -> str:
 def legend_label(text: str) -> str:
     """A label for a legend, which would leave out one that begins with an underscore."""
     return text.replace("_", " _", 1 if text.startswith("_") else 0)
+
+
+def plain_log_ticks(axis: Axis, few_decades: float = FEW_DECADES) -> None:
+    """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    few = math.log10(high / low) < few_decades
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    # Small ticks would have no length, but matplotlib would place each of them.
+    axis.set_minor_locator(NullLocator())

@@ -7,6 +7,7 @@ from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
+from figures.dots import Dots, DotSeries
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
@@ -17,7 +18,7 @@ from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import diagrams, memory
 from report.studies.backend_speedup.learning import learned
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
 from report.studies.backend_speedup.model import predictions
 from report.studies.backend_speedup.source import SIDES, cell, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
@@ -31,7 +32,7 @@ _WIDTH, _IMAGES = "Neurons of the hidden layer", "Images"
 _APART: Final = 25
 
 
-def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
+def all_figures(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Figure]:
     """The figures that the data have; ``run`` is the one that the prose speaks of."""
     yield Figure("fig-perceptron", "", "", diagrams.perceptron())
     yield Figure("fig-convnet", "", "", diagrams.convnet())
@@ -49,6 +50,9 @@ def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
             yield Figure(id, "", "", drawing, files)
     if run is not None and (drawn := sample(inputs, run)):
         yield drawn
+    shown = tuple(each for each in (run, gpu if gpu is not run else None) if each is not None)
+    if (speedups := _answers(inputs, shown)) is not None:
+        yield Figure("fig-answers", "", "", speedups, (*reported, *(each.file for each in shown)))
 
 
 def _series(variant: Variant) -> int:
@@ -58,6 +62,54 @@ def _series(variant: Variant) -> int:
 def _wide(*panels: Bars | None) -> Drawing:
     shown = tuple(panel for panel in panels if panel is not None)
     return Drawing(shown, wide=True, height=max(panel.height for panel in shown))
+
+
+# ------------------------------------------------------------------------------------- answers
+
+
+def _answers(inputs: Inputs, measured: Sequence[Run]) -> Drawing | None:
+    """Every library's speed-up over NumPy at the ends of each sweep, on one scale."""
+    rows = [row for run in measured for row in _settings(run)]
+    found = {
+        variant: [estimate(run.speedup(setting, variant)) for _, run, setting in rows]
+        for variant in VARIANTS
+        if variant != NUMPY
+    }
+    own = tuple(
+        _dot_series(variant, each)
+        for variant, each in found.items()
+        if any(isinstance(one, Estimate) for one in each)
+    )
+    if not own:
+        return None
+    printed = float(inputs.reported.value("total_speedup").number)
+    last = (*(None for _ in rows), printed)
+    source = DotSeries("Source, CuPy", last, series=VARIANTS.index(CUPY), hollow=True)
+    names = (*(name for name, _, _ in rows), "Source")
+    dots = Dots(names, (*own, source), "Speed-up over NumPy", reference=1.0, log=True)
+    return Drawing((dots,), wide=True, height=dots.height)
+
+
+def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
+    """The training, the ends of the sweeps and the convolutional network, with their names."""
+    named = {
+        f"{HIDDEN} neurons, as in the source": run.training(),
+        "The widest": run.widths()[-1] if len(run.widths()) > 1 else None,
+        "The most images": run.sizes()[-1] if len(run.sizes()) > 1 else None,
+        "With a convolution": run.training("convnet"),
+    }
+    for name, setting in named.items():
+        if setting is not None and run.others(setting):
+            yield f"{run.label}: {name[:1].lower()}{name[1:]}", run, setting
+
+
+def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSeries:
+    known = [each if isinstance(each, Estimate) else None for each in found]
+    value, low, high = (
+        (*(getattr(each, end) if each else None for each in known), None)
+        for end in ("value", "low", "high")
+    )
+    return DotSeries(variant.name, value, _series(variant), low=low, high=high)
 
 
 # --------------------------------------------------------------------------------- operations

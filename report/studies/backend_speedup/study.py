@@ -51,7 +51,7 @@ def findings(inputs: Inputs) -> Findings:
     return Findings(
         values={v.id: v for v in all_values(inputs, primary, pair, gpu, images)},
         tables={t.id: t for t in tables},
-        figures={f.id: f for f in all_figures(inputs, primary)},
+        figures={f.id: f for f in all_figures(inputs, primary, gpu)},
         claims=claims,
         reconciliations=_reconciliations(measured),
         facts={
