@@ -40,6 +40,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="build.py",
         description="Build the papers from the records in the data directory; only what changed.",
     )
+    _add_what(parser)
+    _add_how(parser)
+    _add_instead(parser)
+    options = parser.parse_args(arguments)
+    options.study = [_study(word) for word in options.study]
+    for study in options.study:
+        if study not in STUDIES:
+            parser.error(_no_study(study))
+    if options.format != "text" and not options.check:
+        parser.error(f"--format {options.format} tells of --check alone; leave it out")
+    if options.use and (other := instead(options)) not in (None, *BUILDING):
+        parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
+    return options
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    """What is built, from what, and into which folder."""
     parser.add_argument(
         "study", nargs="*", help="the studies to build, or their templates (default: all)"
     )
@@ -63,6 +80,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="build from this record instead of the chosen ones of its device, this time only: a "
         "path, or a part of its file name; may be repeated",
     )
+
+
+def _add_how(parser: argparse.ArgumentParser) -> None:
+    """What is said meanwhile, and whether the pages are shown."""
     parser.add_argument("-v", "--explain", action="store_true", help="say why each step is run")
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="say nothing but errors and what was asked for"
@@ -77,7 +98,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--reported", action="store_true", help="with --new: also a file for published values"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    _add_instead(parser)
     parser.add_argument(
         "--serve",
         type=int,
@@ -86,16 +106,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="PORT",
         help=f"show the pages on 127.0.0.1 (port {PORT}); 0 takes any free port",
     )
-    options = parser.parse_args(arguments)
-    options.study = [_study(word) for word in options.study]
-    for study in options.study:
-        if study not in STUDIES:
-            parser.error(_no_study(study))
-    if options.format != "text" and not options.check:
-        parser.error(f"--format {options.format} tells of --check alone; leave it out")
-    if options.use and (other := instead(options)) not in (None, *BUILDING):
-        parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
-    return options
 
 
 def instead(options: argparse.Namespace) -> str | None:
