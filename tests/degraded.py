@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from random import Random
+from statistics import median
 from typing import Any, TypeAlias
 
 import msgspec
@@ -121,6 +122,19 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         return _changed(record, cases=cases, ceilings=peaks)
 
     return of_records(change)(inputs)
+
+
+def scattering(factor: float) -> Change:
+    """All durations ``factor`` times as far from the median of their series."""
+
+    def wider(one: Series) -> Series:
+        if one.unit != "s" or not one.samples:
+            return one
+        middle = median(one.samples)
+        samples = (max(middle + factor * (s - middle), middle / 99) for s in one.samples)
+        return _changed(one, samples=tuple(samples))
+
+    return of_series(wider)
 
 
 # ----------------------------------------------------------------------------------------- text

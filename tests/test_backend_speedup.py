@@ -372,16 +372,6 @@ def test_the_total_of_the_source_follows_from_its_parts() -> None:
 # ------------------------------------------------------------------------------------- measured
 
 
-def test_processes_are_the_units_of_an_interval() -> None:
-    run = run_of(one_thread())
-    setting = run.training()
-    assert setting is not None
-    found = estimate(run.time(setting, NUMPY))
-    assert isinstance(found, Estimate)
-    # Two processes, whose extremes bound a median at 50 %.
-    assert found.confidence == 0.5
-
-
 def test_speedups_are_those_that_were_put_in() -> None:
     run = run_of(one_thread())
     setting = run.training()
@@ -492,22 +482,6 @@ def test_a_prediction_that_fails_is_counted() -> None:
 # ---------------------------------------------------------------------------------- whole papers
 
 
-def test_without_records_the_paper_says_what_is_not_measured(empty: Findings) -> None:
-    text = assert_whole(STUDY, empty)
-    assert "Times are not measured in this edition" in text
-    assert empty.facts["measured"] is False
-    assert "fig-widths" not in empty.figures
-    assert {claim.verdict for claim in empty.claims.values()} == {"refuted", "not measured"}
-
-
-def test_a_run_fills_every_table_and_figure(found: Findings) -> None:
-    text = assert_whole(STUDY, found)
-    assert "No run of the experiment" not in text
-    assert {"tbl-performance", "tbl-operations", "tbl-memory", "tbl-cases", "tbl-models",
-            "tbl-performance-convnet", "tbl-backends"} <= set(found.tables)  # fmt: skip
-    assert {"fig-perceptron", "fig-convnet", "fig-convergence", "fig-model"} <= set(found.figures)
-
-
 def test_faster_is_said_only_where_the_interval_excludes_one() -> None:
     text = manuscript(STUDY, findings(inputs(record(processes=MANY))))
     assert "PyTorch is slower, " in text
@@ -524,23 +498,6 @@ def test_the_hypothesis_is_judged_by_how_the_gap_changes(found: Findings) -> Non
     assert many["grows-width-torch"] == "refuted"
     # Two processes decide nothing at 95 %.
     assert verdicts(found, "example-1t")["grows-images-torch"] == "undecided"
-
-
-@pytest.mark.parametrize("processes", [(1, 2, 3), MANY])
-@pytest.mark.parametrize("gpu", [False, True])
-def test_noise_turns_a_verdict_only_into_undecided(processes: Sequence[int], gpu: bool) -> None:
-    speeds: Speeds = {**SPEEDS, CUPY: lambda setting: 2.8} if gpu else SPEEDS
-    machine = factory.environment("example-gpu", gpu=factory.GPU) if gpu else None
-
-    def judged(noise: float) -> dict[str, str]:
-        made = record(speeds, processes, noise, machine=machine)
-        return {id_: claim.verdict for id_, claim in findings(inputs(made)).claims.items()}
-
-    quiet, noisy = judged(0.0), judged(2.0)
-    assert {id_ for id_, v in noisy.items() if v not in (quiet[id_], "undecided")} == set()
-    decided = ("supported", "refuted") if len(processes) > 3 else ("undecided",)
-    key = GPU_KEY if gpu else "example-2t"
-    assert quiet[f"grows-images-torch-{key}"] in decided
 
 
 def test_a_processor_decides_no_claim_about_a_gpu(found: Findings) -> None:
@@ -727,19 +684,6 @@ def test_what_a_compiled_program_hides_is_missing_with_its_reason(found: Finding
     assert isinstance(hidden, Missing) and "compiled" in hidden.reason
     grown = rows["Grown until the iteration"][2]
     assert grown == 5_000_000
-
-
-def test_samples_that_failed_are_no_measurement() -> None:
-    broken = [
-        msgspec.structs.replace(c, status="failed", reason="it broke")
-        if c.factors["backend"] == "torch"
-        else c
-        for c in record().cases
-    ]
-    result = findings(inputs(factory.record(broken, study="backend_speedup")))
-    assert_whole(STUDY, result)
-    row = next(r for r in result.tables["tbl-performance"].rows if r[0] == "PyTorch")
-    assert all(isinstance(cell, Missing) for cell in row[1:])
 
 
 def test_settings_of_one_case_are_its_factors() -> None:

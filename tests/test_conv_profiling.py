@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import pytest
@@ -179,27 +178,6 @@ def test_verdicts(id_: str, verdict: str) -> None:
     assert FULL.claims[id_].verdict == verdict
 
 
-@pytest.mark.parametrize("factor", [3, 50])
-def test_noise_only_ever_leaves_a_verdict_undecided(factor: float) -> None:
-    record = profiling.record()
-    cases = [
-        msgspec.structs.replace(
-            case,
-            series=tuple(
-                msgspec.structs.replace(
-                    s, samples=tuple(v * (factor if i % 2 else 1 / factor)
-                                     for i, v in enumerate(s.samples)))
-                if s.quantity == "time" else s
-                for s in case.series
-            ),
-        )
-        for case in record.cases
-    ]  # fmt: skip
-    noisy = found(msgspec.structs.replace(record, cases=tuple(cases)))
-    for id_, claim in FULL.claims.items():
-        assert noisy.claims[id_].verdict in (claim.verdict, "undecided"), id_
-
-
 def test_a_count_is_explained_to_the_unit_or_not_at_all() -> None:
     def verdict(excess: int) -> str:
         case = profiling.layer_case(BASE, 8, excess=excess)
@@ -216,15 +194,6 @@ def test_the_sources_claims_about_a_gpu_are_not_judged_by_a_processor() -> None:
 # ------------------------------------------------------------------- complete, empty, between
 
 
-def test_a_full_record_gives_every_table_and_figure() -> None:
-    text = assert_whole(STUDY, FULL)
-    body, _, _ = text.partition("\n# References")
-    for id_ in (*FULL.tables, *FULL.figures):
-        assert f"#{id_}" in text, f"{id_} is not printed"
-        if f"#{id_}" in body:
-            assert f"@{id_}" in body, f"{id_} is not spoken of"
-
-
 def test_the_reader_can_take_traces_and_operators_along() -> None:
     text = assert_whole(STUDY, FULL)
     names = [name for name in FULL.downloads if name.startswith("example-2t.layer-64")]
@@ -235,25 +204,6 @@ def test_the_reader_can_take_traces_and_operators_along() -> None:
     csv = FULL.downloads[names[1]].content.decode()
     assert csv.startswith("Operator,Calls [1],Time [s],Self time [s],Size [B]")
     assert all(f"(files/{name})" in text for name in FULL.downloads)
-
-
-def test_without_records_the_paper_says_what_is_not_measured() -> None:
-    assert "were not counted on a CPU in this edition" in assert_whole(STUDY, EMPTY)
-    assert EMPTY.claims["counts-explained"].verdict == "not measured"
-    assert set(EMPTY.figures) == {"fig-memory", "fig-estimate"}
-    assert not EMPTY.downloads
-
-
-@pytest.mark.parametrize(
-    "case", [profiling.layer_case(BASE, 4), profiling.layer_case(profiling.OTHERS[0], 8)]
-)
-def test_one_case_is_enough(case: Case) -> None:
-    assert_whole(STUDY, found(profiling.record([case])))
-
-
-def test_files_may_be_missing() -> None:
-    result = found(profiling.record(files={}), files={})
-    assert "fig-timeline-layer" not in result.figures
 
 
 def test_first_calls_alone_are_led_back_by_what_makes_the_kernel() -> None:
@@ -311,29 +261,7 @@ def test_every_kernel_of_the_h100_that_names_its_tile_is_explained() -> None:
     assert 576 * 64 * 184 - 576 * 40 * 180 in {r.terms[0].amount for r in named}
 
 
-def test_two_machines_stand_side_by_side() -> None:
-    result = found(profiling.record(), gpu_record())
-    text = assert_whole(STUDY, result)
-    assert "example" in text.lower()
-    assert {"tbl-memory-example-2t", "tbl-memory-example-gpu"} <= set(result.tables)
-
-
 # ----------------------------------------------------------------------------- broken data
-
-
-def changed_factor(name: str, level: Any) -> Record:
-    case = profiling.layer_case(BASE, 1)
-    return profiling.record([msgspec.structs.replace(case, factors={**case.factors, name: level})])
-
-
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [("pass", "sideways"), ("channels", "many"), ("channels", "1-2-3"), ("kernel", 0),
-     ("input", "28"), ("batch", True), ("colour", "red")],
-)  # fmt: skip
-def test_a_case_of_another_study_is_refused(name: str, level: Any) -> None:
-    with pytest.raises(StudyError, match=r"^data/conv_profiling/.*cases\[0\]\.factors.*; run"):
-        found(changed_factor(name, level))
 
 
 def test_another_layer_is_refused() -> None:

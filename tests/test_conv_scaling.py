@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from figures.scaling import Scaling
 from report.errors import StudyError
-from report.evidence.devices import read_devices
-from report.evidence.reported import Unreported, read_reported
+from report.evidence.reported import Unreported
 from report.missing import Missing
-from report.paper.findings import Figure, Findings, Inputs
-from report.paper.manuscript import render_manuscript
-from report.paper.tables import to_csv, to_latex, to_markdown
+from report.paper.findings import Figure, Findings
 from report.records.record import Case, Record
-from report.statistics.estimates import Estimate
 from report.studies import STUDIES, find_study
-from report.studies.conv_scaling.measured import runs
 from report.studies.conv_scaling.study import findings
-from report.text.format import NO_BREAK
-from tests import factory
+from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
+from tests.papers import found_in, inputs_of, number, reported, value
 
-ROOT = Path(__file__).parents[1]
-TEMPLATE = ROOT / "templates" / "papers" / "conv_scaling.qmd.j2"
-REPORTED = read_reported(ROOT / "data" / "reported" / "conv_scaling.json")
-DEVICES = read_devices(ROOT / "data" / "devices.yaml")
+STUDY = "conv_scaling"
+REPORTED = reported(STUDY)
 BATCHES = (1, 4, 16, 64)
 
 
-def inputs(*records: Record) -> Inputs:
-    return Inputs(
-        records=tuple(factory.stored(record) for record in records),
-        reported=REPORTED,
-        reported_file="reported/conv_scaling.json",
-        devices=DEVICES,
-    )
-
-
 def found(*records: Record) -> Findings:
-    return findings(inputs(*records))
+    return found_in(STUDY, *records)
 
 
 def with_network(cases: Sequence[Case]) -> list[Case]:
@@ -65,16 +45,6 @@ def with_network(cases: Sequence[Case]) -> list[Case]:
     return [*cases, factory.case(1, layers=(factory.layer(1), linear), subject="network")]
 
 
-def number(result: Findings, id_: str) -> Any:
-    return result.values[id_].number
-
-
-def value(result: Findings, id_: str) -> float:
-    content = number(result, id_)
-    assert not isinstance(content, Missing), content.reason
-    return content.value if isinstance(content, Estimate) else content
-
-
 def verdict(result: Findings, id_: str) -> str:
     return result.claims[id_].verdict
 
@@ -85,24 +55,12 @@ def scalings(figure: Figure) -> list[Scaling]:
 
 
 def assert_whole(result: Findings) -> str:
-    """Every output can be written, and none of them prints a number that is none."""
-    written = render_manuscript(TEMPLATE, result)
-    result = written.findings
-    texts = [
-        written.text,
-        json.dumps(result.as_json("conv_scaling", ()), allow_nan=False),
-        *(write(t) for t in result.tables.values() for write in (to_markdown, to_latex, to_csv)),
-        *(figure.alt + figure.caption for figure in result.figures.values()),
-    ]
-    for text in texts:
-        assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", text), text[:500]
-    assert all(figure.alt.strip() and figure.caption.strip() for figure in result.figures.values())
+    """Also every point of a figure that draws something over the batch size is one."""
     for figure in result.figures.values():
-        for panel in scalings(figure):
-            for points in panel.points:
-                assert len(points.x) == len(points.y) > 0
-                assert all(math.isfinite(y) and y != 0 for y in points.y)
-    return texts[0]
+        for points in (points for panel in scalings(figure) for points in panel.points):
+            assert len(points.x) == len(points.y) > 0
+            assert all(math.isfinite(y) and y != 0 for y in points.y)
+    return papers.assert_whole(STUDY, result)
 
 
 # ------------------------------------------------------------------------------ closed forms
@@ -162,12 +120,6 @@ def test_shares_are_rates_over_the_ceiling() -> None:
     assert value(FULL, "best_share") == pytest.approx(value(FULL, "best_rate") / 2e11)
 
 
-def test_every_interval_holds_its_value() -> None:
-    estimates = [v.number for v in FULL.values.values() if isinstance(v.number, Estimate)]
-    assert len(estimates) > 8
-    assert all(e.low <= e.value <= e.high for e in estimates)
-
-
 def test_a_full_record_gives_a_whole_paper() -> None:
     text = assert_whole(FULL)
     assert "[not measured](#v-" not in text
@@ -178,32 +130,7 @@ def test_a_full_record_gives_a_whole_paper() -> None:
     }
 
 
-def test_every_value_says_where_it_comes_from() -> None:
-    for item in FULL.values.values():
-        assert item.name
-        assert item.formula
-    file = factory.stored(factory.record(with_network(factory.layer_cases(BATCHES)))).file
-    assert FULL.values["best_rate"].sources == (file,)
-    assert FULL.values["work_share"].sources == (file,)
-    assert FULL.values["flops"].sources == ()
-    assert FULL.values["memory_gap"].sources == ("reported/conv_scaling.json",)
-
-
 # ---------------------------------------------------------------------------- what is missing
-
-
-def test_without_records_the_paper_is_whole() -> None:
-    result = found()
-    text = assert_whole(result)
-    assert "No run of the experiment is in the data directory" in text
-    assert isinstance(number(result, "best_rate"), Missing)
-    assert isinstance(number(result, "parameter_share"), Missing)
-    assert value(result, "excess_per_output") == 2
-    assert verdict(result, "linear-time") == "not measured"
-    assert set(result.figures) == {"fig-memory", "fig-explained-work"}
-    assert not [id_ for id_ in result.tables if id_.startswith("tbl-time-")]
-    own = [row[2] for row in result.tables["tbl-memory"].rows]
-    assert all(isinstance(cell, Missing) for cell in own)
 
 
 def out_of_memory_at_64() -> Record:
@@ -241,7 +168,7 @@ def test_the_source_is_explained_to_the_last_unit() -> None:
 
 
 def test_a_changed_count_of_the_source_is_called_unexplained() -> None:
-    this = inputs()
+    this = inputs_of(STUDY)
     table = this.reported.table("III")
     *first, last = table.rows
     rows = (*first, (*last[:-1], int(str(last[-1])) + 5))
@@ -282,12 +209,6 @@ def test_two_batch_sizes_give_no_line() -> None:
     assert verdict(result, "linear-memory-example-2t") == "not measured"
 
 
-def test_one_batch_size() -> None:
-    result = found(factory.record(factory.layer_cases((1,))))
-    assert_whole(result)
-    assert value(result, "batch_gain") == 1
-
-
 def test_without_ceilings_nothing_is_a_share() -> None:
     result = found(factory.record(peaks=()))
     assert_whole(result)
@@ -296,12 +217,6 @@ def test_without_ceilings_nothing_is_a_share() -> None:
     assert value(result, "best_rate") > 0
     assert verdict(result, "above-ridge-example-2t") == "not measured"
     assert not [band for p in result.figures["fig-rate"].drawing.panels for band in p.bands]
-
-
-def test_a_ceiling_at_one_moment_is_enough() -> None:
-    result = found(factory.record(peaks=factory.ceilings()[:2]))
-    assert_whole(result)
-    assert value(result, "ceiling") == pytest.approx(2e11)
 
 
 def test_without_memory_there_is_still_time() -> None:
@@ -324,28 +239,6 @@ def test_bytes_that_differ_are_no_number() -> None:
     cell = result.tables["tbl-memory-example-2t"].rows[-1][3]
     assert isinstance(cell, Missing)
     assert "differed between repetitions" in cell.reason
-
-
-@pytest.mark.parametrize(
-    "cases",
-    [
-        [],
-        [factory.case(1, status="failed", reason="It broke.")],
-        [factory.case(1, time=(), memory=None)],
-        [factory.case(1, layers=(), subject="network")],
-        [factory.case(1, "forward_backward", time=[1e-3] * 5)],
-    ],
-    ids=["none", "failed", "no samples", "network alone", "backward alone"],
-)
-def test_a_record_without_a_timed_forward_call(cases: list[Case]) -> None:
-    result = found(factory.record(cases))
-    assert_whole(result)
-    assert not result.facts["measured"]
-    assert isinstance(number(result, "best_rate"), Missing)
-    own = {c.name: c.verdict for id_, c in result.claims.items() if id_.endswith("example-2t")}
-    # The ceilings were measured, and what a call needs may have been.
-    timed = {"better-use", "linear-time", "falls-beyond-best", "linear-memory"}
-    assert {own[name] for name in timed} == {"not measured"}
 
 
 # -------------------------------------------------------------------------- several machines
@@ -407,13 +300,6 @@ def test_equal_memory_of_a_gpu_and_a_processor_is_printed_once() -> None:
     assert tables == ["tbl-memory-gpu"]
 
 
-def test_strange_names_of_devices_are_printed_as_they_are() -> None:
-    cpu = msgspec.structs.replace(factory.environment().cpu, model="Strange_CPU $5 [a|b] <*> 100 %")
-    result = found(factory.record(machine=factory.environment(cpu=cpu)))
-    text = assert_whole(result)
-    assert r"Strange\_CPU \$5 \[a\|b\] \<\*\> 100 %, 2 threads" in text
-
-
 # -------------------------------------------------------------------------------- refusals
 
 
@@ -433,52 +319,6 @@ def test_the_name_of_the_layer_does_not_matter() -> None:
     assert result.facts["measured"]
 
 
-@pytest.mark.parametrize(
-    ("factors", "word"),
-    [
-        (
-            {"subject": "layer", "batch": 0, "layout": "contiguous", "pass": "forward"},
-            "batch: expected a whole number from 1 on",
-        ),
-        (
-            {"subject": "layer", "batch": 1.5, "layout": "contiguous", "pass": "forward"},
-            "found 1.5",
-        ),
-        (
-            {"subject": "layer", "batch": True, "layout": "contiguous", "pass": "forward"},
-            "found True",
-        ),
-        (
-            {"subject": "layer", "batch": "4", "layout": "contiguous", "pass": "forward"},
-            "found '4'",
-        ),
-        (
-            {"subject": "layer", "batch": 4, "layout": "contiguous", "pass": "sideways"},
-            "pass: expected one of forward",
-        ),
-        (
-            {"subject": "layer", "batch": 4, "layout": "diagonal", "pass": "forward"},
-            "layout: expected one of contiguous",
-        ),
-        ({"subject": "layer", "batch": 4}, "pass: this factor is missing"),
-        (
-            {
-                "subject": "layer",
-                "batch": 4,
-                "layout": "contiguous",
-                "pass": "forward",
-                "dtype": "x",
-            },
-            "factors.dtype: this study has no such factor",
-        ),
-    ],
-)
-def test_foreign_factors_are_refused(factors: dict[str, Any], word: str) -> None:
-    case = msgspec.structs.replace(factory.case(4, time=[1e-3] * 5), factors=factors)
-    with pytest.raises(StudyError, match=re.escape(word)):
-        found(factory.record([case]))
-
-
 def test_cases_of_another_subject_are_left_alone() -> None:
     other = msgspec.structs.replace(factory.case(1), factors={"subject": "other", "size": 3})
     result = found(factory.record([*factory.layer_cases(BATCHES), other]))
@@ -491,13 +331,7 @@ def test_a_source_without_a_number_is_refused() -> None:
     tables = tuple(
         msgspec.structs.replace(t, rows=rows) if t.id == "III" else t for t in REPORTED.tables
     )
-    plain = inputs()
-    smudged = Inputs(
-        plain.records,
-        msgspec.structs.replace(REPORTED, tables=tables),
-        plain.reported_file,
-        DEVICES,
-    )
+    smudged = inputs_of(STUDY, source=msgspec.structs.replace(REPORTED, tables=tables))
     with pytest.raises(StudyError, match=r"row 1, total_flops: expected a whole number, found"):
         findings(smudged)
 
@@ -555,14 +389,6 @@ def test_the_claims_of_the_source_are_judged_by_its_own_numbers() -> None:
     assert verdict(FULL, "compressed-memory") == "refuted"
 
 
-def test_claims_rest_on_values_that_exist() -> None:
-    two = found(gpu_record(), factory.record())
-    for claim in two.claims.values():
-        assert set(claim.values) <= set(two.values)
-    rest = two.claims["linear-memory-example-2t"]
-    assert rest.values == ()
-
-
 @pytest.mark.parametrize(
     ("product", "copy", "expected"),
     [(2e11, 3e10, "supported"), (2e12, 1e10, "refuted"), (8e11, 1e10, "refuted")],
@@ -571,16 +397,6 @@ def test_claims_rest_on_values_that_exist() -> None:
 def test_the_side_of_the_ridge(product: float, copy: float, expected: str) -> None:
     result = found(factory.record(peaks=factory.ceilings(product, copy)))
     assert verdict(result, "above-ridge-example-2t") == expected
-
-
-def test_runs_keep_the_order_of_the_records() -> None:
-    items = inputs(gpu_record(), factory.record()).records
-    assert [run.key for run in runs(items)] == ["example-100", "example-2t"]
-
-
-def test_units_stay_with_their_numbers() -> None:
-    assert FULL.values["best_rate"].plain.endswith(f"{NO_BREAK}GFLOP/s")
-    assert FULL.values["time_smallest"].plain.endswith(f"{NO_BREAK}µs")
 
 
 def test_the_paper_names_what_gave_its_ceilings_where_the_record_knows_it() -> None:

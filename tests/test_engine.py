@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -249,14 +248,6 @@ def test_a_damaged_manifest_is_none(tmp_path: Path, damage: str) -> None:
     (tmp_path / INDEX).write_text(damage)
     assert read_manifest(str(tmp_path)) == EMPTY
     assert read_index(str(tmp_path)) == {}
-
-
-def test_wrong_kinds_in_the_manifest_are_not_believed(tmp_path: Path) -> None:
-    write_manifest(Manifest({"s/study": ENTRY}, {"c": {}}), str(tmp_path))
-    content = json.loads((tmp_path / MANIFEST).read_text())
-    content["steps"]["s/study"]["outputs"] = "everything"
-    (tmp_path / MANIFEST).write_text(json.dumps(content))
-    assert read_manifest(str(tmp_path)) == EMPTY
 
 
 def test_a_memory_that_cannot_be_written_harms_nobody(tmp_path: Path) -> None:

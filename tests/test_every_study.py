@@ -20,7 +20,7 @@ from report.paper.findings import Findings
 from report.records.faults import faults
 from report.statistics.estimates import Estimate
 from report.studies import STUDIES, compute, find_study, module_of
-from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind
+from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind, scattering
 from tests.papers import assert_whole, manuscript, rendered
 
 #: A study that was just made has no records yet.
@@ -93,10 +93,7 @@ def assert_described(study: str, kind: str | None) -> None:
 def decided(found: Findings) -> set[str]:
     """Claims that are decided, without the machine at the end of their ids."""
     ids = {id_ for id_, c in found.claims.items() if c.verdict in ("supported", "refuted")}
-    return {
-        re.sub(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|intel-xeon-\dt-[0-9a-f]{6})$", "", id_)
-        for id_ in ids
-    }
+    return {_MACHINE.sub("", id_) for id_ in ids}
 
 
 @every_study
@@ -226,3 +223,14 @@ def test_noise_decides_no_claim(study: str) -> None:
     found -= decided(compute(study, DEGRADED["no time"](inputs)))
     found -= DECIDED_WITHOUT_TIME.get(study, {}).keys()
     assert found == set()
+
+
+@every_measured_study
+@pytest.mark.parametrize("factor", [2, 40])
+def test_wider_scatter_only_ever_leaves_a_verdict_undecided(study: str, factor: float) -> None:
+    calm = findings(study).claims
+    noisy = compute(study, scattering(factor)(one_of_each_kind(committed(study)))).claims
+    # A step that watching slowed is left out of what was measured.
+    allowed = ("undecided", "not measured")
+    changed = {id_ for id_, claim in noisy.items() if claim.verdict != calm[id_].verdict}
+    assert {id_ for id_ in changed if noisy[id_].verdict not in allowed} == set()

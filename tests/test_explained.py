@@ -12,11 +12,10 @@ from report.paper.tables import to_latex, to_markdown
 from report.records.filed import parse
 from report.records.layers import Convolution, Linear
 from report.records.record import Case, Series
-from report.studies.conv_scaling.study import findings
 from report.text.format import NO_BREAK
 from report.theory.products import LIBRARY, MATRIX_MATRIX
 from tests import factory
-from tests.test_conv_scaling import inputs
+from tests.papers import found_in
 
 ROOT = Path(__file__).parents[1]
 MACS_AN_IMAGE = 10_616_832
@@ -41,7 +40,7 @@ def variant(name: str, layer: Convolution | Linear, macs: int, batch: int = 1) -
 
 
 def of(*cases: Case) -> Findings:
-    return findings(inputs(factory.record([*factory.layer_cases((1, 2, 4)), *cases])))
+    return found_in("conv_scaling", factory.record([*factory.layer_cases((1, 2, 4)), *cases]))
 
 
 def test_the_count_of_the_layer_is_set_beside_theory() -> None:
@@ -52,7 +51,7 @@ def test_the_count_of_the_layer_is_set_beside_theory() -> None:
         else case
         for case in base
     ]
-    result = findings(inputs(factory.record(cases)))
+    result = found_in("conv_scaling", factory.record(cases))
     rows = result.tables["tbl-executed"].rows
     assert [row[1:] for row in rows] == [
         (batch, MACS_AN_IMAGE * batch, 0, MACS_AN_IMAGE * batch, 0) for batch in (1, 2, 4)
@@ -62,7 +61,7 @@ def test_the_count_of_the_layer_is_set_beside_theory() -> None:
 
 def test_a_count_beside_theory_is_printed_as_it_is() -> None:
     first, *rest = factory.layer_cases((1, 2, 4))
-    result = findings(inputs(factory.record([counted(first, MACS_AN_IMAGE + 7), *rest])))
+    result = found_in("conv_scaling", factory.record([counted(first, MACS_AN_IMAGE + 7), *rest]))
     assert result.values["residual_executed"].number == 7
     assert result.tables["tbl-executed"].rows[0][-1] == 7
 
@@ -77,7 +76,7 @@ def test_the_first_call_alone_also_makes_the_kernel() -> None:
     both = counted(msgspec.structs.replace(first, series=(*first.series, early)), MACS_AN_IMAGE)
     alone = msgspec.structs.replace(early, samples=(2 * MACS_AN_IMAGE + making,))
     only_first = msgspec.structs.replace(second, series=(*second.series, alone))
-    result = findings(inputs(factory.record([both, only_first, *rest])))
+    result = found_in("conv_scaling", factory.record([both, only_first, *rest]))
     assert [row[3] for row in result.tables["tbl-executed"].rows] == [0, making]
     assert result.values["residual_executed"].number == 0
 
@@ -109,7 +108,7 @@ def on_library(build: str, *cases: Case) -> Findings:
     found = factory.record([*factory.layer_cases((1, 2, 4)), *cases])
     torch = msgspec.structs.replace(found.environment.torch, build=build)
     environment = msgspec.structs.replace(found.environment, torch=torch)
-    return findings(inputs(msgspec.structs.replace(found, environment=environment)))
+    return found_in("conv_scaling", msgspec.structs.replace(found, environment=environment))
 
 
 #: Counted multiply-adds of Linear(784, 10) by batch size.
@@ -156,7 +155,7 @@ def test_a_count_that_the_kernel_does_not_give_is_unexplained() -> None:
 def test_every_variant_of_a_run_on_one_thread_is_explained() -> None:
     """A committed record: convolutions and the linear layer at four batch sizes."""
     path = ROOT / "data" / "conv_scaling" / "20261121T055231Z-amd-epyc-1t-83de62e2.json"
-    result = findings(inputs(parse(path.read_bytes(), path.name)))
+    result = found_in("conv_scaling", parse(path.read_bytes(), path.name))
     assert result.values["variants_counted"].number == 16
     assert result.values["variants_explained"].number == 16
     assert result.values["residual_variants"].number == 0

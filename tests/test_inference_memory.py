@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import statistics
 from functools import cache
 from typing import Any
 
@@ -18,7 +17,7 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.evaluation import point
 from report.records.layers import Layer
-from report.records.record import Case, Record, Series
+from report.records.record import Case, Record
 from report.studies.inference_memory.choices import decisions
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs
@@ -93,30 +92,6 @@ def gpu_case(call: Call, wait: float = 1e-3, **how: Any) -> Case:
     return msgspec.structs.replace(made, series=(*kept, *series))
 
 
-def scattering(record: Record, factor: float) -> Record:
-    """The same record with ``factor`` times the scatter of all times around their medians."""
-
-    def wider(series: Series) -> Series:
-        if series.quantity != "time":
-            return series
-        middle = statistics.median(series.samples)
-        samples = tuple(max(middle + factor * (s - middle), middle / 99) for s in series.samples)
-        return msgspec.structs.replace(series, samples=samples)
-
-    cases = tuple(
-        msgspec.structs.replace(case, series=tuple(map(wider, case.series)))
-        for case in record.cases
-    )
-    return msgspec.structs.replace(record, cases=cases)
-
-
-@pytest.mark.parametrize("factor", [2, 40])
-def test_noise_only_ever_leaves_a_verdict_undecided(factor: float) -> None:
-    calm, noisy = (verdicts(found(scattering(full(), f))) for f in (1, factor))
-    assert {id_: v for id_, v in noisy.items() if v not in (calm[id_], "undecided")} == {}
-    assert factor < 40 or noisy["time-falls"] == "undecided" != calm["time-falls"]
-
-
 # ----------------------------------------------------------------------------------- the whole
 
 
@@ -126,12 +101,6 @@ def test_a_whole_record_gives_a_whole_paper() -> None:
     missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
     # The allocator's events are told in tests of their own.
     assert missing == {"block_batch", "fault_calls", "fault_near"}
-
-
-def test_without_records_nothing_is_measured() -> None:
-    result = found()
-    assert {claim.verdict for claim in result.claims.values()} == {"not measured"}
-    assert not result.figures
 
 
 # --------------------------------------------------------------------------------------- memory

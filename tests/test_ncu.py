@@ -138,8 +138,6 @@ HOPPER_PLAN = plan_of("9.0")
 FADD, FMUL, FFMA = (
     f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("fadd", "fmul", "ffma")
 )
-TF32 = "sm__ops_path_tensor_src_tf32_dst_fp32.sum"
-BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
 
 
 @pytest.mark.parametrize("chip", TENSOR)
@@ -166,15 +164,6 @@ def test_every_architecture_weighs_the_instructions_of_its_cuda_cores(chip: str)
         "hfma": 4,
     }
     assert all(t.metric.startswith("smsp__") for t in terms)
-
-
-def test_precisions() -> None:
-    sources = {
-        c: {t.precision for t in plan_of(c).terms if t.unit == "tensor_core"} for c in TENSOR
-    }
-    assert sources["7.0"] == sources["7.0 old"] == sources["7.5"] == {"fp16"}
-    assert sources["8.6"] == {"bf16", "fp16", "fp64", "tf32"}
-    assert sources["9.0"] == {"bf16", "fp16", "fp64", "fp8", "tf32"}
 
 
 def test_what_is_asked_for() -> None:

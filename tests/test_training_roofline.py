@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from figures.roofline import Roofline
-from report.errors import StudyError
 from report.evidence.audit import Check
 from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
@@ -30,7 +29,6 @@ from report.studies.training_roofline.profiled import main_profiles
 from report.studies.training_roofline.source import audit, image_traffic
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.training_memory import categories
-from report.theory.work import forward_macs
 from tests import factory, training
 from tests.papers import column, devices, found_in, manuscript, number, reported, value
 from tests.training import (
@@ -140,76 +138,6 @@ def changed(table: str, row: int, source: Reported = REPORTED, **cells: float) -
             for key, number_ in cells.items():
                 item["rows"][row][keys.index(key)] = number_
     return msgspec.convert(content, Reported)
-
-
-def right() -> Reported:
-    """A source of the same tables in which every number is right."""
-    peaks, images = {"RTX 4080": 24.7, "T4": 8.1}, _images()
-    work = {n: round(2 * forward_macs(SHAPES[n]) / 1e9, 2) for n in NETWORKS}
-    step = {n: round(6 * forward_macs(SHAPES[n]) / 1e9, 2) for n in NETWORKS}
-    found = changed("environments", 0, peak=24.7)
-    found = changed("environments", 2, found, bandwidth=320)
-    for i, network in enumerate(NETWORKS):
-        found = changed("complexity", i, found, forward=work[network], training=step[network])
-    efficiencies: dict[str, list[float]] = {name: [] for name in peaks}
-    for i, row in enumerate(REPORTED.table("achieved").rows):
-        device, network, batch = str(row[0]), str(row[1]), int(row[2])  # type: ignore[arg-type]
-        rate = images[device, network, batch] * step[network] / 1000
-        efficiency = round(100 * rate / peaks[device], 1)
-        efficiencies[device].append(efficiency)
-        found = changed("achieved", i, found, rate=round(rate, 1), efficiency=efficiency)
-    for i, batch in ((1, 64), (2, 128)):
-        old, new = (images["T4", "ResNet-50", b] for b in (batch // 2, batch))
-        found = changed("batches", i, found, gain=round(100 * (new / old - 1), 1))
-    return _right_values(found, efficiencies)
-
-
-def _images() -> dict[tuple[str, str, int], int]:
-    rows = REPORTED.table("throughput").rows
-    found = {}
-    for network, batch, fast, slow, *_ in rows:
-        found["RTX 4080", network, batch] = fast
-        found["T4", network, batch] = slow
-    return found  # type: ignore[return-value]
-
-
-def _right_values(source: Reported, efficiencies: dict[str, list[float]]) -> Reported:
-    rtx, t4 = (sum(found) / len(found) for found in efficiencies.values())
-    every = [e for found in efficiencies.values() for e in found]
-    worst = 100 * 31 * 6 * forward_macs(SHAPES["ResNet-50"]) / 1e12 / 24.7
-    numbers: dict[str, float] = {
-        "rtx_ridge": round(24700 / 384),
-        "t4_ridge": round(8100 / 320),
-        "peak_ratio": round(24.7 / 8.1),
-        "above_ridge": round(227 / round(8100 / 320)),
-        "rtx_over_cpu": 111,
-        "t4_over_cpu": 65,
-        "rtx_efficiency": round(rtx, 1),
-        "t4_efficiency": round(t4, 1),
-        "summary_rtx_efficiency": round(rtx),
-        "summary_t4_efficiency": round(t4),
-        "paradox": round(t4 / rtx, 1),
-        "summary_speedup_low": 1.7,
-        "summary_speedup_high": 3.2,
-        "collapse_efficiency": round(worst, 2),
-        "efficiency_low": round(min(every)),
-        "efficiency_high": round(max(every)),
-    }
-    content = json.loads(msgspec.json.encode(source))
-    for item in content["values"]:
-        item["number"] = numbers.get(item["id"], item["number"])
-    return msgspec.convert(content, Reported)
-
-
-def test_the_audit_passes_a_source_that_is_right() -> None:
-    wrong = [(c.derived.place, c.formula) for c in checks(right()) if c.verdict == "differs"]
-    assert wrong == []
-
-
-def test_a_single_wrong_cell_is_found_again() -> None:
-    spoiled = changed("achieved", 5, right(), efficiency=50.0)
-    wrong = {c.formula for c in checks(spoiled) if c.verdict == "differs"}
-    assert "rate / peak" in wrong
 
 
 # ---------------------------------------------------------------------------- without a record
@@ -553,38 +481,11 @@ def test_a_trace_without_marks_tells_nothing() -> None:
 # ------------------------------------------------------------------------------------ the others
 
 
-def test_a_gpu_stands_beside_a_processor() -> None:
-    machine = factory.environment(key="example-gpu", gpu=factory.GPU)
-    steps = [s for s in steps_of(SMALL) if s.image == 64]
-    gpu = record([case(s, p) for s in steps for p in (1, 2, 3)], machine)
-    found = found_in(STUDY, gpu, record())
-    assert found.facts["primary_key"] == "example-2t"
-    assert [run["key"] for run in found.facts["shown"]] == ["example-2t", "example-gpu"]
-    assert "gpu-over-cpu" in found.claims
-    assert manuscript(STUDY, found)
-
-
 def test_the_prose_speaks_of_the_run_with_more_threads() -> None:
     one = record(machine=factory.environment(key="example-1t", threads=1))
     chosen = primary_run(runs(tuple(map(factory.stored, (one, record())))))
     assert chosen is not None
     assert chosen.key == "example-2t"
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"network": "VGG-16"}, "expected one of ResNet-18"),
-        ({"precision": "float64"}, "expected one of float32"),
-        ({"batch": 0}, "expected a whole number from 1 on"),
-        ({"speed": "high"}, "expected network, image"),
-    ],
-)
-def test_a_record_of_something_else_is_refused(change: dict[str, Any], words: str) -> None:
-    good = case(Step(SMALL, 64, 2), 1)
-    bad = msgspec.structs.replace(good, factors={**good.factors, **change})
-    with pytest.raises(StudyError, match=words):
-        found_in(STUDY, record([bad]))
 
 
 def test_sweeps_are_plain_and_at_one_image_size() -> None:
@@ -665,31 +566,6 @@ def test_a_smallest_batch_that_takes_longer_than_the_next_is_told() -> None:
     assert slow_singles(run) == (SMALL,)
     (run,) = runs((factory.stored(record()),))
     assert slow_singles(run) == ()
-
-
-@pytest.mark.parametrize("slowdown", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("processes", [(1, 2, 3), MANY])
-def test_noise_turns_a_verdict_only_into_undecided(
-    slowdown: float, processes: tuple[int, ...]
-) -> None:
-    """The samples of every process, and the processes, drift apart around the same medians."""
-    shorter = scaled(slowdown, lambda step: step.precision == "bfloat16")
-    middle = (processes[0] + processes[-1]) / 2
-
-    def verdicts(noise: float) -> dict[str, str]:
-        made = [product_case("before"), product_case("after")]
-        for process in processes:
-            factor = (1 + noise) ** ((process - middle) / middle)
-            for step in steps_of(SMALL):
-                seconds = shorter(step, layers_of(SMALL, step.batch, step.image)) * factor
-                steps = [seconds * (1 + 0.2 * noise * (i - 5) / 5) for i in range(11)]
-                made.append(case(step, process, steps=steps))
-        found = found_in(STUDY, record(made))
-        return {id_: claim.verdict for id_, claim in found.claims.items()}
-
-    quiet, noisy = verdicts(0.01), verdicts(3.0)
-    assert {id_ for id_, v in noisy.items() if v not in (quiet[id_], "undecided")} == set()
-    assert ("undecided" in {quiet["shorter-example-2t"]}) == (len(processes) == 3)
 
 
 # ---------------------------------------------------------------------------------------- on a GPU
