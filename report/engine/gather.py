@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,13 +11,15 @@ from typing import Any
 
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
+from report.evidence.imported_runs import attributions
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.paper.findings import Inputs
 from report.records import pins
+from report.records.imported_files import StoredImport, list_imports, read_import
 from report.records.store import (
+    Attaching,
     Listed,
-    Named,
     Stored,
     digest,
     list_records,
@@ -35,7 +37,8 @@ class Origin:
     ``records`` and ``reported`` are files relative to the data directory, ``devices`` the names of
     the machines, ``measured`` the day of the newest run, None where there is none.  ``altered`` are
     all records of the study, used or not, that are not what their names say: (file, in which way).
-    ``asked`` are the records that this build alone uses, since the user named them.
+    ``asked`` are the records that this build alone uses, since the user named them.  ``imported``
+    are the attributions of what others measured, as ``Attribution.as_json`` gives them.
     """
 
     records: Sequence[str]
@@ -44,6 +47,7 @@ class Origin:
     reported: str
     altered: Sequence[tuple[str, str]] = ()
     asked: Sequence[str] = ()
+    imported: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -51,19 +55,21 @@ class Chosen:
     """The records that a paper uses, newest device first, and all that it reads beside them.
 
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
-    with it.  ``digests`` are those of the records and their attachments, file relative to the data
-    directory → SHA-256 in hexadecimal.
+    with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
+    records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
     """
 
     origin: Origin
     runs: tuple[tuple[str, ...], ...]
     digests: dict[str, str]
     notices: tuple[str, ...]
+    imported: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
         return {
             "runs": [list(files) for files in self.runs],
+            "imported": list(self.imported),
             "digests": self.digests,
             "origin": asdict(self.origin),
         }
@@ -75,7 +81,8 @@ def gather(study: str, data: Path) -> Inputs:
     Uses the newest full record of each device with the runs that are pooled with it, or the ones
     that ``pins.yaml`` names.  Raises ``RecordError`` for the first file that cannot be used.
     """
-    return load(study, data, choose(study, data).runs)
+    chosen = choose(study, data)
+    return load(study, data, chosen.runs, chosen.imported)
 
 
 def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
@@ -86,20 +93,42 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     """
     listed, pinned = list_records(study, data), read_pins(data).get(study, ())
     choices = choices_of(listed, data, pinned, asked)
+    imported = list_imports(study, data)
+    read: list[Listed | StoredImport] = [*(choice.primary for choice in choices), *imported]
     beside = {
-        f"{choice.primary.file.removesuffix('.json')}/{name}": digest(content)
-        for choice in choices
-        for name, content in _attachments(choice.primary, attachments_of(study), data).items()
+        f"{item.file.removesuffix('.json')}/{name}": digest(content)
+        for item in read
+        for name, content in _attachments(item, attachments_of(study), data).items()
     }
-    digests = {**{item.file: item.sha256 for choice in choices for item in choice.used}, **beside}
-    runs = tuple(tuple(item.file for item in choice.used) for choice in choices)
-    notices = (*_alterations(listed), *told(study, choices, pinned))
-    return Chosen(_origin(study, choices, listed, data), runs, digests, notices)
+    used: list[Listed | StoredImport] = [item for choice in choices for item in choice.used]
+    there: list[Listed | StoredImport] = [*listed, *imported]
+    return Chosen(
+        origin=_origin(study, choices, there, data),
+        runs=tuple(tuple(item.file for item in choice.used) for choice in choices),
+        digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
+        notices=(*_alterations(there), *told(study, choices, pinned)),
+        imported=tuple(item.file for item in imported),
+    )
 
 
-def load(study: str, data: Path, runs: Iterable[Sequence[str]]) -> Inputs:
+def load(
+    study: str, data: Path, runs: Iterable[Sequence[str]], imported: Iterable[str] = ()
+) -> Inputs:
     """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
-    return _inputs(study, data, tuple(_pooled(files, data) for files in runs))
+    patterns = attachments_of(study)
+    own = tuple(_pooled(files, data) for files in runs)
+    theirs = tuple(read_import(data / file, data) for file in imported)
+    return Inputs(
+        records=own,
+        reported=read_reported(data / "reported" / f"{study}.json"),
+        reported_file=_reported(study, data),
+        devices=read_devices(data / "devices.yaml"),
+        attachments={
+            **{item.file: _attachments(item, patterns, data) for item in own},
+            **{item.file: _attachments(item, patterns, data) for item in theirs},
+        },
+        imported=theirs,
+    )
 
 
 def _pooled(files: Sequence[str], data: Path) -> Stored:
@@ -108,19 +137,27 @@ def _pooled(files: Sequence[str], data: Path) -> Stored:
     return replace(first, others=tuple(others))
 
 
-def _origin(study: str, choices: Choices, listed: Iterable[Listed], data: Path) -> Origin:
+def _origin(
+    study: str,
+    choices: Choices,
+    there: Sequence[Listed | StoredImport],
+    data: Path,
+) -> Origin:
     used = [item for choice in choices for item in choice.used]
+    imported = [item for item in there if isinstance(item, StoredImport)]
+    files = (*(item.file for item in used), *(item.file for item in imported))
     return Origin(
-        records=tuple(item.file for item in used),
+        records=files,
         devices=labels([choice.primary for choice in choices]),
         measured=max((item.record.started[:10] for item in used), default=None),
         reported=_reported(study, data),
-        altered=tuple((item.file, way) for item in listed for way in item.alterations),
+        altered=tuple((i.file, way) for i in there for way in i.alterations),
         asked=tuple(i.file for choice in choices if choice.by == "use" for i in choice.used),
+        imported=tuple(each.as_json() for each in attributions(imported)),
     )
 
 
-def _alterations(listed: Iterable[Listed]) -> Iterator[str]:
+def _alterations(listed: Iterable[Listed | StoredImport]) -> Iterator[str]:
     """Which records are not what their experiment wrote, used or not."""
     for item in listed:
         if item.alterations:
@@ -136,18 +173,7 @@ def _reported(study: str, data: Path) -> str:
     return file if os.path.lexists(data / file) else ""
 
 
-def _inputs(study: str, data: Path, records: tuple[Stored, ...]) -> Inputs:
-    patterns = attachments_of(study)
-    return Inputs(
-        records=records,
-        reported=read_reported(data / "reported" / f"{study}.json"),
-        reported_file=_reported(study, data),
-        devices=read_devices(data / "devices.yaml"),
-        attachments={item.file: _attachments(item, patterns, data) for item in records},
-    )
-
-
-def _attachments(stored: Named, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
+def _attachments(stored: Attaching, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
     """The files beside a record whose names fit one of ``patterns``."""
     names = (attachment.name for attachment in stored.record.attachments)
     wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]

@@ -21,6 +21,7 @@ from report.engine.graph import (
 )
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
 from report.engine.packages import versions
+from report.records import IMPORTED
 from report.studies import STUDIES
 
 _NONE = "none"
@@ -59,8 +60,9 @@ def list_files(places: Places, studies: Iterable[str] = STUDIES) -> Files:
     """The records of each study and the templates that there are."""
     records = {
         study: tuple(
-            f"data/{study}/{name}"
-            for name in sorted(_names(os.path.join(places.data, study)))
+            f"data/{folder}/{name}"
+            for folder in (study, f"{study}/{IMPORTED}")
+            for name in sorted(_names(os.path.join(places.data, folder)))
             if name.endswith(".json") and not name.startswith(".")
         )
         for study in studies

@@ -30,7 +30,9 @@ def write_source(
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     template = papers / f"{study}.qmd.j2"
-    manuscript = render_manuscript(template, findings, origin.altered, origin.asked)
+    manuscript = render_manuscript(
+        template, findings, origin.altered, origin.asked, origin.imported
+    )
     findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{study}.qmd").write_text(manuscript.text, encoding="utf-8")
@@ -80,6 +82,7 @@ def _values(
         "devices": list(origin.devices),
         "measured": origin.measured,
         "reported": origin.reported,
+        "imported": list(origin.imported),
         "altered": [list(pair) for pair in origin.altered],
         # Only a build that was told to use other records says so.
         **({"asked": list(origin.asked)} if origin.asked else {}),

@@ -164,7 +164,7 @@ class Run(MeasuredDevice):
         found = self.samples(quantity, factors)
         if isinstance(found, Missing):
             return found
-        own = _processes(known(self.case(factors)), quantity, self.policy, self.file)
+        own = processes_of(known(self.case(factors)), quantity, self.policy, self.file)
         processes = (*own, *self._pooled(quantity, factors))
         samples = [sample for process in processes for sample in process.samples]
         return self._too_short(quantity, samples) or processes
@@ -174,7 +174,7 @@ class Run(MeasuredDevice):
         for stored, cases in self._others if quantity not in FIXED else ():
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
-                yield from _processes(case, quantity, self.policy, stored.file)
+                yield from processes_of(case, quantity, self.policy, stored.file)
 
     def between_runs(self, quantity: str, factors: Factors) -> Quantity:
         """The largest ratio of the medians of two runs: how far apart the runs lie."""
@@ -232,7 +232,7 @@ def _by_factors(stored: Stored) -> dict[frozenset[tuple[str, Factor]], Case]:
     return {frozenset(case.factors.items()): case for case in stored.record.cases}
 
 
-def _processes(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
+def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """What each process of one run measured, or the run's own process."""
     rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
     for slot, round_ in _slots(rounds).items():

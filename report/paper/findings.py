@@ -13,6 +13,7 @@ from report.evidence.reported import Reported
 from report.paper.tables import Table
 from report.paper.values import Value
 from report.quantity.verdicts import Verdict
+from report.records.imported_files import StoredImport
 from report.records.store import Stored
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 class Inputs:
     """All that a study may read: its records (one a device, newest first) and published numbers.
 
+    ``imported`` are records of what others measured, which are never among its own.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content as it lies on disk.
     """
@@ -35,11 +37,13 @@ class Inputs:
     reported_file: str
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    imported: tuple[StoredImport, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files of all records, each followed by those that are pooled with it."""
-        return tuple(run.file for stored in self.records for run in stored.runs)
+        own = (run.file for stored in self.records for run in stored.runs)
+        return (*own, *(each.file for each in self.imported))
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Findings:
         Values name their files themselves; a study names that of the record, and need not know.
         """
         runs = {stored.file: [run.file for run in stored.runs] for stored in inputs.records}
-        if len(runs) == len(inputs.files):
+        if not any(stored.others for stored in inputs.records):
             return self
 
         def all_of(sources: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 import jinja2
 
@@ -20,11 +20,12 @@ from report.paper.tags import Page, PaperTags, Unsupported
 from report.paper.values import Value
 from report.text.escape import escape, markdown
 
-#: What every paper says of records that are not what their names say, and of those that were asked
-#: for in this build alone; no author can forget it.
+#: What every paper says of records that are not what their names say, of those that were asked for
+#: in this build alone, and of those that others measured; no author can forget it.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _ALTERED: Final = "altered.qmd.j2"
 _ASKED: Final = "asked.qmd.j2"
+_IMPORTED: Final = "imported.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -49,13 +50,15 @@ def render_manuscript(
     findings: Findings,
     altered: Sequence[tuple[str, str]] = (),
     asked: Sequence[str] = (),
+    imported: Sequence[Mapping[str, Any]] = (),
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
     The template sees ``v`` (values), ``tables``, ``figures``, ``claims``, ``facts`` and
     ``downloads``, and has the tags of ``report.paper.tags``.  ``altered`` are the records (file, in
     which way) that were changed after they were measured, ``asked`` those that the user named for
-    this build; the text then begins with saying so.
+    this build; the text then begins with saying so.  ``imported`` are the attributions of what
+    others measured, with which the text ends.
     Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
     number that is typed into the prose.
     """
@@ -78,11 +81,13 @@ def render_manuscript(
             for name, key, content in ((_ALTERED, "altered", altered), (_ASKED, "asked", asked))
             if content
         ]
+        ending = environment.get_template(_IMPORTED).render(imported=imported) if imported else ""
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
     except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
         # A template that computes ends here too; numbers are computed in the study.
         raise _refusal(template, _line(error, template), str(error)) from error
+    text += ending
     text = visible(_below_front_matter(text, "\n".join(warnings)) if warnings else text)
     return Manuscript(text, _captioned(findings, page), tuple(page.unsupported))
 

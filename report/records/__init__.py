@@ -1,1 +1,6 @@
 """The format of records, read strictly: the one thing that measuring and building share."""
+
+from typing import Final
+
+#: The folder in that of a study where records of others lie, apart from its own.
+IMPORTED: Final = "imported"

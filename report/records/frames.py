@@ -1,7 +1,8 @@
 """Records as tidy frames: one row a sample, one row a case.
 
 Columns are named by ``Column``; a sample's unit stands in its own column, because one frame holds
-all quantities.  Factors become columns of their own, named as in the record.
+all quantities.  Factors, and the conditions of what others measured, become columns of their own,
+named as in the record.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from report.records.imported_files import StoredImport
 from report.records.record import Case, Factor, Series
 from report.records.store import Stored
 
@@ -33,7 +35,7 @@ class Column(StrEnum):
     VALUE = "value"
 
 
-def sample_frame(stored: Iterable[Stored]) -> pd.DataFrame:
+def sample_frame(stored: Iterable[Stored | StoredImport]) -> pd.DataFrame:
     """All samples of all cases, one row each; values in the unit that the row names."""
     series = _frame(
         {
@@ -61,7 +63,7 @@ def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ..
     return [(None, None, case.series), *rounds]
 
 
-def case_frame(stored: Iterable[Stored]) -> pd.DataFrame:
+def case_frame(stored: Iterable[Stored | StoredImport]) -> pd.DataFrame:
     """All cases with their outcome, one row each."""
     return _frame(
         {
@@ -74,8 +76,10 @@ def case_frame(stored: Iterable[Stored]) -> pd.DataFrame:
     )
 
 
-def _case_columns(item: Stored, index: int, case: Case) -> dict[str, Any]:
+def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[str, Any]:
+    conditions = item.record.conditions if isinstance(item, StoredImport) else {}
     return {
+        **conditions,
         **case.factors,
         Column.FILE: item.file,
         Column.DEVICE: item.record.environment.key,

@@ -16,14 +16,13 @@ from typing import Final
 import msgspec
 
 from report.errors import RecordError
-from report.records import strict
+from report.records import IMPORTED, strict
 from report.records.filed import FiledCase, laid_out
 from report.records.files import read_file
 from report.records.imported import ImportedRecord, ImportedWhole, faults
 from report.records.record import Attachment, Case, Factor, Sample, Series, Text
-from report.records.store import write_once
+from report.records.store import digest, write_once
 
-FOLDER: Final = "imported"
 _REMEDY: Final = "restore the file with git, or import the published file again"
 
 
@@ -59,10 +58,11 @@ class FiledImport(ImportedWhole, frozen=True):
 
 @dataclass(frozen=True)
 class StoredImport:
-    """An imported record with its file, relative to the data directory."""
+    """An imported record with its file, relative to the data directory, and that file's digest."""
 
     record: ImportedRecord
     file: str
+    sha256: str
     #: In which ways the content is not what the file's name says, in words; none if it is.
     alterations: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ def import_name(record: ImportedRecord) -> str:
 
 def write_import(record: ImportedRecord, data: Path, attachments: dict[str, bytes]) -> Path:
     """Write ``record`` with the files that it names, once; raises ``RecordError``."""
-    target = data / record.study / FOLDER / import_name(record)
+    target = data / record.study / IMPORTED / import_name(record)
     return write_once(target, encode(record) + b"\n", record.attachments, attachments)
 
 
@@ -204,17 +204,18 @@ def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
 
     Raises ``RecordError`` for the first one that cannot be used.
     """
-    paths = sorted((data / study / FOLDER).glob("*.json"))
+    paths = sorted((data / study / IMPORTED).glob("*.json"))
     return tuple(read_import(path, data) for path in paths if not path.name.startswith("."))
 
 
 def read_import(path: Path, data: Path) -> StoredImport:
     """Read and check one imported record; raises ``RecordError``."""
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
-    record = parse_import(read_file(path, place, _REMEDY, data), place)
-    if (record.study, FOLDER) != (path.parent.parent.name, path.parent.name):
+    text = read_file(path, place, _REMEDY, data)
+    record = parse_import(text, place)
+    if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
         raise RecordError(
-            f"{place}: study: found {record.study!r}; move the file to {record.study}/{FOLDER}."
+            f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
         )
     altered = () if import_name(record) == path.name else ("its content does not match its name",)
-    return StoredImport(record, path.relative_to(data).as_posix(), altered)
+    return StoredImport(record, path.relative_to(data).as_posix(), digest(text), altered)

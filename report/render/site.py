@@ -28,7 +28,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 class Entry:
     """One study in the list; ``page`` and ``pdf`` are relative to the list.
 
-    ``devices`` is empty and ``measured`` None where a study has no measurement of its own.
+    ``devices`` is empty and ``measured`` None where a study has no measurement of its own;
+    ``imported`` are lines on what others measured.
     """
 
     study: str
@@ -38,13 +39,15 @@ class Entry:
     pdf: str | None = None
     devices: tuple[str, ...] = ()
     measured: str | None = None
+    imported: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, plain: Mapping[str, Any], *, study: str, page: str, pdf: str | None = None
     ) -> Entry:
         """The entry of a paper from its title, abstract, devices and day of measuring."""
-        found = {**plain, "devices": tuple(plain["devices"])}
+        lists = {name: tuple(plain[name]) for name in ("devices", "imported")}
+        found = {**plain, **lists}
         return cls(study=study, page=page, pdf=pdf, **found)
 
 
@@ -78,6 +81,7 @@ def entry(
     abstract: str,
     devices: Sequence[str],
     measured: str | None,
+    imported: Sequence[str] = (),
     *,
     study: str,
     page: str,
@@ -92,6 +96,7 @@ def entry(
         pdf=pdf,
         devices=tuple(devices),
         measured=measured,
+        imported=tuple(imported),
     )
 
 

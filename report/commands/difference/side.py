@@ -50,8 +50,10 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
     Raises ``RidgepointError`` as a build of the same study does.
     """
     chosen = choose(study, data)
-    origin, found = chosen.origin, compute(study, load(study, data, chosen.runs))
-    manuscript = render_manuscript(papers / f"{study}.qmd.j2", found, origin.altered)
+    origin, found = chosen.origin, compute(study, load(study, data, chosen.runs, chosen.imported))
+    manuscript = render_manuscript(
+        papers / f"{study}.qmd.j2", found, origin.altered, imported=origin.imported
+    )
     found = manuscript.findings
     return Side(
         records=tuple(origin.records),

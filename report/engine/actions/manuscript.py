@@ -26,7 +26,8 @@ def perform(task: Task) -> Done:
     values.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(task.source / "values.json", values)
     listed = task.kept / LISTED
-    write_json({key: written[key] for key in _LISTED}, listed)
+    others = [each["line"] for each in written["imported"]]
+    write_json({**{key: written[key] for key in _LISTED}, "imported": others}, listed)
     own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)
     outputs = (*own, *(path.relative_to(task.stage).as_posix() for path in (values, listed)))
     return Done(outputs, tuple(written["unsupported"]))

@@ -8,6 +8,7 @@ from report.engine.graph import CHOSEN, SAMPLES
 from report.engine.task import Done, Task
 from report.instruments.counters.logs import gzipped
 from report.records.frames import sample_frame
+from report.records.imported_files import read_import
 from report.records.store import read_record
 
 
@@ -16,8 +17,9 @@ def perform(task: Task) -> Done:
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
     files = (file for runs in chosen["runs"] for file in runs)
     records = tuple(read_record(task.data / file, task.data) for file in files)
-    if not records:
+    imported = tuple(read_import(task.data / file, task.data) for file in chosen["imported"])
+    if not (records or imported):
         return Done(())
-    table = sample_frame(records).to_csv(index=False, lineterminator="\n")
+    table = sample_frame((*records, *imported)).to_csv(index=False, lineterminator="\n")
     (task.kept / SAMPLES).write_bytes(gzipped(table.encode()))
     return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{SAMPLES}",))

@@ -14,7 +14,7 @@ from report.studies import compute
 def perform(task: Task) -> Done:
     """Compute the study from the chosen records; each figure's description is a file of its own."""
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    findings = compute(task.study, load(task.study, task.data, chosen["runs"]))
+    findings = compute(task.study, load(task.study, task.data, chosen["runs"], chosen["imported"]))
     drawings = {
         drawing_file(task.study, figure.name): figure.drawing
         for figure in findings.figures.values()
