@@ -21,7 +21,8 @@ from report.records.record import Case, Record, Series
 from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
-from tests.test_conv_scaling import assert_whole, inputs
+from tests.papers import inputs_of
+from tests.test_conv_scaling import STUDY, assert_whole
 
 OUTPUTS = OUTPUT_BYTES // 4
 INPUT_BYTES = 4 * 32 * 26 * 26
@@ -80,7 +81,7 @@ def gpu_record(*cases: Case) -> Record:
 
 
 def of(*cases: Case) -> Findings:
-    return findings(inputs(gpu_record(*cases), factory.record()))
+    return findings(inputs_of(STUDY, gpu_record(*cases), factory.record()))
 
 
 def number(result: Findings, id_: str) -> Any:
@@ -223,7 +224,7 @@ def test_a_record_without_counters_and_history_says_so() -> None:
 
 
 def test_without_a_gpu_nothing_is_said_of_one() -> None:
-    result = findings(inputs(factory.record()))
+    result = findings(inputs_of(STUDY, factory.record()))
     assert result.facts["gpu"] == ""
     for found in (result.values, result.tables, result.reconciliations):
         assert not any("device" in id_ or "replay" in id_ for id_ in found)
@@ -285,7 +286,7 @@ def with_table(**off: float) -> Findings:
     ranges = [case_range(factors, call) for call in (0, 1)]
     logs = ncu_logs.logs_of(kept_table(factors, **off), ranges)
     content = pack(ncu_logs.TOOL, [CaseLogs(case=index, logs=logs)])
-    plain = inputs(record, factory.record())
+    plain = inputs_of(STUDY, record, factory.record())
     return findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
 
 
@@ -320,7 +321,7 @@ def test_names_of_kernels_are_short(kernel: str, short: str) -> None:
 
 
 def test_an_attachment_of_other_cases_lists_nothing() -> None:
-    plain = inputs(gpu_record(), factory.record())
+    plain = inputs_of(STUDY, gpu_record(), factory.record())
     content = pack(ncu_logs.TOOL, [])
     found = findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
     assert "tbl-device-kernels" not in found.tables

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,12 +10,11 @@ import pytest
 from report.errors import RecordError
 from report.evidence.primitives import logged
 from report.paper.findings import Findings
-from report.paper.manuscript import render_manuscript
 from report.records.record import Record
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.study import findings
 from tests import factory
-from tests.test_conv_scaling import BATCHES, TEMPLATE, inputs, value, with_network
+from tests.papers import found_in, inputs_of, manuscript, value
+from tests.test_conv_scaling import BATCHES, STUDY, with_network
 
 CALL = (
     "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:{code},forward_training,"
@@ -52,8 +50,7 @@ def logs() -> dict[str, bytes]:
 
 
 def found(attachments: dict[str, bytes]) -> Findings:
-    given = inputs(record())
-    return findings(replace(given, attachments={given.records[0].file: attachments}))
+    return found_in(STUDY, record(), files=attachments)
 
 
 def test_blocks_are_set_beside_counts() -> None:
@@ -64,15 +61,14 @@ def test_blocks_are_set_beside_counts() -> None:
     assert value(result, "uneven_avx2") == pytest.approx(40 / 33)
     assert value(result, "uneven_counted") == pytest.approx(40 / 33)
     assert value(result, "avx2_slowdown") == pytest.approx(0.026 / (1e-4 + 2e-4 * 64), rel=0.01)
-    text = render_manuscript(TEMPLATE, result).text
-    assert "code for AVX2 executes" in text
+    assert "code for AVX2 executes" in manuscript(STUDY, result)
 
 
 def test_without_logs_nothing_is_said_of_code() -> None:
     for attachments in ({}, dict(list(logs().items())[:1])):
         result = found(attachments)
         assert "tbl-primitives" not in result.tables
-        assert "code for AVX2 executes" not in render_manuscript(TEMPLATE, result).text
+        assert "code for AVX2 executes" not in manuscript(STUDY, result)
 
 
 def test_a_damaged_log_is_refused_with_its_file() -> None:
@@ -82,7 +78,7 @@ def test_a_damaged_log_is_refused_with_its_file() -> None:
 
 
 def test_several_codes_of_one_call_are_all_named() -> None:
-    given = inputs(record())
+    given = inputs_of(STUDY, record())
     both = log("avx512_core", 16, 64) + CALL.format(code="avx2", width=8, channels=64).encode()
     files = {**logs(), "onednn.layer-forward-contiguous-8.native.txt": both}
     (layer, _) = logged({given.records[0].file: files}, Run(given.records[0], "example"))
