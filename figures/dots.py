@@ -14,17 +14,27 @@ _ROW, _REST = 0.155, 0.75
 
 @dataclass(frozen=True)
 class DotSeries:
-    """One point a row; None where a row has none.  ``hollow`` points are drawn as rings.
+    """A point or several a row, or None where a row has none; ``hollow`` ones are rings.
 
     ``low`` and ``high`` are the ends of the points' intervals, none for a series without.
     """
 
     label: str
-    x: tuple[float | None, ...]
+    x: tuple[float | tuple[float, ...] | None, ...]
     series: int = 0
     hollow: bool = False
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
+
+    @property
+    def points(self) -> tuple[tuple[float, int], ...]:
+        """All points with the numbers of their rows."""
+        return tuple(
+            (x, row)
+            for row, each in enumerate(self.x)
+            for x in (each if isinstance(each, tuple) else (each,))
+            if x is not None
+        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ a band, one of a data sheet is dashed, one that somebody else drew is dotted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 #: How far the axes go beyond what is drawn, as a factor.
@@ -72,6 +73,7 @@ class Roofline:
     """A finished description of the figure, in the units of its labels.
 
     ``caches`` are slopes beside that of the first roof, which is then labelled as memory's.
+    ``limits`` are the ends of both axes, where other panels have the same ones.
     """
 
     x_label: str
@@ -80,6 +82,7 @@ class Roofline:
     marks: tuple[Marks, ...] = ()
     title: str = ""
     caches: tuple[CacheRoof, ...] = ()
+    limits: tuple[tuple[float, float], tuple[float, float]] | None = None
 
     @property
     def slopes(self) -> tuple[CacheRoof, ...]:
@@ -92,6 +95,28 @@ class Roofline:
     @property
     def span(self) -> tuple[float, float]:
         """The intensities that are drawn: all points and ridges, with room on both sides."""
+        if self.limits:
+            return self.limits[0]
         inside = [*(x for marks in self.marks for x in marks.x), *(r.ridge for r in self.roofs)]
         inside += [self.roofs[0].peak.middle / each.bandwidth.middle for each in self.slopes]
         return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
+
+    @property
+    def heights(self) -> tuple[float, float]:
+        """The rates that are drawn: all points and peaks, with room on both sides."""
+        ends = (y for each in self.marks for y in (*each.y, *each.low, *each.high))
+        inside = [*ends, *(roof.peak.high for roof in self.roofs)]
+        return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
+
+
+def alike(panels: Iterable[Roofline]) -> tuple[Roofline, ...]:
+    """The panels with the same axes, so that they can be compared."""
+    found = tuple(panels)
+    if not found:
+        return ()
+    both = [(panel.span, panel.heights) for panel in found]
+    (x, y) = (
+        (min(low for low, _ in axis), max(high for _, high in axis))
+        for axis in zip(*both, strict=True)
+    )
+    return tuple(replace(panel, limits=(x, y)) for panel in found)

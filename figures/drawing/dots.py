@@ -30,7 +30,7 @@ def draw(figure: Dots, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(figure.x_label)
     axes.set_title(figure.title, loc="left")
-    if not any(x is not None for series in figure.series for x in series.x):
+    if not any(series.points for series in figure.series):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     if len(figure.series) > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, borderaxespad=0.2)
@@ -38,10 +38,9 @@ def draw(figure: Dots, axes: Axes) -> None:
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:
     colour = style.colour(series.series)
-    points = [(x, row) for row, x in enumerate(series.x) if x is not None]
     axes.plot(
-        [x for x, _ in points],
-        [row for _, row in points],
+        [x for x, _ in series.points],
+        [row for _, row in series.points],
         linestyle="none",
         marker=style.marker(series.series),
         color=colour,

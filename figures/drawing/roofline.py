@@ -37,6 +37,8 @@ def draw(figure: Roofline, axes: Axes) -> None:
     axes.set_ylabel(figure.y_label)
     axes.set_title(figure.title, loc="left")
     entries = len(axes.get_legend_handles_labels()[1])
+    if figure.limits:
+        axes.set_ylim(*figure.limits[1])
     if entries > 1:
         # Nothing lies above a roof, so that a legend finds room there.
         low, high = axes.get_ylim()
@@ -142,4 +144,5 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
             color=colour,
             ha=side,
             va="center",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
         )

@@ -58,6 +58,12 @@ class Printed:
         return Fraction(str(self.number))
 
     @property
+    def text(self) -> str:
+        """The digits of the source, where it prints decimals at all."""
+        places = 0 if isinstance(self.number, int) or self.decimals is None else self.decimals
+        return f"{self.number:,.{places}f}"
+
+    @property
     def interval(self) -> Interval:
         """All numbers that are printed like this, whatever is done with a half."""
         half = (

@@ -34,4 +34,4 @@ def _row(item: Check) -> tuple[Cell, ...]:
     factor: Cell = "–" if item.factor is None else item.factor
     derived = item.derived
     unit = "" if derived.unit == "1" else derived.unit
-    return (derived.place, item.formula, derived.number, recomputed, factor, unit, item.finding)
+    return (derived.place, item.formula, derived.text, recomputed, factor, unit, item.finding)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.roofline import Marks, Roofline
+from figures.roofline import Marks, Roofline, alike
 from figures.scaling import Curve, Points, Scaling
+from report.evidence.audit import Check
+from report.evidence.remembered import known as known_number
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.plots import points
@@ -17,12 +19,12 @@ from report.paper.roofs import GIGA, TERA, cache_lines, marks, roof_line
 from report.quantity.evaluation import point
 from report.quantity.expression import exact
 from report.studies.training_roofline.batches import fit, sweep
-from report.studies.training_roofline.corrected import Corrected, corrected
+from report.studies.training_roofline.corrected import Corrected, collapsed, corrected
 from report.studies.training_roofline.ladder import RUNGS, Rung, gain_over_base, ladder
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.memory import StepMemory, sweep_memory
 from report.studies.training_roofline.profiled import Profile, main_profiles, profiles
-from report.studies.training_roofline.source import RTX, T4, row
+from report.studies.training_roofline.source import CPU, RTX, T4
 from report.studies.training_roofline.subject import NETWORKS
 from report.studies.training_roofline.theory import Complexity, known_roof, own_sheet, printed_roof
 from report.theory.roofline import DEPTHWISE, LINEAR, Roof, step_load
@@ -38,6 +40,8 @@ _CLASS_SERIES: Final = {
     DEPTHWISE: 2,
     LINEAR: 3,
 }
+#: What may be called near a roof, in per cent of it.
+_THRESHOLDS: Final = (20, 30, 40, 50, 60, 70, 80)
 #: Characters of a title that fit over one of three panels.
 _TITLE: Final = 26
 
@@ -47,20 +51,25 @@ def all_figures(
     runs: Sequence[Run],
     shown: Sequence[Run],
     complexities: dict[str, Complexity],
+    checks: Mapping[str, Sequence[Check]],
 ) -> Iterator[Figure]:
     """The figures that the data have; ``shown`` are the runs of which each has its own."""
     # More machines than the prose speaks of, and those whose memory policy is known, are cramped.
     side_by_side = tuple(run for run in runs if run in shown or run.policies)
     cases = corrected(inputs, complexities)
-    source = tuple(_source_panel(inputs, name, cases, complexities) for name in (RTX, T4))
+    source = alike(_source_panel(inputs, name, cases) for name in (RTX, T4, CPU))
     drawing = Drawing(source, wide=True, height=2.9)
     yield Figure("fig-source-roofline", "", "", drawing, (inputs.reported_file,))
+    audited = _audit(checks)
+    drawing = Drawing((audited,), height=audited.height)
+    yield Figure("fig-audit", "", "", drawing, (inputs.reported_file,))
     yield from _side_by_side(inputs, side_by_side)
     for run in shown:
         if not run.timed(run.steps):
             continue
         for name, drawn in (
             ("layers", _layers(run)),
+            ("threshold", _thresholds(run)),
             ("shares", _shares(run)),
             ("ladder", _ladder(run)),
             ("peak", _peaks(run)),
@@ -72,31 +81,53 @@ def all_figures(
 # ------------------------------------------------------------------------------- the source
 
 
-def _source_panel(
-    inputs: Inputs, device: str, cases: Sequence[Corrected], found: dict[str, Complexity]
-) -> Roofline:
-    """The source's points as it drew them, and where they belong."""
-    known = known_roof(inputs, device)
+def _source_panel(inputs: Inputs, device: str, cases: Sequence[Corrected]) -> Roofline:
+    """The source's points as it drew them, and where they belong; the best batch has a name."""
     roofs = [roof_line(printed_roof(inputs, device), "Printed roof", "printed", TERA)]
+    known = known_roof(inputs, device)
     if isinstance(known, Roof):
-        roofs.append(roof_line(known, "Known roof", "sheet", TERA))
+        roofs.append(roof_line(known, "Data sheet, cores and clock", "sheet", TERA))
     drawn: list[Marks] = []
     for series, network in enumerate(NETWORKS):
         own = [c for c in cases if (c.device, c.network) == (device, network)]
+        printed = [c.achieved for c in own if c.achieved]
+        if printed:
+            x = tuple(float(item.number_of("intensity").number) for item in printed)
+            y = tuple(float(item.number_of("rate").number) for item in printed)
+            drawn.append(Marks("", x, y, series=series, hollow=True))
         if own:
-            x = tuple(_printed_intensity(inputs, case) for case in own)
-            y = tuple(case.printed_rate / TERA for case in own)
-            drawn.append(Marks(f"{network}, printed", x, y, (), (), series, True))
-            x = tuple(found[network].layerwise(case.batch).intensity for case in own)
-            y = tuple(case.rate / TERA for case in own)
-            drawn.append(Marks(f"{network}, corrected", x, y, series=series))
+            x = tuple(case.load.intensity for case in own)
+            y = tuple(known_number(point(case.rate)) / TERA for case in own)
+            names = tuple(_name(case, cases, y_, max(y)) for case, y_ in zip(own, y, strict=True))
+            drawn.append(Marks("", x, y, series=series, names=names))
     return Roofline(_INTENSITY, "Achieved rate (TFLOP/s)", tuple(roofs), tuple(drawn), device)
 
 
-def _printed_intensity(inputs: Inputs, case: Corrected) -> float:
-    where = {"environment": case.device, "network": case.network, "batch": case.batch}
-    item = row(inputs.reported, "achieved", **where)
-    return float(item.number_of("intensity").number) if item else 1.0
+def _name(case: Corrected, cases: Sequence[Corrected], rate: float, best: float) -> str:
+    if collapsed(case, cases):
+        return "collapsed"
+    return case.network if rate == best else ""
+
+
+def _audit(checks: Mapping[str, Sequence[Check]]) -> Dots:
+    """Every audited number over what its formula gives, a row a kind of number."""
+
+    def of(differs: bool) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(c.factor for c in each if c.factor and (c.verdict == "differs") == differs)
+            for each in checks.values()
+        )
+
+    return Dots(
+        tuple(f"{kind} ({len(each)})" for kind, each in checks.items()),
+        (
+            DotSeries("follows", of(False), 0, hollow=True),
+            DotSeries("does not follow", of(True), 1),
+        ),
+        "Printed ÷ recomputed",
+        reference=1.0,
+        log=True,
+    )
 
 
 # ------------------------------------------------------------------------------ steps of runs
@@ -107,7 +138,7 @@ def _side_by_side(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Figure]:
     timed = [run for run in runs if any(run.timed(sweep(run, n)) for n in NETWORKS)]
     roofed = [run for run in timed if isinstance(run.roof(), Roof)]
     for id, drawn, panels, height in (
-        ("fig-roofline", roofed, [_run_panel(inputs, run) for run in roofed], 2.9),
+        ("fig-roofline", roofed, alike(_run_panel(inputs, run) for run in roofed), 2.9),
         ("fig-throughput", timed, [_throughput_panel(run) for run in timed], 2.6),
     ):
         if drawn:
@@ -181,7 +212,7 @@ def _throughput_panel(run: Run) -> Scaling:
 def _layers(run: Run) -> Drawing | None:
     """Every layer with multiply-adds under the measured roof, a panel a network."""
     found = [p for p in main_profiles(run) if isinstance(p.roof, Roof) and p.disturbed is None]
-    panels = tuple(map(_layer_panel, found))
+    panels = alike(map(_layer_panel, found))
     return Drawing(panels, wide=True, height=2.9) if panels else None
 
 
@@ -197,6 +228,32 @@ def _layer_panel(profile: Profile) -> Roofline:
     lines = (roof_line(roof, "Measured roof", "measured", GIGA),) if isinstance(roof, Roof) else ()
     caches = cache_lines(profile.run.cache_roofs(), GIGA)
     return Roofline(_INTENSITY, _RATE, lines, tuple(drawn), profile.step.network, caches)
+
+
+def _thresholds(run: Run) -> Drawing | None:
+    """The share of the layers' time near a roof, over what is called near."""
+    found = [p for p in main_profiles(run) if isinstance(p.roof, Roof) and p.disturbed is None]
+    drawn = [
+        each
+        for p in found
+        for each in points(
+            p.step.network,
+            {percent: p.near_share(percent / 100) for percent in _THRESHOLDS},
+            "%",
+            series=NETWORKS.index(p.step.network),
+            joined=True,
+        )
+    ]
+    panel = Scaling(
+        "Least share of a roof that is called near (%)",
+        "Layers' time near a roof (%)",
+        tuple(drawn),
+        x_ticks=tuple(map(float, _THRESHOLDS)),
+        x_scale="linear",
+        y_scale="linear",
+        y_from_zero=True,
+    )
+    return Drawing((panel,), height=2.3) if drawn else None
 
 
 def _shares(run: Run) -> Drawing | None:

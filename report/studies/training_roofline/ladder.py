@@ -10,6 +10,7 @@ from report.evidence.remembered import known
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.quantity.verdicts import faster
+from report.studies.training_roofline.declared import WORDS
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import NETWORKS, Step
 
@@ -79,6 +80,11 @@ def helping(run: Run) -> tuple[tuple[str, Rung], ...]:
         for rung in ladder(run, network)
         if rung.below is not None and faster(run.speedup(rung.below, rung.step))
     )
+
+
+def gain_id(network: str, rung: Rung) -> str:
+    """The id of the value that is the gain of a rung over the one below."""
+    return f"{WORDS[network]}_gain_{rung.name.replace(' ', '_')}"
 
 
 def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:

@@ -31,6 +31,8 @@ from report.theory.roofline import (
 
 #: Nearer than this share to a ceiling a layer is called limited by it.
 NEAR: Final = 0.5
+#: Other thresholds, to see how much hangs on it.
+LOOSE, STRICT = 0.3, 0.7
 #: A step that takes more than this many times as long when it is watched spends its time on being
 #: watched, so that the times of its layers are not those of the step.
 DISTURBED: Final = 1.2
@@ -165,6 +167,13 @@ class Profile:
     def side_share(self, side: Side) -> Quantity:
         """The share of the layers' time in layers near one ceiling, or near none."""
         return self._side_share(side, self.roof, _NEAR_NAMES[side])
+
+    def near_share(self, least: float) -> Quantity:
+        """The share of the layers' time in layers that reach ``least`` of a ceiling."""
+        roof, name = self.roof, f"share of time at {least:.0%} of a ceiling or more"
+        if isinstance(roof, Missing):
+            return absent(name, "1", roof.reason)
+        return self.share(lambda item: max(item.shares(roof, item.time)) >= least, name)
 
     def slower_share(self, side: Side) -> Quantity:
         """The same under the roof with the worse of both copies."""

@@ -32,7 +32,7 @@ from report.studies.training_roofline.declared import (
 )
 from report.studies.training_roofline.measured import NO_RECORD, Run, surest
 from report.studies.training_roofline.memory import kept_residuals, peak_ratios, residuals
-from report.studies.training_roofline.profiled import Profile, main_profiles
+from report.studies.training_roofline.profiled import LOOSE, STRICT, Profile, main_profiles
 from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.studies.training_roofline.threads import Threads
@@ -210,6 +210,8 @@ _PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {
     "arithmetic": lambda profile: profile.side_share("arithmetic"),
     "traffic_time": lambda profile: profile.side_share("traffic"),
     "neither": lambda profile: profile.side_share("neither"),
+    "near_loose": lambda profile: profile.near_share(LOOSE),
+    "near_strict": lambda profile: profile.near_share(STRICT),
     "traffic_slower": lambda profile: profile.slower_share("traffic"),
     "expected": Profile.below_ridge,
     "convolutions": Profile.convolutions,
@@ -297,7 +299,12 @@ def _ladders(run: Run | None) -> Iterator[Value]:
             shares[f"{word}_start"] = run.efficiency(start)
         yield from declared({f"{word}_top": gain})
         yield from declared(shares, "percent")
-    rungs = [r for n in NETWORKS for r in ladder.ladder(run, n) if r.below] if run else []
+    climbed = [(n, r) for n in NETWORKS for r in ladder.ladder(run, n)] if run else []
+    rungs = [(n, r, r.below) for n, r in climbed if r.below]
+    if run:
+        yield from declared(
+            {ladder.gain_id(n, r): run.speedup(below, r.step) for n, r, below in rungs}
+        )
     helped = len(ladder.helping(run)) if run else 0
     counts = {
         "rungs": fixed("rungs above a base", len(rungs) or none, "1", _file(run)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from report.errors import StudyError
@@ -44,7 +44,7 @@ LAPTOP: Final = "Laptop"
 #: Column of the throughput table by environment.
 _THROUGHPUT: Final = {RTX: "rtx4080", T4: "t4"}
 
-_ROWS: Final = {"cores": 2, "intensity": 3}
+_ROWS: Final = {"cores": 2, "cpu_cores": 2, "intensity": 3}
 
 
 @dataclass(frozen=True)
@@ -121,23 +121,29 @@ def throughput(reported: Reported, device: str, network: str, batch: int) -> Pri
 def audit(
     reported: Reported, layers: dict[str, tuple[Layer, ...]], devices: Devices
 ) -> tuple[Check, ...]:
-    """Every derived number of the source, computed again.
+    """Every derived number of the source, computed again."""
+    return tuple(chain.from_iterable(audit_by_kind(reported, layers, devices).values()))
+
+
+def audit_by_kind(
+    reported: Reported, layers: dict[str, tuple[Layer, ...]], devices: Devices
+) -> dict[str, tuple[Check, ...]]:
+    """The checks of every derived number of the source, by what it is.
 
     ``layers`` are those of the networks on one image of the source's size, as far as records hold
     them: what they give is compared with the printed complexity.  ``devices`` are the data sheets.
     """
-    return (
-        *_sheets(reported, devices),
-        *_theory(reported, layers),
-        *_training(reported),
-        *_ridges(reported),
-        *_rates(reported),
-        *_efficiencies(reported),
-        *_speedups(reported),
-        *_gains(reported),
-        *_averages(reported),
-        *_texts(reported),
-    )
+    found = {
+        "Peaks, bandwidths": _sheets(reported, devices),
+        "Parameters, work": chain(_theory(reported, layers), _training(reported)),
+        "Ridge points": _ridges(reported),
+        "Achieved rates": _rates(reported),
+        "Efficiencies": _efficiencies(reported),
+        "Speed-ups, gains": chain(_speedups(reported), _gains(reported)),
+        "Averages": _averages(reported),
+        "Ratios, ranges in the text": _texts(reported),
+    }
+    return {kind: tuple(checks) for kind, checks in found.items()}
 
 
 def _sheets(reported: Reported, devices: Devices) -> Iterator[Check]:
@@ -156,6 +162,10 @@ def _sheets(reported: Reported, devices: Devices) -> Iterator[Check]:
             cores, clock = item.number_of("cores"), item.number_of("nominal")
             formula = f"2 · cores · clock of {item.text('device')}"
             yield check(machines[RTX].number_of("peak"), formula, _core_peak, cores, clock)
+    performance, _ = rows(reported, "cpu_cores")
+    inputs = (performance.number_of(key) for key in ("cores", "lanes", "high"))
+    formula = "2 · performance cores · multiply-adds a cycle · highest clock"
+    yield check(environment(reported, CPU).number_of("peak"), formula, _cpu_peak, *inputs)
 
 
 def as_printed(number: Printed, unit: str, source: str, factor: float = 1.0) -> Quantity:
@@ -173,6 +183,11 @@ def core_peak(item: Row, clock: str, source: str) -> Quantity:
 def _core_peak(cores: Fraction, clock: Fraction) -> Fraction:
     """2 FLOP · cores · MHz in TFLOP/s."""
     return 2 * cores * clock / 10**6
+
+
+def _cpu_peak(cores: Fraction, lanes: Fraction, clock: Fraction) -> Fraction:
+    """2 FLOP · cores · multiply-adds a cycle · MHz in TFLOP/s."""
+    return lanes * _core_peak(cores, clock)
 
 
 def _theory(reported: Reported, layers: dict[str, tuple[Layer, ...]]) -> Iterator[Check]:

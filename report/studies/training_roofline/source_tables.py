@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.declared import Content, Field, table
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Table
+from report.quantity.evaluation import point
 from report.studies.training_roofline.corrected import Corrected
 from report.studies.training_roofline.measured import Run, copy_mark
+from report.studies.training_roofline.paradox import Correction
 from report.studies.training_roofline.source import CPU, RTX, T4, Row, row, rows
-from report.studies.training_roofline.subject import HEAVY
+from report.studies.training_roofline.subject import HEAVY, NETWORKS
 from report.studies.training_roofline.theory import (
     GIGA,
     MEGA,
@@ -66,26 +69,27 @@ def complexity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Tab
 
 
 def intensity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Table:
-    """Intensity of a whole step under both models of traffic, beside the printed one."""
+    """Intensity of a step under both models of traffic, wherever the source prints one."""
+    heavy = [(HEAVY, int(r.number_of("batch").number)) for r in rows(inputs.reported, "intensity")]
+    others = [(network, SOURCE_BATCH) for network in complexities if network != HEAVY]
 
-    def image(load: Callable[[Complexity], Load]) -> Callable[[str], Cell]:
-        return lambda network: load(complexities[network]).bytes / SOURCE_BATCH
+    def printed(case: tuple[str, int]) -> Cell:
+        item = row(inputs.reported, "intensity", network=case[0], batch=case[1])
+        return _printed(item or row(inputs.reported, "bound", network=case[0]), "intensity", 1)
 
-    def intensity(load: Callable[[Complexity], Load]) -> Callable[[str], Cell]:
-        return lambda network: load(complexities[network]).intensity
-
-    def printed(network: str) -> Cell:
-        return _printed(row(inputs.reported, "bound", network=network), "intensity", 1)
+    def of(case: tuple[str, int]) -> tuple[Load, Load]:
+        return complexities[case[0]].layerwise(case[1]), complexities[case[0]].cached(case[1])
 
     return table(
         "tbl-intensity",
-        complexities,
+        sorted((*heavy, *others), key=lambda case: NETWORKS.index(case[0])),
         [
-            Field("Network", "", lambda network: network),
-            Field("Layer by layer", "B", image(Complexity.layerwise), "MB"),
-            Field("Intensity", "FLOP/B", intensity(Complexity.layerwise)),
-            Field("Perfect cache", "B", image(Complexity.cached), "MB"),
-            Field("Its intensity", "FLOP/B", intensity(Complexity.cached)),
+            Field("Network", "", lambda case: case[0]),
+            Field("Batch", "1", lambda case: case[1]),
+            Field("Layer by layer", "B", lambda case: of(case)[0].bytes / case[1], "MB"),
+            Field("Intensity", "FLOP/B", lambda case: of(case)[0].intensity),
+            Field("Perfect cache", "B", lambda case: of(case)[1].bytes / case[1], "MB"),
+            Field("Its intensity", "FLOP/B", lambda case: of(case)[1].intensity),
             Field("Printed", "FLOP/B", printed),
         ],
         sources=(inputs.reported_file,),
@@ -122,8 +126,8 @@ def class_table(complexities: dict[str, Complexity]) -> Table:
 def ridge_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
     """Peaks, bandwidths and ridge points: printed, of data sheets, measured."""
     sheets = [(name, "printed", printed_roof(inputs, name)) for name in (RTX, T4, CPU)]
-    known = ((RTX, "cores and clock"), (T4, "data sheet"))
-    sheets += [(n, o, r) for n, o in known if isinstance(r := known_roof(inputs, n), Roof)]
+    others = ((RTX, "cores and clock"), (T4, "data sheet"), (CPU, "cores and highest clock"))
+    sheets += [(n, o, r) for n, o in others if isinstance(r := known_roof(inputs, n), Roof)]
     sheets += [
         (run.label, "data sheet", sheet)
         for run in runs
@@ -159,6 +163,10 @@ def ridge_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
 
 def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
     """Printed and corrected rates and efficiencies side by side."""
+
+    def printed(key: str) -> Callable[[Corrected], Cell]:
+        return lambda case: case.achieved.number_of(key).text if case.achieved else _NOT_PRINTED
+
     return table(
         "tbl-corrected",
         cases,
@@ -166,16 +174,30 @@ def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
             Field("Device", "", lambda case: case.device),
             Field("Network", "", lambda case: case.network),
             Field("Batch", "1", lambda case: case.batch),
-            # Without digits that the source does not print.
-            Field("Images / s", "1", lambda c: int(c.images) if c.images % 1 == 0 else c.images),
-            Field("Printed", "FLOP/s", lambda c: f"{c.printed_rate / TERA:g}", "TFLOP/s"),
-            Field("Efficiency", "1", lambda c: f"{100 * c.printed_efficiency:g}", "%"),
-            Field("Corrected", "FLOP/s", lambda case: case.rate, "TFLOP/s"),
-            Field("Of printed peak", "1", lambda case: case.of_printed, "%"),
-            Field("Of known peak", "1", lambda case: case.of_known, "%"),
+            Field("Images / s", "1", lambda case: int(known(point(case.images)))),
+            Field("Printed", "FLOP/s", printed("rate"), "TFLOP/s"),
+            Field("Efficiency", "1", printed("efficiency"), "%"),
+            Field("Corrected", "FLOP/s", lambda case: point(case.rate), "TFLOP/s"),
+            Field("Of arithmetic", "1", lambda case: point(case.of_arithmetic), "%"),
+            Field("Of bandwidth", "1", lambda case: point(case.of_bandwidth), "%"),
         ],
         sources=(inputs.reported_file,),
         wide=True,
+    )
+
+
+def paradox_table(steps: Sequence[Correction]) -> Table:
+    """What is left of the ratio of mean efficiencies, correction by correction."""
+    return table(
+        "tbl-paradox",
+        steps,
+        [
+            Field("Efficiencies", "", lambda step: step.name),
+            Field("Cases", "1", lambda step: step.cases),
+            Field(T4, "1", lambda s: s.printed[0] if s.printed else point(s.t4), "%"),
+            Field(RTX, "1", lambda s: s.printed[1] if s.printed else s.rtx, "%"),
+            Field("Ratio", "1", lambda s: s.printed[2] if s.printed else s.ratio),
+        ],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from report.evidence.ceilings import won
@@ -23,7 +24,7 @@ from report.studies.training_roofline import (
 from report.studies.training_roofline.claims import all_claims
 from report.studies.training_roofline.figures import all_figures
 from report.studies.training_roofline.measured import Run, primary_run, runs
-from report.studies.training_roofline.source import audit
+from report.studies.training_roofline.source import audit_by_kind
 from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
 from report.studies.training_roofline.tables import all_tables
 from report.studies.training_roofline.theory import complexities
@@ -40,7 +41,10 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, known = primary_run(measured), complexities(measured)
     shown, pair = _shown(measured, primary), threads.compared(measured, primary)
-    checks = audit(inputs.reported, {name: of.layers for name, of in known.items()}, inputs.devices)
+    layers = {name: of.layers for name, of in known.items()}
+    by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
+    checks = tuple(chain.from_iterable(by_kind.values()))
+    figures = all_figures(inputs, measured, shown, known, by_kind)
     claims = {claim.id: claim for claim in all_claims(inputs, measured, known, pair)}
     found = (
         *values.source_values(inputs, known),
@@ -52,7 +56,7 @@ def findings(inputs: Inputs) -> Findings:
     return Findings(
         values={value.id: value for value in found},
         tables={table.id: table for table in tables},
-        figures={figure.id: figure for figure in all_figures(inputs, measured, shown, known)},
+        figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
             **_facts(inputs, measured, primary, shown),
@@ -141,5 +145,13 @@ def _ladder_facts(run: Run | None) -> dict[str, Any]:
         "unhelped": [n for n, rungs in climbed.items() if rungs and n not in tops],
         "shorter_ladders": [n for n, rungs in climbed.items() if 0 < len(rungs) < most],
         "highest": [n for n, rungs in climbed.items() if rungs and len(rungs) == most],
-        "helping": [f"{rung.name} for {n}" for n, rung in ladder.helping(run)] if run else [],
+        "helping": [
+            {"network": n, "rung": rung.name, "gain": ladder.gain_id(n, rung)}
+            for n, rung in ladder.helping(run)
+        ]
+        if run
+        else [],
+        "gains": {
+            n: ladder.gain_id(n, top) for n in climbed if run and (top := ladder.top(run, n))
+        },
     }

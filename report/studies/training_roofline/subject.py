@@ -18,6 +18,7 @@ Optimizer: TypeAlias = Literal["default", "fused"]
 
 #: In the order of the tables: by depth, then the light one.
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+SMALL: Final = "ResNet-18"
 HEAVY: Final = "ResNet-50"
 LIGHT: Final = "MobileNetV2"
 #: The side of an image for which the networks are made, and whose work the source prints.

@@ -35,6 +35,7 @@ from report.studies.training_roofline.memory_tables import (
     peak_table,
     resident_table,
 )
+from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.settings import SENSORS, host_share, pairs, part, readings
 from report.studies.training_roofline.source import T4
 from report.studies.training_roofline.source_tables import (
@@ -43,6 +44,7 @@ from report.studies.training_roofline.source_tables import (
     complexity_table,
     corrected_table,
     intensity_table,
+    paradox_table,
     ridge_table,
 )
 from report.studies.training_roofline.subject import HEAVY, LAYOUT_NAMES, NETWORKS, Step
@@ -72,7 +74,9 @@ def all_tables(
     yield class_table(complexities)
     yield ridge_table(inputs, runs)
     yield audit_table("tbl-audit", "", checks, (inputs.reported_file,))
-    yield corrected_table(inputs, corrected(inputs, complexities))
+    cases = corrected(inputs, complexities)
+    yield corrected_table(inputs, cases)
+    yield paradox_table(corrections(inputs, cases))
     yield _saturation(inputs, runs)
     yield _anomalies(inputs, runs, shown)
     yield anchor_table(inputs, complexities)

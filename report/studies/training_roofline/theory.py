@@ -13,7 +13,15 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact
 from report.records.layers import Layer
 from report.studies.training_roofline.measured import Run, network_layers
-from report.studies.training_roofline.source import RTX, core_peak, environment, image_traffic, rows
+from report.studies.training_roofline.source import (
+    CPU,
+    RTX,
+    as_printed,
+    core_peak,
+    environment,
+    image_traffic,
+    rows,
+)
 from report.studies.training_roofline.subject import IMAGE, NETWORKS
 from report.theory.roofline import (
     Load,
@@ -87,15 +95,29 @@ def printed_roof(inputs: Inputs, name: str) -> Roof:
 
 
 def known_roof(inputs: Inputs, name: str) -> Roof | Missing:
-    """The roof of an environment by its data sheet, or by cores and clock with its bandwidth."""
+    """The roof of an environment by its data sheet, or by cores and clock with its bandwidth.
+
+    The clock is the nominal one of the laptop's GPU, and the highest one of the CPU.
+    """
     sheet = inputs.devices.find(f"NVIDIA {name}")
     peak, memory = (sheet.peak("float32"), sheet.peak("memory")) if sheet else (None, None)
     if peak and memory:
         return sheet_roof(peak.rate, memory.rate)
-    if name == RTX:
-        bandwidth = float(environment(inputs.reported, name).number_of("bandwidth").number)
-        return sheet_roof(known(point(laptop_peak(inputs, "nominal"))), bandwidth * GIGA)
-    return Missing("no data sheet prints it")
+    performance, efficient = cpu_peaks(inputs)
+    peaks = {RTX: laptop_peak(inputs, "nominal"), CPU: performance + efficient}
+    if name not in peaks:
+        return Missing("no data sheet prints it")
+    bandwidth = float(environment(inputs.reported, name).number_of("bandwidth").number)
+    return sheet_roof(known(point(peaks[name])), bandwidth * GIGA)
+
+
+def cpu_peaks(inputs: Inputs) -> tuple[Quantity, ...]:
+    """FLOP/s of the CPU's performance and of its efficient cores, at their highest clocks."""
+    file = inputs.reported_file
+    return tuple(
+        core_peak(item, "high", file) * as_printed(item.number_of("lanes"), "1", file)
+        for item in rows(inputs.reported, "cpu_cores")
+    )
 
 
 def laptop_peak(inputs: Inputs, clock: str) -> Quantity:

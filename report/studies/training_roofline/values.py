@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from report.evidence.audit import count_by_verdict, printed_value
@@ -21,7 +21,12 @@ from report.studies.training_roofline.batches import (
     source_line,
     source_times,
 )
-from report.studies.training_roofline.corrected import average, corrected, rate_ratios
+from report.studies.training_roofline.corrected import (
+    Corrected,
+    collapsed,
+    corrected,
+    rate_ratios,
+)
 from report.studies.training_roofline.declared import (
     WORDS,
     chosen,
@@ -32,24 +37,28 @@ from report.studies.training_roofline.declared import (
 )
 from report.studies.training_roofline.measured import MOVED
 from report.studies.training_roofline.memory import source_need
-from report.studies.training_roofline.profiled import NEAR
+from report.studies.training_roofline.paradox import corrections
+from report.studies.training_roofline.profiled import LOOSE, NEAR, STRICT
 from report.studies.training_roofline.source import (
+    CPU,
     RTX,
     T4,
     as_printed,
     audit,
     core_peak,
+    efficiencies,
     environment,
     row,
     rows,
 )
-from report.studies.training_roofline.subject import HEAVY, NETWORKS
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMALL
 from report.studies.training_roofline.theory import (
     GIGA,
     SOURCE_BATCH,
     TERA,
     Complexity,
     below,
+    cpu_peaks,
     known_roof,
     laptop_peak,
     traffic_of_source,
@@ -73,6 +82,8 @@ def source_values(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
 def _settings() -> Iterator[Value]:
     yield setting("confidence", "Confidence of intervals", CONFIDENCE)
     yield setting("near", "Share of a ceiling from which a layer is near it", NEAR)
+    yield setting("near_loosest", "A lower threshold of nearness", LOOSE)
+    yield setting("near_strictest", "A higher threshold of nearness", STRICT)
     yield setting("moved", "Change of a ceiling that is marked", MOVED)
     yield setting("enough", "Share of the limit that is enough", ENOUGH)
     yield setting(
@@ -152,12 +163,18 @@ def _told_intensity(inputs: Inputs, network: str) -> Quantity:
 def _peaks(inputs: Inputs) -> dict[str, Quantity]:
     reported, file = inputs.reported, inputs.reported_file
     printed = environment(reported, RTX).number_of("peak")
+    performance, efficient = cpu_peaks(inputs)
     return {
         "rtx_peak": as_printed(printed, "FLOP/s", file, TERA),
         "laptop_low": laptop_peak(inputs, "low"),
         "laptop_peak": laptop_peak(inputs, "nominal"),
         "laptop_high": laptop_peak(inputs, "high"),
         "desktop_peak": core_peak(rows(reported, "cores")[1], "nominal", file),
+        "cpu_printed_peak": as_printed(
+            environment(reported, CPU).number_of("peak"), "FLOP/s", file, TERA
+        ),
+        "cpu_performance_peak": performance,
+        "cpu_peak": performance + efficient,
     }
 
 
@@ -180,26 +197,59 @@ def _audited(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
             "over_cpu": _printed(inputs, "rtx_over_cpu"),
         }
     )
+    lowest = at_most(*(_tabled(inputs, name) for name in (RTX, T4)))
+    low = {"lowest_printed": _printed(inputs, "efficiency_low", 0.01), "lowest_tabled": lowest}
+    yield from declared(low, "percent")
     ratios = rate_ratios(inputs)
     ends = {"rate_lowest": at_most(*ratios), "rate_highest": at_least(*ratios)}
     yield from declared({id_: told(each, 3) for id_, each in ends.items()}, "percent")
 
 
+def _tabled(inputs: Inputs, device: str) -> Quantity:
+    """The lowest efficiency that the source's table prints of a device."""
+    printed = efficiencies(inputs.reported, device)
+    return at_most(*(as_printed(each, "1", inputs.reported_file, 0.01) for each in printed))
+
+
 def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     cases = corrected(inputs, found)
-    shares = {f"{word}_average": average(cases, name) for name, word in ((RTX, "rtx"), (T4, "t4"))}
-    for word, network in (("small", "ResNet-18"), ("heavy", HEAVY)):
-        seen = [c.efficiency for c in cases if (c.device, c.network) == (T4, network)]
-        there = [share for share in seen if not share.missing]
-        none = Missing("no peak of this device is known")
-        shares[f"t4_{word}"] = chosen(at_least, there, none)
-    printed = {
-        f"{word}_average_printed": _printed(inputs, f"{word}_efficiency", 0.01)
-        for word in ("rtx", "t4")
+    by_print, rates, *_, chip, matched, heavy = corrections(inputs, cases)
+    steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
+    none = Missing("no case was printed for both GPUs")
+    light = {c.device: c for c in steady if c.network == LIGHT}
+    shares = {
+        "rtx_average": matched.rtx,
+        "t4_average": matched.t4,
+        "rtx_average_printed": by_print.rtx,
+        "t4_average_printed": by_print.t4,
+        "nearest_least": chosen(at_most, [case.nearest for case in steady], none),
+        "rtx_heavy_bandwidth": _largest(steady, RTX, HEAVY, "of_bandwidth"),
+        "rtx_heavy_arithmetic": _largest(steady, RTX, HEAVY, "of_arithmetic"),
+        "t4_small": _largest(steady, T4, SMALL, "of_arithmetic"),
+        "t4_heavy": _largest(steady, T4, HEAVY, "of_arithmetic"),
+        "rtx_light_bandwidth": light[RTX].of_bandwidth,
+        "rtx_light_arithmetic": light[RTX].of_arithmetic,
+        "t4_light_bandwidth": light[T4].of_bandwidth,
+        "t4_light_arithmetic": light[T4].of_arithmetic,
     }
-    yield from declared({id_: told(each, 3) for id_, each in shares.items()} | printed, "percent")
-    ratio = shares["t4_average"] / shares["rtx_average"]
-    yield from declared({"paradox": told(ratio, 3), "paradox_printed": _printed(inputs, "paradox")})
+    yield from declared({id_: told(each, 2) for id_, each in shares.items()}, "percent")
+    ratios = {"paradox_rates": rates, "paradox_chip": chip}
+    yield from declared(
+        {
+            **{id_: told(step.ratio, 3) for id_, step in ratios.items()},
+            "paradox": matched.ratio,
+            "paradox_heavy": heavy.ratio,
+            "paradox_printed": _printed(inputs, "paradox"),
+        }
+    )
+
+
+def _largest(cases: Sequence[Corrected], device: str, network: str, what: str) -> Quantity:
+    """The largest share of a roof over the cases of a network on a device."""
+    own = [
+        getattr(case, what) for case in cases if (case.device, case.network) == (device, network)
+    ]
+    return chosen(at_least, own, Missing("no such case was printed"))
 
 
 def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
