@@ -10,7 +10,18 @@ from experiments.importers.imported import Imported, RefusedError, Source
 #: Format → module; more special formats come before those that would take their files too.
 FORMATS: Final[dict[str, str]] = {
     "timm_csv": "experiments.importers.timm_csv",
+    "tidy_csv": "experiments.importers.tidy_csv",
+    "ncu_csv": "experiments.importers.ncu_csv",
+    "ncu_report": "experiments.importers.ncu_report_file",
+    "pyperf": "experiments.importers.pyperf_json",
+    "google_benchmark": "experiments.importers.google_benchmark",
+    "pytest_benchmark": "experiments.importers.pytest_benchmark",
+    "nvbench": "experiments.importers.nvbench_json",
+    "asv": "experiments.importers.asv_json",
 }
+
+#: What a file raises that holds something else than its format says, in a place not foreseen.
+_UNFORESEEN: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class Importer(Protocol):
@@ -34,6 +45,10 @@ def read_as(source: Source, wanted: str | None = None) -> tuple[str, Imported]:
     for name in FORMATS if wanted is None else (wanted,):
         importer = cast(Importer, import_module(FORMATS[name]))
         if importer.detects(source):
-            return name, importer.read(source)
+            try:
+                return name, importer.read(source)
+            except _UNFORESEEN as error:
+                what = f"not what a file of {name} holds ({type(error).__name__}: {error})"
+                raise source.refused(f"{what}; fetch it again") from error
     formats = wanted or ", ".join(FORMATS)
     raise source.refused(f"found no file of a format that can be imported ({formats}); check it")

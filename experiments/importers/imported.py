@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from experiments.harness.recording import utc
 from report.errors import RidgepointError
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Factor, Round, Sample, Series
 from report.records.strict import parse_json
 
+Kind = TypeVar("Kind")
+
 _GZIP: Final = b"\x1f\x8b"
+_REMEDY: Final = "fetch the published file again"
 
 
 class RefusedError(RidgepointError):
@@ -60,14 +66,39 @@ class Source:
 
     @cached_property
     def json(self) -> Any:
-        """The content as JSON; raises ``RecordError`` with the line for what is none."""
-        remedy = "fetch the published file again"
-        return parse_json(self.content, msgspec.json.decode, self.name, remedy)
+        """The content as JSON; raises ``RecordError`` with the line for what is none.
+
+        Some tools write NaN where they have no number, which JSON does not know: it is null here.
+        """
+        return parse_json(self.content, _with_nan, self.name, _REMEDY)
+
+    def as_kind(self, kind: type[Kind]) -> Kind:
+        """The content as JSON of a known form; raises ``RecordError`` with the place at fault."""
+        found = self.json
+        return parse_json(
+            self.content, lambda text: msgspec.convert(found, kind), self.name, _REMEDY
+        )
+
+    def has_keys(self, *names: str) -> bool:
+        """Whether the content is a JSON object with these keys."""
+        if self.content.lstrip()[:1] != b"{":
+            return False
+        return isinstance(self.json, dict) and set(names) <= self.json.keys()
 
     @property
-    def looks_like_json(self) -> bool:
-        """Whether the content begins as a JSON object or list does."""
-        return self.content.lstrip()[:1] in (b"{", b"[")
+    def lines(self) -> list[str]:
+        """The lines of a text; refuses one that ends in the middle of a line."""
+        if not self.text.endswith("\n"):
+            raise self.refused("it ends in the middle of a line; fetch it again")
+        return self.text.splitlines()
+
+    def device_or(self, said: str | None) -> str:
+        """The device that the file names, or its user; refuses none and two."""
+        if self.device and said and self.device != said:
+            raise self.refused(f"it names the device {said}, and --device {self.device}; drop one")
+        if found := said or self.device:
+            return found
+        raise self.refused("it does not name the device; give it with --device")
 
     def refused(self, what: str) -> RefusedError:
         """An error that names this file, ``what`` was found and what to do."""
@@ -96,6 +127,27 @@ class Imported:
     started: str | None = None
     finished: str | None = None
     attachments: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
+
+
+def utc_of(text: str) -> str | None:
+    """A moment with its time zone as records name it; None for any other text."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else utc(moment.astimezone(UTC))
+
+
+def _with_nan(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        if b"NaN" not in text:
+            raise
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except ValueError:
+        return msgspec.json.decode(text)
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:

@@ -135,7 +135,7 @@ def _cuda(text: str) -> str:
 
 def _cases(source: Source, prefix: str) -> Iterator[Case]:
     seen: dict[tuple[object, ...], int] = {}
-    rows = csv.DictReader(source.text.splitlines(), restkey="")
+    rows = csv.DictReader(source.lines, restkey="")
     _check_columns(source, rows.fieldnames or (), prefix)
     for line, row in enumerate(rows, start=2):
         if "" in row or None in row.values():

@@ -204,6 +204,8 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "ncu_kernel_launches": Quantity("1", "kernels launched during the call", whole=True),
     # What others measured and published: most tools print means, and some counts beside them.
     "mean_time": Quantity("s", "duration of one call, as the mean of the calls of one sample"),
+    "median_time": Quantity("s", "duration of one call, as the median of samples not published"),
+    "kernel_time": Quantity("s", "duration of one kernel, under a profiler that runs them singly"),
     "mean_cpu_time": Quantity("s", "processor time of one call, as such a mean"),
     "image_rate": Quantity("1/s", "images a second over all steps, as published"),
     "parameters": Quantity("1", "parameters of the network, as published", whole=True),

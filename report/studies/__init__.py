@@ -55,7 +55,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
     try:
         return findings(inputs).of_all_runs(inputs)
     except StudyError as error:
-        files = (*(item.file for item in inputs.records), inputs.reported_file)
+        files = (*inputs.files, inputs.reported_file)
         if any(file in str(error) for file in files):
             raise
         raise StudyError(f"data/{_at_fault(findings, inputs)}: {error}") from error

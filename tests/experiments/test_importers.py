@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from experiments.__main__ import main
+from experiments.importers.formats import FORMATS, read_as
+from experiments.importers.imported import source_of
 from report.records.imported import ImportedRecord
 from report.records.imported_files import list_imports
 from report.records.store import read_attachment
 
 HERE = Path(__file__).parent / "imported"
-TIMM = HERE / "timm" / "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
+TIMM = HERE / "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
 
 
 def run(data: Path, *words: str | Path) -> int:
@@ -118,3 +123,175 @@ def test_what_the_name_does_not_say_can_be_given(tmp_path: Path) -> None:
     assert record.environment.key == "intel-core-i9-10940x"
     assert record.conditions["layout"] == "nhwc"
     assert record.origin.given["device"] == record.environment.model
+
+
+# ------------------------------------------------------------------------------ other tools
+
+EPYC, GV100 = ("--device", "AMD EPYC"), ("--device", "Quadro GV100")
+#: File → what its user must say of it.
+SAMPLES: dict[str, tuple[str, ...]] = {
+    TIMM.name: (),
+    "pyperf.json": (),
+    "pytest_benchmark.json": (),
+    "google_benchmark.json": EPYC,
+    "asv.json": (),
+    "nvbench.json": GV100,
+    "ncu.csv": ("--device", "NVIDIA H100 80GB HBM3"),
+    "tidy.csv": (*GV100, "--set", "kind=gpu", "--set", "instrument=a script"),
+}
+
+
+def found(record: ImportedRecord) -> dict[str, dict[str, tuple[float, ...]]]:
+    """By the levels of each case: its series, or the rounds of each."""
+    return {
+        " ".join(str(level) for _, level in sorted(case.factors.items())): {
+            **{series.quantity: series.samples for series in case.series},
+            **{
+                f"{series.quantity} of {round_.process}": series.samples
+                for round_ in case.rounds
+                for series in round_.series
+            },
+        }
+        for case in record.cases
+    }
+
+
+#: File → the levels of a case → a quantity with its first sample, and how many there are.
+ORACLES: dict[str, dict[str, tuple[str, float, int]]] = {
+    "pyperf.json": {
+        "sort a list": ("mean_time of 2", 4.845089843996675e-06, 3),
+        "sum a list": ("mean_time of 3", 1.4781660158114107e-06, 3),
+    },
+    "pytest_benchmark.json": {
+        "test_b.py::test_sum[8] 8": ("mean_time", 2.106000010826392e-07, 12),
+        "test_b.py::test_sum[64] 64": ("mean_time", 8.267399971373379e-07, 12),
+    },
+    "google_benchmark.json": {
+        "total/8": ("mean_time", 6.1648896474857634e-07, 3),
+        "total/64": ("mean_cpu_time", 7.852998244073747e-07, 3),
+        "failing": ("", 0, 0),
+    },
+    "asv.json": {
+        "b.Sums.time_sum 8 list": ("mean_time", 9.523399785393849e-07, 6),
+        "b.Sums.time_sum 64 tuple": ("", 0, 0),
+        "b.peakmem_list": ("resident_peak", 24674304, 1),
+        "b.track_things": ("", 0, 0),
+    },
+    "nvbench.json": {
+        "1024 copy": ("mean_time", 0.0010034715849794225, 1),
+        "4096 copy": ("", 0, 0),
+    },
+    "tidy.csv": {
+        "1 nchw": ("time", 0.0005, 2),
+        "8 nhwc": ("allocated_peak", 16 * 2**20, 1),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_what_a_tool_wrote_is_read(tmp_path: Path, name: str) -> None:
+    cases = found(imported(tmp_path, HERE / name, *SAMPLES[name]))
+    for levels, (quantity, first, count) in ORACLES[name].items():
+        samples = cases[levels].get(quantity, ())
+        assert len(samples) == count
+        assert not samples or samples[0] == pytest.approx(first, rel=1e-15)
+
+
+def test_launches_of_nsight_compute_are_cases(tmp_path: Path) -> None:
+    """The multiply-adds of a product of known work, 8192³ · 2 FLOP at most 1 % less."""
+    name = "ncu.csv"
+    first, second = found(imported(tmp_path, HERE / name, *SAMPLES[name])).values()
+    assert first["ncu_fp32_multiply_adds"] == (120_840_192_000,)
+    assert first["ncu_cuda_core_flops"] == (2 * 120_840_192_000 + 58_982_400,)
+    assert second["ncu_tensor_core_flops"] == (0,)
+
+
+def _half(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def _other_json(content: bytes) -> bytes:
+    return b'{"benchmarks": [{"runs": 7}], "version": 1, "context": 0, "devices": 0, "results": 0}'
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": _half,
+    "other JSON": _other_json,
+    "emptied": lambda content: b"",
+    "binary": lambda content: bytes(range(256)) * 8,
+    "header alone": lambda content: content[: min(content.find(b"\n"), len(content) - 9)] + b"\n",
+    "without numbers": lambda content: re.sub(rb"\d", b"x", content),
+    "broken gzip": lambda content: gzip.compress(content)[:-9],
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_one_sentence_and_no_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, damage: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(DAMAGES[damage]((HERE / name).read_bytes()))
+    said = refusal(tmp_path / "data", capsys, path, *SAMPLES[name])
+    assert said.startswith(name)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_file_of_another_tool_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], format_: str
+) -> None:
+    others = [
+        name for name in SAMPLES if read_as(source_of(HERE / name, *_said(name)))[0] != format_
+    ]
+    for name in others:
+        said = refusal(tmp_path, capsys, HERE / name, *SAMPLES[name], "--format", format_)
+        assert format_ in said
+
+
+def _said(name: str) -> tuple[str | None, dict[str, str]]:
+    """What the user says of a sample, as ``source_of`` takes it."""
+    words = SAMPLES[name]
+    pairs = dict(zip(words[::2], words[1::2], strict=True))
+    given = [word.partition("=") for word in words if "=" in word]
+    return pairs.get("--device"), {key: value for key, _, value in given}
+
+
+def test_one_unusable_file_leaves_nothing_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.json").write_text("{}", "utf-8")
+    said = refusal(tmp_path / "data", capsys, HERE / "pyperf.json", tmp_path / "x.json")
+    assert "x.json: found no file of a format that can be imported" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("pyperf.json", '"unit":"second"', '"unit":"integer"', "its unit is integer"),
+        ("pyperf.json", '"AMD EPYC"', "7", "give it with --device"),
+        ("google_benchmark.json", '"ns"', '"parsec"', "times or their unit are missing"),
+        ("nvbench.json", '"1.0.0"', '"2.0.0"', "its format is 2.0.0"),
+        ("nvbench.json", "0.0010034715849794225", "fast", "'fast', which is no number"),
+        ("asv.json", '"version": 2', '"version": 1', "its version is 1"),
+        ("asv.json", '"8000000"', '"8 GB"', "params.ram: found '8 GB'"),
+        ("tidy.csv", "time [ms]", "time [B]", "time is measured in s"),
+        ("tidy.csv", "time [ms]", "speed [ms]", "speed is no quantity"),
+        ("tidy.csv", "0.75", "n/a", "line 3, time [ms]: found 'n/a'"),
+        ("tidy.csv", ",nhwc", "", "line 4: found 3 cells of 4"),
+    ],
+)
+def test_what_would_be_guessed_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, said: str
+) -> None:
+    text = (HERE / name).read_text("utf-8")
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new), "utf-8")
+    assert said in refusal(tmp_path / "data", capsys, tmp_path / name, *SAMPLES[name])
+
+
+def test_a_report_of_nsight_compute_that_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(b"NVR\0 and nothing that follows")
+    assert "x.ncu-rep: " in refusal(tmp_path, capsys, path)

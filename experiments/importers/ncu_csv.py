@@ -1,0 +1,59 @@
+"""Nsight Compute's raw page as CSV: the counters of every kernel launch, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from experiments.importers.imported import Imported, Source, case, environment
+from report.instruments.counters.ncu import quantities
+from report.instruments.counters.ncu_metrics import metrics_for
+from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
+from report.records.faults import LONGEST_NAME
+from report.records.record import Case, Factor, Sample
+
+_HEADER: Final = b'"Kernel Name"'
+_CAPABILITY: Final = re.compile(r"\d+\.\d+")
+#: Counted bytes and operations; a count of launches says nothing of one launch.
+_LAUNCHES: Final = "ncu_kernel_launches"
+
+
+def detects(source: Source) -> bool:
+    """Whether a table with kernels and metrics stands in it."""
+    return _HEADER in source.content and b"__" in source.content
+
+
+def read(source: Source) -> Imported:
+    """Every launch as a case; the device must be named, since the table has its number alone."""
+    rows = read_table(source.text)
+    if isinstance(rows, CountersUnavailable):
+        raise source.refused(rows.reason.rstrip("."))
+    return of_rows(source, rows, source.device_or(None))
+
+
+def of_rows(source: Source, rows: Sequence[KernelRow], device: str) -> Imported:
+    """The launches of a table or a report; refuses those without a counter that is known."""
+    cases = tuple(_case(source, number, row) for number, row in enumerate(rows, start=1))
+    return Imported(
+        instrument="Nsight Compute",
+        instrument_version=None,
+        environment=environment("cuda", device),
+        cases=cases,
+        unstated="Nsight Compute's file does not say it",
+        conditions=source.given,
+        missing={"times": "a profiled kernel runs alone; its time is not that of the program"},
+    )
+
+
+def _case(source: Source, number: int, row: KernelRow) -> Case:
+    if not _CAPABILITY.fullmatch(row.compute_capability):
+        raise source.refused(f"launch {number}: its compute capability is not in the file")
+    known = frozenset(name.partition(".")[0] for name in row.values)
+    plan = metrics_for(row.compute_capability, known)
+    if isinstance(plan, CountersUnavailable):
+        raise source.refused(plan.reason.rstrip("."))
+    counted = quantities([row], plan)
+    measured: dict[str, list[Sample]] = {n: [v] for n, v in counted.items() if n != _LAUNCHES}
+    factors: dict[str, Factor] = {"launch": number, "kernel": row.kernel[:LONGEST_NAME]}
+    return case(factors, measured, None if measured else "no counter of it is known here")
