@@ -524,12 +524,6 @@ def test_made_up_records_can_be_read_and_are_of_the_size(tmp_path: Path) -> None
     assert scale.read_series_by_pandas(tmp_path) == 21, "a case has one series"
 
 
-def test_every_axis_has_its_words() -> None:
-    text = Path(scale.__file__).read_text("utf-8")
-    for axis in scale.AXES:
-        assert text.count(f'"{axis}"') >= 2, axis
-
-
 def test_many_studies_stand_in_a_copy_of_the_project(tmp_path: Path) -> None:
     synthetic.write_project(tmp_path / "copy", studies=3, cases=2)
     names = synthetic.small_studies(3)

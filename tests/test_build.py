@@ -125,16 +125,6 @@ def test_naming_one_format_makes_only_that(
     assert not list((out / other).rglob(f"*.{other}")), "a PDF lies in html/ for the page to come"
 
 
-def test_without_records_the_paper_says_what_is_not_measured(plain: Path) -> None:
-    page = (plain / "html" / STUDY / "index.html").read_text("utf-8")
-    assert "not measured" in page
-    assert "no run of this experiment is in the data directory" in page
-    values = json.loads((plain / "values" / f"{STUDY}.json").read_text("utf-8"))
-    assert values["values"]["best_rate"]["number"] is None
-    assert "no run" in values["values"]["best_rate"]["reason"]
-    assert values["values"]["flops"]["number"] == 21_233_664
-
-
 def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:
     (file,) = (ROOT / "tests" / "records" / "v1").glob("*.json")
     content = json.loads((measured / "values" / f"{STUDY}.json").read_text("utf-8"))

@@ -17,7 +17,7 @@ from report.instruments.counters.ncu import case_range, products
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.paper.kernels import ATTACHMENT, short_name
-from report.records.record import Case, Record, Series
+from report.records.record import Case, Record
 from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
@@ -325,8 +325,3 @@ def test_an_attachment_of_other_cases_lists_nothing() -> None:
     content = pack(ncu_logs.TOOL, [])
     found = findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
     assert "tbl-device-kernels" not in found.tables
-
-
-def test_series_keep_their_units() -> None:
-    series = Series(quantity="memory_owners", unit="1", samples=(0,))
-    assert msgspec.structs.replace(gpu_case(1), series=(series,)).samples("memory_owners") == (0,)

@@ -136,11 +136,6 @@ some_values = st.dictionaries(st.sampled_from("abcdef"), numbers).map(
 )
 
 
-@given(some_values)
-def test_numbers_do_not_differ_from_themselves(values: dict[str, Value]) -> None:
-    assert value_changes(values, values) == ((), 0)
-
-
 @given(some_values, some_values)
 def test_exchanged_sides_exchange_old_and_new_numbers(
     one: dict[str, Value], other: dict[str, Value]
@@ -229,12 +224,6 @@ def test_a_table_on_one_side_only_is_added_or_removed() -> None:
 
 
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4), numbers), max_size=6)
-
-
-@given(rows)
-def test_a_table_does_not_differ_from_itself(found: list[Any]) -> None:
-    one = table(*found)
-    assert table_changes({one.id: one}, {one.id: one}) == ()
 
 
 @given(rows, rows)
@@ -357,11 +346,6 @@ some_sentences = st.lists(
     ),
     max_size=7,
 ).map(lambda texts: sentences(*texts))
-
-
-@given(some_sentences)
-def test_a_text_does_not_differ_from_itself(text: tuple[Sentence, ...]) -> None:
-    assert sentence_changes(text, text) == ()
 
 
 @given(some_sentences, some_sentences)

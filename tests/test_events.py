@@ -201,13 +201,6 @@ def test_a_single_image_peaks_before_its_output() -> None:
     assert found.peak.end == 307_712
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_channels_last_adds_workspace_and_weights(threads: int) -> None:
-    found = explain_events(mnist_conv2(64), channels_last(64, threads), block=8, threads=threads)
-    assert found.peak.end == 9_437_184 + {1: 8216, 2: 12_336}[threads] + 73_728
-    assert found.peak.end / found.peak.start.amount == pytest.approx(1.009, abs=5e-4)
-
-
 def test_all_batch_sizes_stand_in_one_table() -> None:
     batches = [2**power for power in range(11)]
     peaks = {b: explain_events(mnist_conv2(b), nchw(b), block=8, threads=2).peak for b in batches}

@@ -20,8 +20,10 @@ from figures.drawing import diagram, dots, image_grid, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
 from figures.image_grid import Image, ImageGrid
+from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.timeline import Lane, Level, Span, Timeline
 from tests.canvas import drawn
+from tests.test_waterfall import LARGE
 
 GRID = ImageGrid(
     (Image(bytes([0, 10, 20, 30, 40, 255]), "$1"), Image(bytes(6), "2"), Image(bytes(6), "3")),
@@ -70,9 +72,16 @@ BLOCKS = Diagram(
     (Arrow((3, 2), (6, 2), "forward"), Arrow((6, 1.5), (3, 1.5), broken=True)),
     (Words(5, 4, "words"),),
 )
+ROOF = Roofline(
+    "Intensity",
+    "Rate",
+    (RoofLine("Measured", Ceiling(190, 200, 210), Ceiling(28, 30, 32)),),
+    (Marks("a", (1.0, 20.0), (10.0, 90.0), (9.0, 80.0), (11.0, 99.0), 2, True),),
+    caches=(CacheRoof("L1", Ceiling(348, 360, 372)),),
+)
 PANELS: dict[str, Panel] = {
     "grid": GRID, "timeline": LINES, "dots": DOTS, "stack": STACK, "groups": GROUPS,
-    "diagram": BLOCKS,
+    "diagram": BLOCKS, "roofline": ROOF, "empty": Roofline("x", "y", ()), "waterfall": LARGE,
 }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pytest
 from matplotlib.axes import Axes
 
@@ -108,12 +107,6 @@ def test_neither_place_nor_user_changes_a_figure(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == digest()
-
-
-def test_drawing_leaves_the_settings_of_others_alone() -> None:
-    before = dict(mpl.rcParams)
-    render(DRAWING, "x")
-    assert dict(mpl.rcParams) == before
 
 
 # --------------------------------------------------------------------- what depends on drawing

@@ -549,11 +549,6 @@ def test_the_audit_of_the_source() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"layout": "diagonal"}, "factors.layout: expected one of contiguous, channels_last"),
-        ({"precision": "int8"}, "factors.precision: expected one of"),
-        ({"execution": "guessed"}, "factors.execution: expected one of"),
-        ({"batch": 0}, "factors.batch: expected a whole number from 1 on, found 0"),
-        ({"batch": True}, "found True"),
         ({"tile": 8}, "a tile belongs to a tiled execution"),
         ({"colour": "red"}, "expected network, image, batch"),
     ],

@@ -17,17 +17,9 @@ from report.theory.memory import (
     output_bytes,
     parameter_bytes,
 )
-from tests.networks import Chain, mnist_conv2, mnist_example
+from tests.networks import Chain, mnist_conv2
 
 THEORY = {16: 2_433_280, 32: 4_792_576, 64: 9_511_168, 128: 18_948_352, 256: 37_822_720}
-
-
-@pytest.mark.parametrize("batch", THEORY)
-def test_the_first_source_study(batch: int) -> None:
-    memory = layer_memory(mnist_conv2(batch))
-    assert memory.parameters_and_output == THEORY[batch]
-    assert (memory.parameters, memory.output) == (73_984, 147_456 * batch)
-    assert memory.total - memory.parameters_and_output == memory.input == 86_528 * batch
 
 
 @given(st.integers(1, 10_000))
@@ -45,10 +37,6 @@ def test_bytes_follow_the_element_type(dtype: str) -> None:
     assert input_bytes(layer) * 4 == input_bytes(single) * element_bytes(layer)
     assert output_bytes(layer) * 4 == output_bytes(single) * element_bytes(layer)
     assert parameter_bytes(layer) * 4 == parameter_bytes(single) * element_bytes(layer)
-
-
-def test_all_parameters_of_a_network() -> None:
-    assert sum(map(parameter_bytes, mnist_example())) == 4 * 1_199_882
 
 
 def test_a_flatten_is_a_view() -> None:

@@ -7,8 +7,6 @@ from itertools import combinations
 
 import pytest
 
-from figures.canvas import Drawing
-from figures.drawing.render import render
 from figures.drawing.roofline import draw
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from report.statistics.estimates import Estimate
@@ -182,17 +180,6 @@ def test_the_span_holds_all_points_and_ridges() -> None:
     assert Roofline("x", "y", ()).span == (0.1, 100.0)
 
 
-@pytest.mark.parametrize("roofs", [0, 1, 2])
-def test_it_draws_the_same_bytes_twice(roofs: int) -> None:
-    marks = Marks("a", (1.0, 20.0), (10.0, 90.0), (9.0, 80.0), (11.0, 99.0), 2, True)
-    drawing = Drawing((drawn(marks, roofs=roofs),))
-    assert render(drawing, "s") == render(drawing, "s")
-
-
-def test_an_empty_figure_says_that_nothing_was_measured() -> None:
-    assert b"svg" in render(Drawing((Roofline("x", "y", ()),)), "s").svg
-
-
 def cached(*bandwidths: float) -> Roofline:
     """A roof with caches of so many times the bandwidth of memory."""
     caches = tuple(
@@ -221,8 +208,3 @@ def test_labels_of_slopes_do_not_cover_each_other(times: tuple[float, ...], inch
         assert {text.get_text() for text in texts} >= {"memory", "L1"}
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
         assert all(text.get_fontsize() >= 6.5 for text in texts)  # type: ignore[operator]
-
-
-def test_slopes_draw_the_same_bytes_twice() -> None:
-    drawing = Drawing((cached(12, 6, 2),))
-    assert render(drawing, "s") == render(drawing, "s")

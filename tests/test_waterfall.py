@@ -15,9 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from figures.canvas import Drawing
 from figures.drawing import style
-from figures.drawing.render import render
 from figures.drawing.waterfall import LESS, MEASURED, MORE, UNEXPLAINED, draw
 from figures.waterfall import Axis, Bar, Waterfall
 
@@ -255,14 +253,6 @@ def test_long_names_are_broken_and_given_their_height() -> None:
 
 
 # ------------------------------------------------------------------------------------------- canvas
-
-
-def test_the_canvas_draws_it_beside_others_the_same_every_time() -> None:
-    drawing = Drawing((LARGE, TINY), wide=True, height=TINY.height)
-    first, second = render(drawing, "fig-a"), render(drawing, "fig-a")
-    assert first == second
-    assert first.pdf.startswith(b"%PDF")
-    assert b"<svg" in first.svg
 
 
 def test_axes_outside_a_grid_cannot_be_divided() -> None:

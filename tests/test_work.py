@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from report.errors import StudyError
 from report.records.layers import BatchNorm, Convolution, Layer, Linear
 from report.theory.shapes import (
-    bias_count,
     check,
     elements,
     output_shape,
@@ -32,7 +31,6 @@ from report.theory.work import (
 from tests.networks import (
     Chain,
     alexnet,
-    cifar_resnet,
     convolution,
     lenet5,
     mnist_conv2,
@@ -66,22 +64,6 @@ def test_published_figures_of_known_networks(name: str) -> None:
     assert sum(elements(layer.output_shape) for layer in products) == outputs
 
 
-@pytest.mark.parametrize(
-    ("depth", "parameters", "millions"),
-    [
-        (20, 269_722, 40.55),
-        (32, 464_154, 68.86),
-        (44, 658_586, 97.17),
-        (56, 853_018, 125.49),
-        (110, 1_727_962, 252.89),
-    ],
-)
-def test_cifar_resnets(depth: int, parameters: int, millions: float) -> None:
-    layers = cifar_resnet(depth)
-    assert sum(map(parameter_count, layers)) == parameters
-    assert round(forward_macs(layers) / 1e6, 2) == millions
-
-
 def test_a_training_step_of_resnet50_is_a_little_less_than_three_forward_passes() -> None:
     layers = resnet50()
     assert round(flops(training_macs(layers)) / 1e9, 3) == 24.299
@@ -103,25 +85,6 @@ def test_a_normalised_input_gives_the_first_convolution_an_input_gradient() -> N
 def test_the_same_layer_twice_has_one_input_gradient() -> None:
     (layer,) = Chain(1, 5).linear(5).layers
     assert training_macs([layer, layer]) == 5 * 25
-
-
-@pytest.mark.parametrize(
-    ("batch", "theory"),
-    [
-        (16, 339_738_624),
-        (32, 679_477_248),
-        (64, 1_358_954_496),
-        (128, 2_717_908_992),
-        (256, 5_435_817_984),
-    ],
-)
-def test_the_first_source_study(batch: int, theory: int) -> None:
-    layer = mnist_conv2(batch)
-    assert flops(macs(layer)) == theory
-    assert work(layer).flops == theory
-    assert (weight_count(layer), bias_count(layer)) == (18_432, 64)
-    # Its counters found one addition an output element beside the multiply-adds: the bias.
-    assert work(layer).additions == 36_864 * batch
 
 
 @pytest.mark.parametrize("layer", ALL_LAYERS, ids=lambda layer: layer.name)

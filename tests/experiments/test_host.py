@@ -15,10 +15,7 @@ from conftest import HOST
 from experiments.harness import host, identity, machine
 from experiments.harness.identity import device_key
 from experiments.harness.study import UsageError
-from report.evidence.runs import labels
-from report.records.choice import choose_records
 from report.records.record import Cache, Gpu, Host
-from tests import factory
 
 AMD = """\
 processor\t: 0
@@ -351,27 +348,6 @@ def test_a_label_is_taken_without_blanks_around_it() -> None:
     assert identity.checked_label("  classroom laptop 3 ") == "classroom laptop 3"
     assert identity.checked_label("a" * 60) == "a" * 60
     assert identity.checked_label(None) is None
-
-
-def test_hosts_that_call_themselves_alike_both_stay_in_a_paper() -> None:
-    """Two clouds sell «AMD EPYC»: one with AVX2 only, one with AVX-512 and larger caches."""
-    wide = msgspec.structs.replace(HOST, model=17, flags=("avx2", "avx512f", "fma"))
-    made = []
-    for day, found in ((1, HOST), (2, wide)):
-        environment = factory.environment(
-            device_key("AMD EPYC", 2, found, 2**34), host=found, threads=2
-        )
-        made.append(
-            factory.stored(
-                factory.record(machine=environment, started=f"2026-11-{day:02}T10:00:00Z")
-            )
-        )
-    used = [choice.primary for choice in choose_records(made)]
-    assert {item.file for item in used} == {item.file for item in made}
-    assert labels(used) == (
-        "Example Processor, 2 threads (AVX-512)",
-        "Example Processor, 2 threads (AVX2)",
-    )
 
 
 # ------------------------------------------------------------------------------------- the number

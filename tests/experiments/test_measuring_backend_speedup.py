@@ -53,13 +53,6 @@ def of(cases: tuple[Factors, ...], **levels: object) -> list[Factors]:
 # ------------------------------------------------------------------------------------ plan
 
 
-@pytest.mark.parametrize("cases", [FULL, FULL_ON_GPU, QUICK_CASES], ids=["full", "gpu", "quick"])
-def test_every_case_stands_once_and_has_factors_of_the_study(cases: tuple[Factors, ...]) -> None:
-    assert max(Counter(tuple(sorted(case.items())) for case in cases).values()) == 1
-    assert all(set(case) <= {factor.name for factor in STUDY.factors} for case in cases)
-    assert {case["backend"] for case in cases} == {*ON_CPU, *ON_GPU}
-
-
 def test_the_source_is_trained_in_two_precisions() -> None:
     found = of(FULL, subject="training", network="perceptron", backend="numpy")
     assert [c["dtype"] for c in found] == ["float32", "float64"]

@@ -26,18 +26,6 @@ from report.records.layers import Convolution, Linear
 from report.records.record import Case, Record
 from report.theory.work import macs, training_macs
 
-KEYS = {
-    "subject",
-    "network",
-    "image",
-    "batch",
-    "precision",
-    "layout",
-    "execution",
-    "optimizer",
-    "dataset",
-}
-
 
 def plan(
     *settings: str, quick: bool = False, gpu: bool = False, images: bool = False
@@ -51,14 +39,6 @@ def trained(cases: list[Factors]) -> list[Factors]:
 
 
 # ----------------------------------------------------------------------------------------- plan
-
-
-@pytest.mark.parametrize("gpu", [False, True])
-@pytest.mark.parametrize("quick", [False, True])
-def test_every_case_stands_once_with_all_its_factors(gpu: bool, quick: bool) -> None:
-    cases = plan(gpu=gpu, quick=quick)
-    assert len({tuple(sorted(case.items())) for case in cases}) == len(cases)
-    assert all(set(case) == KEYS for case in trained(cases))
 
 
 def test_steps_whole_and_by_layer_are_timed_by_processes_of_their_own() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from experiments import registry
 from experiments.conv_scaling import AVX2_BATCHES
 from experiments.harness.selection import select
-from experiments.harness.study import Factor, Factors, Levels, Study, UsageError
+from experiments.harness.study import Device, Factor, Factors, Levels, Study, UsageError
 
 STUDY = registry.load("conv_scaling")
 
@@ -95,6 +95,14 @@ def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None
 
 def test_every_study_lies_under_its_name() -> None:
     assert all(registry.load(name).name == name for name in registry.STUDIES)
+
+
+@pytest.mark.parametrize("name", registry.STUDIES)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_case_of_a_plan_stands_once(name: str, device: Device, quick: bool) -> None:
+    cases = select(registry.load(name).on(device), quick=quick).cases
+    assert len({frozenset(case.items()) for case in cases}) == len(cases) > 0
 
 
 def test_listing_imports_no_torch_and_names_every_study() -> None:
