@@ -10,6 +10,8 @@ import pytest
 from report.engine.compose import compose
 from report.engine.gather import choose, load
 from report.evidence.imported_runs import ImportedRun
+from report.missing import Missing
+from report.paper.environments import imported_setup
 from report.quantity.evaluation import estimate
 from report.quantity.verdicts import Statement, expect
 from report.records.frames import sample_frame
@@ -54,6 +56,15 @@ def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
     (line,) = (each["line"] for each in values["imported"])
     assert line == "Example 100: measured by Example Author, licence Apache-2.0"
     assert len(values["records"]) == 3
+
+
+def test_a_table_names_what_was_imported(data: Path) -> None:
+    table = imported_setup(list_imports(STUDY, data))
+    device, software, conditions, cases, author, licence = table.rows[0]
+    assert len(table.rows) == 2
+    assert (device, conditions, cases, licence) == ("Example 100", "amp", 2, "Apache-2.0")
+    assert software == Missing("not said")
+    assert author == "Example Author, with benchmark.py"
 
 
 def test_one_sample_has_no_interval_and_supports_no_claim(data: Path) -> None:

@@ -10,6 +10,8 @@ from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
+from report.records.imported import ImportedRecord
+from report.records.imported_files import StoredImport
 from report.records.record import Environment, Protocol, Record
 
 NOT_PUBLISHED: Final = Missing("not given in the source")
@@ -43,6 +45,33 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
         ),
         sources=tuple(filter(None, (inputs.reported_file, *(run.file for run in all_runs)))),
         wide=True,
+    )
+
+
+def imported_setup(imported: Sequence[StoredImport]) -> Table:
+    """What others measured: a line for each record, with who they are and what was the same."""
+    columns = ("Device", "Software", "Conditions", "Cases", "Measured by", "Licence")
+    return Table(
+        "tbl-imported",
+        "What others measured and published.",
+        tuple(Column(name, "1" if name == "Cases" else "") for name in columns),
+        tuple(_imported_row(each.record) for each in imported),
+        sources=tuple(each.file for each in imported),
+        wide=True,
+    )
+
+
+def _imported_row(record: ImportedRecord) -> tuple[Cell, ...]:
+    environment, origin = record.environment, record.origin
+    cuda = environment.cuda and f"CUDA {environment.cuda}"
+    software = ", ".join(filter(None, (environment.framework, cuda)))
+    return (
+        environment.model,
+        software or Missing(record.missing["framework"]),
+        ", ".join(map(str, record.conditions.values())) or Missing("the file states none"),
+        len(record.cases),
+        f"{origin.author}, with {origin.instrument}",
+        origin.licence,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from report.records.imported_files import list_imports
 from report.records.store import read_attachment
 
 HERE = Path(__file__).parent / "imported"
+ROOT = HERE.parents[2]
 TIMM = HERE / "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
 
 
@@ -295,3 +297,14 @@ def test_a_report_of_nsight_compute_that_is_none(
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(b"NVR\0 and nothing that follows")
     assert "x.ncu-rep: " in refusal(tmp_path, capsys, path)
+
+
+def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (ROOT / "docs" / "importing.md").read_text("utf-8")
+    (block,) = re.findall(r"^```sh\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    commands = [shlex.split(line)[3:] for line in block.splitlines()]
+    monkeypatch.chdir(ROOT)
+    for words in commands:
+        assert main([*words, "--records", str(tmp_path)]) == 0
+    assert len(list_imports("my_study", tmp_path)) == len(commands) == 3
+    assert all(f"`{name}`" in guide for name in FORMATS)
