@@ -272,7 +272,7 @@ def test_two_builds_from_nothing_give_the_same_bytes(
 def test_a_seeded_difference_is_found_and_told(
     tmp_path: Path, project: Path, scratch: Path
 ) -> None:
-    with (project / "report" / "render" / "html.py").open("a", encoding="utf-8") as module:
+    with (project / "report" / "render" / "shell.py").open("a", encoding="utf-8") as module:
         module.write(
             "\n_whole = stylesheet\n\ndef stylesheet():\n"
             "    import time\n    return _whole() + f'/* {time.tzname[0]} */'\n"
@@ -280,14 +280,14 @@ def test_a_seeded_difference_is_found_and_told(
     done = verify(requested(tmp_path, project / "data", jobs=1), project, silent)
     assert done.code == 1
     where = {item.name: item.where for item in done.differences}
-    assert set(where) == {"html/style.css", "manifest.json"}
-    assert where["html/style.css"].endswith("'/* UTC */' and '/* FAR */'")
+    assert set(where) == {"html/assets/style.css", "manifest.json"}
+    assert where["html/assets/style.css"].endswith("'/* UTC */' and '/* FAR */'")
     lines = list(done.lines())
     assert "2 files differ:" in lines
-    assert any(line.startswith("  html/style.css: line ") for line in lines)
+    assert any(line.startswith("  html/assets/style.css: line ") for line in lines)
     assert not (tmp_path / "out" / MANIFEST).exists()
     assert done.kept is not None
-    assert (done.kept / done.around[0].out / "html" / "style.css").is_file(), (
+    assert (done.kept / done.around[0].out / "html" / "assets" / "style.css").is_file(), (
         "both can be looked at"
     )
 

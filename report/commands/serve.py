@@ -23,18 +23,19 @@ from typing import Any, Final
 
 from report.commands.exchange import HOST, TEMPLATES, TYPES, Answer, address_of, answer, in_part
 from report.errors import OutputError, RidgepointError
+from report.render.policy import POLICY
 
 #: No folder of ``out/`` has this name, so that these addresses hide no file.
 EVENTS: Final = "/-/events"
 SCRIPT: Final = "/-/reload.js"
 
-#: What a page may load: files of this site, and no script that stands in the page itself.  Cells of
-#: tables are aligned by style attributes; browsers show a PDF as an object.
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; object-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
+#: What a page may load, beside what pages say of themselves: nobody may frame them.
+_POLICY: Final = f"{POLICY}; frame-ancestors 'none'"
+#: Figures hold their own style; a PDF is shown by an object of the browser's own.
+_POLICIES: Final = {
+    TYPES[".svg"]: "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    TYPES[".pdf"]: "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'",
+}
 #: A browser that is gone is noticed when something is sent to it, at the latest after this time.
 _PULSE_S: Final = 15.0
 _POLL_S: Final = 0.1
@@ -112,6 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = 60.0
     server: Server
+    _policy = _POLICY
 
     def do_GET(self) -> None:
         site = self.server.site
@@ -147,12 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _begin(self, status: HTTPStatus, kind: str) -> None:
         self.send_response(status)
+        self._policy = _POLICIES.get(kind, _POLICY)
         self.send_header("Content-Type", kind)
         self.send_header("Connection", "close")
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("Content-Security-Policy", self._policy)
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 

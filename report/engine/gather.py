@@ -17,6 +17,7 @@ from report.evidence.runs import labels
 from report.paper.findings import Inputs
 from report.records import pins
 from report.records.imported_files import StoredImport, list_imports, read_import
+from report.records.listing import listing
 from report.records.store import (
     Attaching,
     Listed,
@@ -57,6 +58,7 @@ class Chosen:
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
     records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
+    ``listing`` says of every record of the study what became of it.
     """
 
     origin: Origin
@@ -64,6 +66,7 @@ class Chosen:
     digests: dict[str, str]
     notices: tuple[str, ...]
     imported: tuple[str, ...] = ()
+    listing: Sequence[Mapping[str, Any]] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
@@ -108,6 +111,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
         notices=(*_alterations(there), *told(study, choices, pinned)),
         imported=tuple(item.file for item in imported),
+        listing=listing(listed, choices, imported),
     )
 
 

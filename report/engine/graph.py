@@ -3,7 +3,7 @@
 ======================  =====================================================================
 ``<study>/read``        which records the paper uses, and what the user should know of them
 ``<study>/study``       values, tables, claims, and a description of every figure
-``<study>/samples``     every sample of those records as a table that its reader may download
+``<study>/samples``     those records, and every sample of them as a table, for their reader
 ``<study>/figure/<n>``  one figure in both of its formats
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
 ``<study>/listed``      what lists of studies say of it
@@ -11,7 +11,7 @@
 ``<study>/tex``         the LaTeX source
 ``<study>/pdf``         the paper, by Typst or LaTeX; also beside its page, so that the page can
                         be published with it
-``site/index``          the list of all studies
+``site/index``          the list of all studies, the pages over all of them, and the search
 ``site/quarto``         the Quarto project of all studies, rendered too where that was asked
 ======================  =====================================================================
 
@@ -38,8 +38,14 @@ SCRATCH: Final = ".scratch-"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
 CHOSEN: Final = "chosen.json"
 FINDINGS: Final = "findings.pickle"
+#: What the page shows of a number that is opened, and the machines that were measured.
+DETAILS: Final = "details.json"
+#: All records of the study, used or not.
+RECORDS: Final = "records.json"
 #: Every sample of the records that the study uses.
 SAMPLES: Final = "samples.csv.gz"
+#: The folder of the records themselves beside a page.
+RECORDS_FOLDER: Final = "records"
 #: What lists of studies say of one: from the front matter of its document, and in plain words.
 LISTED: Final = "listed.json"
 ENTRY: Final = "entry.json"
@@ -215,17 +221,23 @@ def _page(
         id=f"{study}/html",
         study=study,
         action="html",
-        files=files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html"),
-        packages=packages.PANDOC,
+        files=(
+            "data/site.yaml",
+            *files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html", *_SHELL),
+        ),
+        packages=packages.PAGES,
         reads=(
             written,
             Reads(f"{study}/samples"),
-            *(Reads(step.id, (".svg",)) for step in drawn),
+            Reads(f"{study}/study", (DETAILS,)),
+            *(Reads(step.id) for step in drawn),
         ),
         parameters=(("pdf", "yes" if links_pdf else "no"),),
     )
 
 
+#: What stands around every page.
+_SHELL: Final = tuple(f"templates/html/{part}.html.j2" for part in ("head", "header", "footer"))
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
 _FONTS: Final = "templates/fonts/"
 
@@ -289,9 +301,23 @@ def shared_steps(
         id=f"{_SHARED}/index",
         study="",
         action="index",
-        files=files.under("templates/html/"),
-        packages=packages.LISTING,
-        reads=tuple(Reads(f"{study}/listed") for study in pages),
+        files=(
+            "data/site.yaml",
+            *(f"data/reported/{study}.json" for study in pages),
+            *files.under("templates/html/"),
+        ),
+        packages=packages.PAGES,
+        reads=tuple(
+            read
+            for study in pages
+            for read in (
+                Reads(f"{study}/listed"),
+                Reads(f"{study}/read", (RECORDS,)),
+                Reads(f"{study}/study", (DETAILS,)),
+                Reads(f"{study}/manuscript", (f"values/{study}.json",)),
+                Reads(f"{study}/html", (f"{study}/index.html",)),
+            )
+        ),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),
     )
     listed = wanted.html and wanted.engine != "quarto" and pages

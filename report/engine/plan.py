@@ -241,7 +241,12 @@ class Goal(NamedTuple):
             if _is_built(study, entries) and (study in sure or _is_in_place(study, entries, world))
         ]
         written = {study: _figures(study, entries) for study in there}
-        pages = {study: _has_paper(study, world) for study in there if f"{study}/html" in entries}
+        pages = {
+            study: _has_paper(study, world)
+            for study in there
+            if (page := entries.get(f"{study}/html")) is not None
+            and (study in sure or not any(altered(page, world)))
+        }
         return shared_steps(written, pages, self.files, self.wanted)
 
 

@@ -15,6 +15,7 @@ from report.engine.gather import Origin
 from report.paper.bibliography import check_bibliography
 from report.paper.findings import Findings
 from report.paper.manuscript import render_manuscript
+from report.paper.summary import summary_of
 from report.paper.tables import to_csv, to_latex
 from report.paper.tags import refusal
 from report.records.files import read_file
@@ -79,6 +80,7 @@ def _values(
         **findings.as_json(study, tuple(origin.records)),
         "title": front["title"],
         "abstract": " ".join(str(front.get("abstract", "")).split()),
+        **summary_of(study, findings, front),
         "devices": list(origin.devices),
         "measured": origin.measured,
         "reported": origin.reported,

@@ -129,6 +129,7 @@ class Claim:
         """The claim for ``out/values/<study>.json``."""
         return {
             "sentence": self.sentence,
+            "label": self.label,
             "verdict": self.verdict,
             "because": self.because,
             "values": list(self.values),
@@ -159,6 +160,11 @@ class Findings:
         for one, other in pairwise(names):
             if one == other:
                 raise ValueError(f"downloads: two have the file name {one}; give each its own")
+
+    def without_quantities(self) -> Findings:
+        """The same in plain values, which can be stored."""
+        plain = {key: replace(value, quantity=None) for key, value in self.values.items()}
+        return replace(self, values=plain)
 
     def of_all_runs(self, inputs: Inputs) -> Findings:
         """The same, where tables and figures of a record name the runs that are pooled with it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from report.missing import Missing
@@ -33,7 +33,8 @@ class Value:
     """One number of the prose.
 
     ``name`` says what it is, ``formula`` how it was computed, ``sources`` which record or reported
-    files it was computed from (none for pure theory).
+    files it was computed from (none for pure theory).  ``quantity`` is what was computed; it is not
+    stored with the findings of a study.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Value:
     formula: str
     sources: tuple[str, ...] = ()
     style: Style = "measured"
+    quantity: Quantity | None = field(default=None, compare=False, repr=False)
 
     @property
     def anchor(self) -> str:
@@ -110,7 +112,9 @@ def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
     found, name = number(quantity), id.replace("_", " ").capitalize()
     level = isinstance(quantity, Derived) and quantity.operation.whole
     style = style or ("whole" if level else "exact" if isinstance(found, int) else "measured")
-    return Value(id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style)
+    return Value(
+        id, name, found, str(quantity.unit), quantity.formula, quantity.sources, style, quantity
+    )
 
 
 def exact(

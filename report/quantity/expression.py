@@ -293,9 +293,13 @@ class Derived(Quantity):
 
     @property
     def formula(self) -> str:
+        return self.written(lambda part: part.symbol)
+
+    def written(self, show: Callable[[Quantity], str]) -> str:
+        """The formula with ``show`` of each operand in its place, in brackets where needed."""
         return self.operation.text(
             [
-                f"({part.symbol})" if _needs_brackets(self, part, index) else part.symbol
+                f"({show(part)})" if _needs_brackets(self, part, index) else show(part)
                 for index, part in enumerate(self.operands)
             ]
         )

@@ -8,15 +8,15 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
-from report.records.header import Head, parse_head
-from report.records.record import Attachment, Record
+from report.records.header import Head, count_outcomes, parse_head
+from report.records.record import Attachment, Record, Status
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
@@ -55,6 +55,8 @@ class Listed:
     file: str
     sha256: str
     alterations: tuple[str, ...] = ()
+    #: How many of its cases ended in which way.
+    outcomes: Mapping[Status, int] = field(default_factory=dict, compare=False)
 
 
 class Named(Protocol):
@@ -291,7 +293,8 @@ def _listed(path: Path, data: Path) -> Listed:
     _check_folder(head.study, path, place)
     same = file_hash(text) == name["hash"] or _parsed_hash(text, place) == name["hash"]
     file = path.relative_to(data).as_posix()
-    return Listed(head, file, digest(text), _alterations(head, name, same))
+    outcomes = count_outcomes(text, place)
+    return Listed(head, file, digest(text), _alterations(head, name, same), outcomes)
 
 
 def _parsed_hash(text: bytes, place: str) -> str | None:

@@ -17,7 +17,8 @@ from report.errors import RenderError
 from report.render.command import Finished, run
 from report.render.pandoc import TEMPLATES, plain_text
 from report.render.problems import name_of, place_of_line, refusal
-from report.render.site import LEAD, TITLE, Entry, describe
+from report.render.settings import Settings
+from report.render.site import Entry, describe
 from report.render.source import Source, read_source
 from report.text.escape import latex
 
@@ -82,7 +83,7 @@ def project_config(entries: Sequence[Entry]) -> dict[str, Any]:
             "resources": list(_RESOURCES),
         },
         "website": {
-            "title": TITLE,
+            "title": Settings().title,
             "page-navigation": True,
             "navbar": {"left": [{"href": "index.qmd", "text": "All studies"}]},
             "sidebar": {
@@ -168,7 +169,7 @@ def _index(entries: Sequence[Entry]) -> str:
         keep_trailing_newline=True,
     )
     template = environment.get_template("index.qmd.j2")
-    return template.render(papers=entries, title=TITLE, lead=LEAD)
+    return template.render(papers=entries, title=Settings().title, lead=Settings().lead)
 
 
 def _yaml(content: Mapping[str, Any]) -> str:

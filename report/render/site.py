@@ -1,27 +1,25 @@
-"""The list of all studies, the first page of the site."""
+"""The pages over all studies: the list of papers, claims, published values, machines, records."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-
-from figures.characters import visible
-from report.render.html import write_shared
-from report.render.pandoc import TEMPLATES, plain_text
+from report.render.pandoc import plain_text
+from report.render.settings import Settings
+from report.render.shell import OVERVIEWS, SCRIPTS, render_template, write_assets
 from report.render.source import front_matter
-
-TITLE: Final = "Performance of convolutional networks, measured and reproduced"
-LEAD: Final = (
-    "Each paper is computed from raw measurements that are kept beside it: "
-    "theory, measurement and what a source reported stand side by side."
-)
+from report.text.format import plain
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
+#: A reference in the markdown of a sentence, which leads nowhere outside its paper.
+_REFERENCE: Final = re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]")
+#: Verdicts in the order in which they are counted.
+_VERDICTS: Final = ("supported", "refuted", "undecided", "not comparable", "not measured")
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,8 @@ class Entry:
 
     ``devices`` is empty and ``measured`` None where a study has no measurement of its own;
     ``imported`` are lines on what others measured.
+    ``headline`` are the numbers that the paper names first: what, number, interval.  ``figure`` is
+    (file beside the page, alternative text, id) of its key figure.
     """
 
     study: str
@@ -40,15 +40,66 @@ class Entry:
     devices: tuple[str, ...] = ()
     measured: str | None = None
     imported: tuple[str, ...] = ()
+    question: str = ""
+    headline: tuple[Mapping[str, str], ...] = ()
+    figure: tuple[str, str, str] | None = None
 
     @classmethod
     def of(
         cls, plain: Mapping[str, Any], *, study: str, page: str, pdf: str | None = None
     ) -> Entry:
         """The entry of a paper from its title, abstract, devices and day of measuring."""
-        lists = {name: tuple(plain[name]) for name in ("devices", "imported")}
-        found = {**plain, **lists}
-        return cls(study=study, page=page, pdf=pdf, **found)
+        lists = {
+            key: tuple(plain[key]) for key in ("devices", "imported", "headline") if key in plain
+        }
+        figure = tuple(plain["figure"]) if plain.get("figure") else None
+        return cls(study=study, page=page, pdf=pdf, **{**plain, **lists, "figure": figure})
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A study with what the pages over all of them say of it.
+
+    ``values`` is the content of ``values/<study>.json``, ``records`` that of ``records.json`` and
+    ``machines`` a part of ``details.json``; each may be empty.
+    """
+
+    entry: Entry
+    values: Mapping[str, Any] = field(default_factory=dict)
+    records: Sequence[Mapping[str, Any]] = ()
+    machines: Sequence[Mapping[str, Any]] = ()
+    reported: str = ""
+
+    @property
+    def verdicts(self) -> list[tuple[str, int]]:
+        """How many claims have which verdict."""
+        counts = Counter(claim["verdict"] for claim in self.values.get("claims", {}).values())
+        return [(verdict, counts[verdict]) for verdict in _VERDICTS if counts[verdict]]
+
+    @property
+    def claims(self) -> list[Mapping[str, Any]]:
+        """The claims that the paper states in words."""
+        claims = self.values.get("claims", {}).values()
+        return [{**claim, "sentence": _bare(claim["sentence"])} for claim in claims]
+
+    @property
+    def audits(self) -> list[Mapping[str, Any]]:
+        """The published values that were computed again."""
+        audits = self.values.get("audits", ())
+        # What a source printed keeps its digits.
+        return [
+            {**audit, "printed": f"{audit['printed']:,}", "recomputed": plain(audit["recomputed"])}
+            for audit in audits
+        ]
+
+    @property
+    def audited(self) -> list[tuple[str, int]]:
+        """How many published values have which verdict."""
+        return sorted(Counter(audit["verdict"] for audit in self.audits).items())
+
+
+def _bare(sentence: str) -> str:
+    return _REFERENCE.sub("", sentence)
 
 
 def first_sentences(text: str, limit: int = 320) -> str:
@@ -62,61 +113,65 @@ def first_sentences(text: str, limit: int = 320) -> str:
     return taken
 
 
-def describe(
-    source: Path,
-    study: str,
-    page: str,
-    pdf: str | None = None,
-    devices: tuple[str, ...] = (),
-    measured: str | None = None,
-) -> Entry:
+def describe(source: Path, study: str, page: str, pdf: str | None = None) -> Entry:
     """The entry of the paper in the folder ``source``; raises ``RenderError``."""
     meta = front_matter(source / f"{study}.qmd")
     title, abstract = str(meta.get("title", study)), str(meta.get("abstract", ""))
-    return entry(title, abstract, devices, measured, study=study, page=page, pdf=pdf)
+    return Entry.of(in_plain_words(title, abstract), study=study, page=page, pdf=pdf)
 
 
-def entry(
-    title: str,
-    abstract: str,
-    devices: Sequence[str],
-    measured: str | None,
-    imported: Sequence[str] = (),
-    *,
-    study: str,
-    page: str,
-    pdf: str | None = None,
-) -> Entry:
-    """The entry of a paper whose title and abstract are markdown; raises ``RenderError``."""
-    return Entry(
-        study=study,
-        title=plain_text(title),
-        abstract=first_sentences(plain_text(abstract)),
-        page=page,
-        pdf=pdf,
-        devices=tuple(devices),
-        measured=measured,
-        imported=tuple(imported),
+def in_plain_words(title: str, abstract: str) -> dict[str, str]:
+    """Title and first sentences of a paper, which are markdown; raises ``RenderError``."""
+    return {"title": plain_text(title), "abstract": first_sentences(plain_text(abstract))}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine with what each study measured on it: study → (page, day)."""
+
+    facts: Mapping[str, Any]
+    ceilings: Mapping[str, str]
+    studies: tuple[tuple[Entry, str], ...]
+
+
+def machines_of(papers: Iterable[Paper]) -> list[Machine]:
+    """The machines of all studies by name; facts and ceilings are those of the newest record."""
+    found: dict[str, list[tuple[Entry, Mapping[str, Any]]]] = {}
+    for paper in papers:
+        for machine in paper.machines:
+            found.setdefault(machine["key"], []).append((paper.entry, machine))
+    return sorted(map(_merged, found.values()), key=lambda machine: machine.facts["label"])
+
+
+def _merged(seen: Sequence[tuple[Entry, Mapping[str, Any]]]) -> Machine:
+    newest_first = [facts for _, facts in sorted(seen, key=lambda s: s[1]["measured"])][::-1]
+    names = newest_first[0]["ceilings"]
+    ceilings = {
+        name: next((f["ceilings"][name] for f in newest_first if f["ceilings"][name]), "")
+        for name in names
+    }
+    studies = tuple((entry, facts["measured"]) for entry, facts in seen)
+    return Machine(newest_first[0], ceilings, studies)
+
+
+def render_page(page: str, papers: Sequence[Paper], settings: Settings) -> str:
+    """The HTML of one of the pages over all studies."""
+    return render_template(
+        f"{page.removesuffix('.html')}.html.j2",
+        settings=settings,
+        root="",
+        here=page,
+        scripts=SCRIPTS,
+        papers=papers,
+        machines=machines_of(papers),
     )
 
 
-def render_index(entries: Sequence[Entry], title: str = TITLE, lead: str = LEAD) -> str:
-    """The HTML of the list, in the order of ``entries``."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "html"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("index.html.j2")
-    return visible(template.render(entries=entries, title=title, lead=lead))
-
-
-def write_index(entries: Sequence[Entry], target: Path) -> Path:
-    """Write ``index.html`` and what all pages share into ``target``; returns the page."""
+def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> tuple[str, ...]:
+    """Write the pages over all studies and what all pages share; returns the files' names."""
     target.mkdir(parents=True, exist_ok=True)
-    write_shared(target)
-    index = target / "index.html"
-    index.write_text(render_index(entries), "utf-8", newline="\n")
-    return index
+    for page in OVERVIEWS:
+        (target / page).write_text(render_page(page, papers, settings), "utf-8", newline="\n")
+    # Without this file GitHub Pages would look for templates of its own.
+    (target / ".nojekyll").write_bytes(b"")
+    return (*OVERVIEWS, ".nojekyll", *write_assets(target))

@@ -31,7 +31,7 @@ local function image(part)
   local path = files.image(part.src, "svg")
   local width, height = files.svg_size(path)
   local size = width and height
-    and string.format(' width="%d" height="%d" style="--natural:%dpx"', width, height, width)
+    and string.format(' width="%d" height="%d"', width, height)
     or ""
   return raw('<img src="' .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ">")
 end
@@ -60,7 +60,7 @@ end
 function html.figure(float)
   local blocks = pandoc.Blocks({ open_figure(float, "figure") })
   if float.parts[1] and float.parts[1].letter then
-    blocks:insert(raw('<div class="subfigures" style="--columns:' .. float.columns .. '">'))
+    blocks:insert(raw('<div class="subfigures columns-' .. float.columns .. '">'))
     for _, part in ipairs(float.parts) do
       blocks:extend(subfigure(part))
     end
@@ -77,23 +77,31 @@ end
 --- Cells with more characters than this may break their lines; names and numbers stay whole.
 local long_cell = 26
 
-local function mark_long_cells(tbl)
-  for _, body in ipairs(tbl.bodies) do
-    for _, row in ipairs(body.body) do
-      for _, cell in ipairs(row.cells) do
-        if utf8.len(pandoc.utils.stringify(cell.contents)) > long_cell then
-          cell.attr.classes:insert("long")
-        end
+local sides = { AlignRight = "right", AlignCenter = "center" }
+
+local function mark_cells(rows, specs)
+  for _, row in ipairs(rows) do
+    for column, cell in ipairs(row.cells) do
+      local side = sides[specs[column] and specs[column][1]]
+      if side then
+        cell.attr.classes:insert(side)
+      end
+      if utf8.len(pandoc.utils.stringify(cell.contents)) > long_cell then
+        cell.attr.classes:insert("long")
       end
     end
   end
 end
 
---- A table without the column widths that pandoc guesses from the dashes in the source.
+--- A table without the column widths that pandoc guesses from the dashes in the source, and aligned
+--- by classes: the page may hold no style.
 local function natural_widths(tbl)
-  mark_long_cells(tbl)
-  tbl.colspecs = tbl.colspecs:map(function(spec)
-    return { spec[1], nil }
+  mark_cells(tbl.head.rows, tbl.colspecs)
+  for _, body in ipairs(tbl.bodies) do
+    mark_cells(body.body, tbl.colspecs)
+  end
+  tbl.colspecs = tbl.colspecs:map(function()
+    return { "AlignDefault", nil }
   end)
   tbl.caption = { long = {} }
   tbl.identifier = ""

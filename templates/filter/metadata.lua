@@ -20,12 +20,14 @@ local function description(abstract)
   return #text <= 240 and text or short:match("^(.*[.!?])%s") or short:match("^(.*)%s") .. " …"
 end
 
---- Adds `plain-title`, `plain-authors` and `description` as the writer's kind of plain text.
+--- Adds `plain-title`, `plain-authors`, `each-author` and `description` as the writer's kind of plain text.
 function metadata.add(doc, writer)
   local meta = doc.meta
   local title = pandoc.utils.stringify(meta.title or "")
   meta["plain-title"] = writer.plain(title)
-  meta["plain-authors"] = writer.plain_list(plain_authors(meta))
+  local authors = plain_authors(meta)
+  meta["plain-authors"] = writer.plain_list(authors)
+  meta["each-author"] = pandoc.List(authors):map(writer.plain)
   meta.description = pandoc.MetaInlines({ pandoc.Str(description(meta.abstract)) })
   return doc
 end

@@ -12,7 +12,9 @@ import pytest
 
 from report.errors import RenderError
 from report.render.html import PageLinks, write_page
-from report.render.site import Entry, describe, first_sentences, render_index, write_index
+from report.render.settings import Settings
+from report.render.shell import OVERVIEWS, PAPER_SCRIPTS
+from report.render.site import Entry, Paper, describe, first_sentences, render_page, write_site
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -54,7 +56,7 @@ def read(text: str) -> Page:
 
 
 LINKS = PageLinks(
-    pdf="sample.pdf", downloads=(("Values & more", "values.json"),), home="../index.html"
+    pdf="sample.pdf", downloads=(("Values & more", "values.json"),), measured="2025-01-02"
 )
 
 
@@ -118,7 +120,7 @@ def test_nothing_is_fetched_from_elsewhere(page: Page, folder: Path) -> None:
     fetched = [value for name in ("src", "srcset", "poster") for value in page.values(name)]
     fetched += [link["href"] for link in page.all("link")]
     assert not [value for value in fetched if re.match(r"(https?:)?//", value)]
-    css = (folder / "style.css").read_text("utf-8")
+    css = (folder / "assets/style.css").read_text("utf-8")
     assert "@import" not in css
     assert "url(" not in css
 
@@ -130,7 +132,7 @@ def test_formulas_are_mathml(page: Page) -> None:
 
 def test_links_of_the_page(page: Page, text: str) -> None:
     hrefs = page.values("href")
-    assert "../index.html" in hrefs
+    assert "index.html" not in hrefs, "it is a site by itself"
     assert "sample.pdf" in hrefs
     assert '<a href="values.json">Values &amp; more</a>' in text
 
@@ -160,12 +162,12 @@ def test_the_description_keeps_paragraphs_apart(paper: Path, tmp_path: Path) -> 
 
 
 def test_links_that_are_not_there_leave_no_trace(paper: Path, tmp_path: Path) -> None:
-    index = write_page(paper, "sample", tmp_path, PageLinks(stylesheet="../style.css"))
+    index = write_page(paper, "sample", tmp_path, PageLinks(root="../"))
     text = index.read_text("utf-8")
-    assert 'class="links"' not in text
-    assert "All studies" not in text
-    assert 'href="../style.css"' in text
-    assert not (tmp_path / "style.css").exists()
+    assert 'class="primary"' not in text
+    assert 'href="../index.html"' in text
+    assert 'href="../assets/style.css"' in text
+    assert not (tmp_path / "assets").exists()
 
 
 def test_whatever_can_be_wide_has_a_region_that_scrolls(page: Page) -> None:
@@ -196,15 +198,31 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_have_the_contrast_of_wcag_aa(folder: Path, scheme: str) -> None:
-    css = (folder / "style.css").read_text("utf-8")
+    css = (folder / "assets/style.css").read_text("utf-8")
     blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
-    colours: dict[str, str] = {}
-    for block in blocks[: 1 if scheme == "light" else 2]:
-        colours |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", blocks[0])
+    colours = {name: light if scheme == "light" else dark for name, light, dark in pairs}
     kinds = ("ink", "quiet", "accent", "note", "tip", "warning", "important", "caution")
     for front in kinds:
         for back in ("paper", "soft"):
             assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+
+
+def test_the_paper_is_cited_by_its_title_its_people_and_its_data(folder: Path, text: str) -> None:
+    entry = (folder / "citation.bib").read_text("ascii")
+    assert "title = {{Work and memory of a convolutional layer: a sample paper}}" in entry
+    assert r"author = {{Ada Example} and {B{\"{o}}hm \& Sons}}" in entry
+    assert "year = {2025}" in entry
+    assert "@misc{sample," in html.unescape(text)
+
+
+def test_no_script_or_style_stands_in_a_page(page: Page) -> None:
+    assert page.values("style") == []
+    assert not [
+        tag for tag, attributes in page.elements if tag == "style" or "onclick" in attributes
+    ]
+    assert all("src" in script for script in page.all("script"))
+    assert len(page.all("script")) == len(PAPER_SCRIPTS) + 1
 
 
 ENTRY = Entry(
@@ -212,33 +230,69 @@ ENTRY = Entry(
     title="Work & memory",
     abstract="One. Two.",
     page="sample/index.html",
-    pdf="../pdf/sample.pdf",
+    pdf="sample/sample.pdf",
     devices=("CPU", "GPU"),
     measured="2025-01-02",
+    question="How <fast>?",
+    headline=({"label": "Rate", "printed": "2 GB/s", "interval": "[1, 3]", "anchor": "v-rate"},),
+    figure=("figures/time.svg", "Time", "fig-time"),
 )
+CLAIM = {"sentence": "It is so (@fig-time).", "label": "CPU", "verdict": "refuted", "because": "1"}
+AUDIT = {
+    "place": "Table I", "printed": 0.45, "recomputed": 0.5, "unit": "1", "formula": "a / b",
+    "verdict": "differs", "finding": "differs",
+}  # fmt: skip
+RECORD = {
+    "file": "sample/20250102T000000Z-cpu-0a.json", "started": "2025-01-02T00:00:00Z",
+    "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
+    "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
+}  # fmt: skip
+MACHINE = {
+    "key": "cpu", "label": "CPU", "device": "CPU", "host": "", "cores": "2", "threads": "1",
+    "memory": "1 GiB", "software": "PyTorch", "system": "Linux",
+    "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
+}  # fmt: skip
+OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
+FULL = Paper(
+    ENTRY,
+    {"claims": {"so": CLAIM}, "audits": [AUDIT]},
+    (RECORD,),
+    (MACHINE, OLDER),
+    "reported/sample.json",
+)
+BARE = Paper(Entry("other", "Other", "Three.", "other/index.html"))
 
 
-def test_the_list_of_studies() -> None:
-    text = render_index([ENTRY, Entry("other", "Other", "Three.", "other/index.html")])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("index.html", ["Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "1 refuted",
+                        "Measured on CPU; GPU, 2025-01-02", "nothing measured yet"]),
+        ("claims.html", ["<td class=\"long\">It is so.</td>", "refuted", "states no claims"]),
+        ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
+        ("machines.html", ["9 GB/s", ">5<", "sample</a> 2025-01-02"]),
+        ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older"]),
+    ],
+)  # fmt: skip
+def test_a_page_over_all_studies(name: str, expected: list[str]) -> None:
+    text = render_page(name, [FULL, BARE], Settings(licence="CC <BY>"))
     page = read(text)
     assert len(page.all("main")) == 1
-    assert "Work &amp; memory" in text
-    assert "Measured on CPU; GPU, 2025-01-02" in text
-    assert "nothing measured yet" in text
-    assert page.values("href").count("../pdf/sample.pdf") == 1
+    assert all(words in text for words in (*expected, "CC &lt;BY&gt;"))
+    assert page.values("style") == []
     labels = page.values("aria-label")
-    assert len(labels) == len(set(labels)) == 3
+    assert len(labels) == len(set(labels))
 
 
-def test_an_entry_is_read_from_the_paper(paper: Path, tmp_path: Path) -> None:
-    entry = describe(paper, "sample", page="sample/index.html", devices=("CPU",))
+def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> None:
+    entry = describe(paper, "sample", page="sample/index.html")
     assert entry.title == "Work and memory of a convolutional layer: a sample paper"
     assert entry.abstract.startswith("A convolutional layer is measured over the batch size")
     assert "21,233,664 FLOP per image" in entry.abstract
     assert entry.abstract.endswith(".")
-    index = write_index([entry], tmp_path)
-    assert (tmp_path / "style.css").is_file()
-    assert entry.title in index.read_text("utf-8")
+    written = write_site([], tmp_path, Settings())
+    assert {*OVERVIEWS, ".nojekyll", "assets/style.css"} <= set(written)
+    assert all((tmp_path / name).is_file() for name in written)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-import jinja2
-
-from figures.characters import visible
 from report.commands.difference.alignment import Piece, SentenceChange, marked
 from report.commands.difference.cells import TableChange
 from report.commands.difference.compare import (
@@ -26,8 +23,8 @@ from report.commands.difference.counts import Count, counts, file_words, table_w
 from report.commands.difference.prints import Step
 from report.commands.difference.side import Drawn
 from report.commands.difference.study import Compared, Refused, Studied
-from report.render.html import write_shared
-from report.render.pandoc import TEMPLATES
+from report.render.settings import Settings
+from report.render.shell import PAPER_SCRIPTS, render_template, write_assets
 
 Part: TypeAlias = Literal["claims", "sentences", "numbers", "tables", "figures"]
 
@@ -145,7 +142,7 @@ class StudyItem:
 
 
 def write_page(old: str, new: str, studies: Sequence[Studied], folder: Path) -> None:
-    """Write ``index.html``, ``style.css`` and the figures that differ into ``folder``.
+    """Write ``index.html``, its style and the figures that differ into ``folder``.
 
     ``old`` and ``new`` say where the data are from.
     """
@@ -155,23 +152,23 @@ def write_page(old: str, new: str, studies: Sequence[Studied], folder: Path) -> 
         file = folder / picture.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(picture.drawn.svg)
-    write_shared(folder)
+    write_assets(folder)
     (folder / "index.html").write_text(render_page(old, new, items), "utf-8", newline="\n")
 
 
 def render_page(old: str, new: str, items: Sequence[StudyItem]) -> str:
     """The HTML of the page."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES / "html"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     same = not any(item.files for item in items)
-    template = environment.get_template("diff.html.j2")
-    return visible(template.render(old=old, new=new, studies=items, same=same))
+    return render_template(
+        "diff.html.j2",
+        settings=Settings(),
+        root="",
+        scripts=PAPER_SCRIPTS,
+        old=old,
+        new=new,
+        studies=items,
+        same=same,
+    )
 
 
 def _pictures(items: Sequence[StudyItem]) -> Iterator[Picture]:

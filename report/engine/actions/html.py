@@ -1,13 +1,16 @@
-"""The page of one paper with its figures, and the tables and values that it offers."""
+"""The page of one paper with its figures, and the tables, values and records that it offers."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
-from report.engine.graph import SAMPLES, paper_files
+from report.engine.graph import DETAILS, RECORDS_FOLDER, SAMPLES, paper_files
 from report.engine.task import Done, Task, files_in
 from report.render.html import PageLinks, write_page
+from report.render.settings import read_settings
+from report.render.shell import script_of
 
 
 def perform(task: Task) -> Done:
@@ -17,19 +20,31 @@ def perform(task: Task) -> Done:
     tables = shutil.ignore_patterns("*.tex")
     shutil.copytree(task.source / "tables", page / "tables", ignore=tables)
     shutil.copyfile(task.source / "values.json", page / "values.json")
-    samples = task.kept / SAMPLES
+    samples, records = task.kept / SAMPLES, task.kept / RECORDS_FOLDER
     if samples.exists():
         shutil.copyfile(samples, page / SAMPLES)
+        shutil.copytree(records, page / RECORDS_FOLDER)
+    _write_details(task, page)
+    values = json.loads((task.source / "values.json").read_text("utf-8"))
     links = PageLinks(
         pdf=f"{task.study}.pdf" if task.parameters["pdf"] == "yes" else None,
         downloads=(("Values and tables (JSON)", "values.json"), *_offered(samples)),
-        home="../index.html",
-        stylesheet="../style.css",
+        root="../",
+        settings=read_settings(task.data),
+        measured=values["measured"],
+        devices=tuple(values["devices"]),
     )
     write_page(task.source, task.study, page, links)
     # The step that makes the PDF may have put it there meanwhile.
     paper = paper_files(task.study)[1]
     return Done(tuple(name for name in files_in(task.stage, page) if name != paper))
+
+
+def _write_details(task: Task, page: Path) -> None:
+    """What the page shows of a number that is opened."""
+    details = json.loads((task.kept / DETAILS).read_text("utf-8"))
+    shown = {key: details[key] for key in ("values", "series", "records")}
+    (page / "details.js").write_text(script_of("details", shown), "utf-8", newline="\n")
 
 
 def _offered(samples: Path) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from report.engine.source_folder import write_source
 from report.engine.task import Done, Task, files_in
 from report.system.outputs import write_json
 
-_LISTED = ("title", "abstract", "devices", "measured")
+_LISTED = ("title", "abstract", "devices", "measured", "question", "headline", "figure")
 
 
 def perform(task: Task) -> Done:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from report.engine.gather import choose
-from report.engine.graph import CHOSEN
+from report.engine.graph import CHOSEN, RECORDS
 from report.engine.task import Done, Task
 from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:
-    """Write the records that the study uses, with their digests and those of their attachments.
+    """Write the records that the study uses, with their digests, and what became of all others.
 
     The parameter ``use`` names records that the user wants in this build, a line each.
     """
     asked = tuple(task.parameters.get("use", "").splitlines())
     chosen = choose(task.study, task.data, asked)
     write_json(chosen.as_json(), task.kept / CHOSEN)
-    return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{CHOSEN}",), chosen.notices)
+    write_json(chosen.listing, task.kept / RECORDS)
+    kept = task.kept.relative_to(task.stage).as_posix()
+    return Done((f"{kept}/{CHOSEN}", f"{kept}/{RECORDS}"), chosen.notices)

@@ -1,10 +1,11 @@
-"""Every raw sample behind a paper, as one tidy table for its reader."""
+"""Every raw sample behind a paper as one tidy table, and its records, for its reader."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from report.engine.graph import CHOSEN, SAMPLES
+from report.engine.graph import CHOSEN, RECORDS_FOLDER, SAMPLES
 from report.engine.task import Done, Task
 from report.instruments.counters.logs import gzipped
 from report.records.frames import sample_frame
@@ -13,13 +14,24 @@ from report.records.store import read_record
 
 
 def perform(task: Task) -> Done:
-    """Write the samples of the chosen records, one a row; nothing where there are none."""
+    """Write the samples of the chosen records, one a row, and the records; nothing without any."""
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    files = (file for runs in chosen["runs"] for file in runs)
+    files = [file for runs in chosen["runs"] for file in runs]
     records = tuple(read_record(task.data / file, task.data) for file in files)
     imported = tuple(read_import(task.data / file, task.data) for file in chosen["imported"])
     if not (records or imported):
         return Done(())
     table = sample_frame((*records, *imported)).to_csv(index=False, lineterminator="\n")
     (task.kept / SAMPLES).write_bytes(gzipped(table.encode()))
-    return Done((f"{task.kept.relative_to(task.stage).as_posix()}/{SAMPLES}",))
+    copied = (*files, *chosen["imported"])
+    kept = task.kept.relative_to(task.stage).as_posix()
+    return Done((f"{kept}/{SAMPLES}", *(f"{kept}/{_copy(task, file)}" for file in copied)))
+
+
+def _copy(task: Task, file: str) -> str:
+    """Put the record into a compressed file, for the site; returns its name."""
+    name = f"{RECORDS_FOLDER}/{Path(file).name}.gz"
+    target = task.kept / name
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(gzipped((task.data / file).read_bytes()))
+    return name

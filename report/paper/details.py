@@ -1,0 +1,126 @@
+"""What a page shows of a number that is opened: interval, formula in numbers, samples, records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from report.missing import Missing
+from report.paper.values import Value
+from report.quantity.evaluation import number
+from report.quantity.expression import Derived, Process, Quantity, Sampled
+from report.records.store import Stored
+from report.statistics.estimates import Estimate
+from report.text.format import bounded, interval_text, quantity_text, scale_for
+
+#: Series that are drawn of one number, and samples that are drawn of one process.
+_MOST_SERIES: Final = 6
+_MOST_SAMPLES: Final = 24
+#: Samples are drawn in this many steps between the least and the largest.
+_STEPS: Final = 1000
+
+
+def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any]:
+    """Every value by its anchor, the series behind them once each, and the records they are from.
+
+    All numbers that a reader sees are finished text; positions of samples are whole numbers from
+    0 (the least of the series) to 1000 (the largest).
+    """
+    series: dict[Sampled, int] = {}
+    shown: dict[Quantity, str] = {}
+    found = {value.anchor: _of_value(value, series, shown) for value in values}
+    runs = (run for stored in records for run in stored.runs)
+    return {
+        "values": found,
+        "series": [_of_series(leaf) for leaf in series],
+        "records": {run.file: _of_record(run) for run in runs},
+    }
+
+
+def _of_value(
+    value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
+) -> dict[str, Any]:
+    quantity, found = value.quantity, value.number
+    leaves = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
+    drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
+    numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
+    given = {
+        "name": value.name,
+        "printed": value.plain,
+        "reason": found.reason if isinstance(found, Missing) else "",
+        **(_of_estimate(found, value) if isinstance(found, Estimate) and bounded(found) else {}),
+        "formula": value.formula,
+        "numbers": numbers if numbers != value.formula else "",
+        "sources": list(value.sources),
+        "series": drawn,
+        "more": len(leaves) - len(drawn),
+    }
+    return {key: content for key, content in given.items() if content}
+
+
+def _of_estimate(found: Estimate, value: Value) -> dict[str, Any]:
+    scale = scale_for(found, value.unit, value.style)
+    unit = "" if scale.unit == "1" else f" {scale.unit}"
+    return {
+        "interval": f"{interval_text(found, scale)}{unit}",
+        "level": f"{found.confidence:.0%}".replace("%", " %"),
+        "n": found.n,
+    }
+
+
+def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
+    """The formula of ``quantity`` with the number of each named part; ``shown`` remembers them."""
+
+    def show(part: Quantity) -> str:
+        if isinstance(part, Derived) and not part.name:
+            return part.written(show)
+        if part not in shown:
+            shown[part] = _number_text(part)
+        return shown[part]
+
+    return quantity.written(show)
+
+
+def _number_text(part: Quantity) -> str:
+    found = number(part)
+    if isinstance(found, Missing):
+        return found.reason
+    return quantity_text(found, str(part.unit), "exact" if isinstance(found, int) else "measured")
+
+
+def _of_series(leaf: Sampled) -> dict[str, Any]:
+    samples = [sample for process in leaf.processes for sample in process.samples]
+    low, high, unit = min(samples), max(samples), str(leaf.unit)
+    runs = list(dict.fromkeys(process.run for process in leaf.processes))
+    return {
+        "name": leaf.name,
+        "low": quantity_text(low, unit),
+        "high": quantity_text(high, unit),
+        "n": len(samples),
+        "files": list(leaf.files),
+        "processes": [
+            [runs.index(process.run), int(process.disturbed), *_drawn(process, low, high)]
+            for process in leaf.processes
+        ],
+    }
+
+
+def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
+    """Positions of the samples; of many, those at equal steps of rank, with both extremes."""
+    ordered = sorted(process.samples)
+    last = len(ordered) - 1
+    if last >= _MOST_SAMPLES:
+        ranks = {round(k * last / (_MOST_SAMPLES - 1)) for k in range(_MOST_SAMPLES)}
+        ordered = [ordered[rank] for rank in sorted(ranks)]
+    width = high - low
+    return [round(_STEPS * (sample - low) / width) if width else _STEPS // 2 for sample in ordered]
+
+
+def _of_record(stored: Stored) -> dict[str, Any]:
+    record = stored.record
+    return {
+        "machine": record.environment.label,
+        "started": record.started[:10],
+        "commit": (record.code.commit or "")[:12],
+        "cases": len(record.cases),
+    }

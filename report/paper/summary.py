@@ -1,0 +1,48 @@
+"""What lists of papers show of one: its question, its first numbers and its key figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from report.errors import TemplateError
+from report.paper.findings import Findings
+from report.paper.values import Value
+from report.statistics.estimates import Estimate
+from report.text.format import bounded, interval_text, scale_for
+
+
+def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict[str, Any]:
+    """What the front matter names as ``question``, ``headline`` (value: words) and ``key-figure``.
+
+    The key figure is the first one where none is named, or the named one is not drawn from these
+    data.  Raises ``TemplateError`` for a headline that names no value, or is no mapping.
+    """
+    place = f"templates/papers/{study}.qmd.j2: headline"
+    headline = front.get("headline") or {}
+    if not isinstance(headline, dict):
+        raise TemplateError(f"{place}: found {headline!r}; write «value: words», a number a line.")
+    for id in headline:
+        if id not in findings.values:
+            raise TemplateError(f"{place}: {id} is no value of the study; mend the name.")
+    figures = findings.figures
+    key = front.get("key-figure")
+    figure = figures.get(str(key)) or next(iter(figures.values()), None)
+    return {
+        "question": " ".join(str(front.get("question", "")).split()),
+        "headline": [_number(str(words), findings.values[id]) for id, words in headline.items()],
+        "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
+    }
+
+
+def _number(words: str, value: Value) -> dict[str, str]:
+    found = value.number
+    interval = ""
+    if isinstance(found, Estimate) and bounded(found):
+        interval = interval_text(found, scale_for(found, value.unit, value.style))
+    return {
+        "label": words,
+        "printed": value.plain,
+        "interval": interval,
+        "anchor": value.anchor,
+    }
