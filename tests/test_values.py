@@ -148,6 +148,7 @@ def test_findings_as_json() -> None:
     assert data["figures"]["fig-work"] == {"caption": "C.", "alt": "A.", "sources": ["x.json"]}
     assert data["claims"]["c"] == {
         "sentence": "It grows.",
+        "label": "",
         "verdict": "refuted",
         "because": "it shrinks",
         "values": ["flops"],

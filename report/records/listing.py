@@ -54,7 +54,7 @@ def _imported(item: StoredImport) -> dict[str, Any]:
     }
 
 
-def _outcomes(counts: Mapping[str, int]) -> dict[str, Any]:
+def _outcomes(counts: Mapping[Any, int]) -> dict[str, Any]:
     """How many cases went well, and how many others ended in which way."""
     others = {status.replace("_", " "): counts[status] for status in sorted(counts)}
     return {"ok": others.pop("ok", 0), "others": others}

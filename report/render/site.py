@@ -78,9 +78,12 @@ class Paper:
 
     @property
     def claims(self) -> list[Mapping[str, Any]]:
-        """The claims that the paper states in words."""
-        claims = self.values.get("claims", {}).values()
-        return [{**claim, "sentence": _bare(claim["sentence"])} for claim in claims]
+        """The claims in the words of the paper; one that it does not state by its id."""
+        claims = self.values.get("claims", {}).items()
+        return [
+            {**claim, "sentence": _bare(claim["sentence"]) or id.replace("-", " ").capitalize()}
+            for id, claim in claims
+        ]
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:

@@ -255,7 +255,7 @@ MACHINE = {
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
 FULL = Paper(
     ENTRY,
-    {"claims": {"so": CLAIM}, "audits": [AUDIT]},
+    {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]},
     (RECORD,),
     (MACHINE, OLDER),
     "reported/sample.json",
@@ -266,9 +266,9 @@ BARE = Paper(Entry("other", "Other", "Three.", "other/index.html"))
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("index.html", ["Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "1 refuted",
+        ("index.html", ["Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "2 refuted",
                         "Measured on CPU; GPU, 2025-01-02", "nothing measured yet"]),
-        ("claims.html", ["<td class=\"long\">It is so.</td>", "refuted", "states no claims"]),
+        ("claims.html", ["<td class=\"long\">It is so.</td>", "Not said", "states no claims"]),
         ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
         ("machines.html", ["9 GB/s", ">5<", "sample</a> 2025-01-02"]),
         ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older"]),
