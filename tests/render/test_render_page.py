@@ -243,7 +243,7 @@ AUDIT = {
     "verdict": "differs", "finding": "differs",
 }  # fmt: skip
 RECORD = {
-    "file": "sample/20250102T000000Z-cpu-0a.json", "started": "2025-01-02T00:00:00Z",
+    "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
 }  # fmt: skip
@@ -256,7 +256,7 @@ OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5"
 FULL = Paper(
     ENTRY,
     {"claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT]},
-    (RECORD,),
+    (RECORD, {**RECORD, "origin": "measured by Ada", "started": ""}),
     (MACHINE, OLDER),
     "reported/sample.json",
 )
@@ -271,7 +271,8 @@ BARE = Paper(Entry("other", "Other", "Three.", "other/index.html"))
         ("claims.html", ["<td class=\"long\">It is so.</td>", "Not said", "states no claims"]),
         ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
         ("machines.html", ["9 GB/s", ">5<", "sample</a> 2025-01-02"]),
-        ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older"]),
+        ("records.html", ["2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older",
+                          "measured by Ada", "not published"]),
     ],
 )  # fmt: skip
 def test_a_page_over_all_studies(name: str, expected: list[str]) -> None:
