@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from importlib import import_module
 from typing import Final, Protocol, cast
 
@@ -21,7 +22,9 @@ FORMATS: Final[dict[str, str]] = {
 }
 
 #: What a file raises that holds something else than its format says, in a place not foreseen.
-_UNFORESEEN: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+_UNFORESEEN: Final = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
+)  # fmt: skip
 
 
 class Importer(Protocol):

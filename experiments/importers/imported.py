@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import zlib
@@ -18,13 +19,16 @@ import msgspec
 
 from experiments.harness.recording import utc
 from report.errors import RidgepointError
+from report.records.files import read_file
 from report.records.imported import ImportedEnvironment
-from report.records.quantities import QUANTITIES
+from report.records.quantities import LARGEST, QUANTITIES
 from report.records.record import Case, Factor, Round, Sample, Series
 from report.records.strict import parse_json
 
 Kind = TypeVar("Kind")
 
+#: A file beyond this, unpacked, is refused before it fills the memory.
+LARGEST_FILE: Final = 2**30
 _GZIP: Final = b"\x1f\x8b"
 _REMEDY: Final = "fetch the published file again"
 
@@ -52,9 +56,13 @@ class Source:
         if not self.raw.startswith(_GZIP):
             return self.raw
         try:
-            return gzip.decompress(self.raw)
+            with gzip.open(io.BytesIO(self.raw)) as stream:
+                found = stream.read(LARGEST_FILE + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise self.refused(f"not a whole gzip file ({error}); fetch it again") from error
+        if len(found) > LARGEST_FILE:
+            raise self.refused(f"unpacked it has more than {LARGEST_FILE:,} bytes; cut it")
+        return found
 
     @cached_property
     def text(self) -> str:
@@ -199,18 +207,19 @@ def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
         number = Decimal(text.strip()) * Decimal(factor)
     except InvalidOperation:
         return None
-    if not number.is_finite() or number < 0 or (whole and number != number.to_integral_value()):
+    if not (number.is_finite() and 0 <= number <= LARGEST) or (
+        whole and number != number.to_integral_value()
+    ):
         return None
     return int(number) if whole else float(number)
 
 
 def source_of(path: Path, device: str | None = None, given: Mapping[str, str] = {}) -> Source:
-    """The published file at ``path``; raises ``RefusedError`` if it cannot be read or is empty."""
-    try:
-        raw = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise RefusedError(f"{path}: cannot be read ({reason}); mend the name.") from error
+    """The published file at ``path``.
+
+    Raises ``RecordError`` if it cannot be read, ``RefusedError`` if it is empty.
+    """
+    raw = read_file(path, str(path), "mend the name")
     if not raw.strip():
         raise RefusedError(f"{path.name}: the file is empty; fetch it again.")
     return Source(path.name, raw, device, given)

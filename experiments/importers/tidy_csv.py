@@ -29,8 +29,8 @@ _KINDS: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 def detects(source: Source) -> bool:
     """Whether a column of the first line names a unit in brackets."""
-    first = source.content.partition(b"\n")[0].decode("utf-8", "replace")
-    return any(map(_MEASURED.fullmatch, next(csv.reader([first]), [])))
+    first = source.content.partition(b"\n")[0].decode("utf-8", "replace").removeprefix("\ufeff")
+    return any(_MEASURED.fullmatch(cell.strip('" \r')) for cell in first.split(","))
 
 
 def read(source: Source) -> Imported:

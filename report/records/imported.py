@@ -135,6 +135,9 @@ def faults(record: ImportedRecord) -> Iterator[str]:
     for name, level in record.conditions.items():
         if not isinstance(level, str) and not -LARGEST <= level <= LARGEST:
             yield f"conditions.{name}: expected a number of at most 64 bits, found {level}"
+    shared = {name for case in record.cases for name in case.factors} & record.conditions.keys()
+    for name in sorted(shared):
+        yield f"conditions.{name}: found a name that is a factor of cases too"
     yield from case_faults(record.cases)
     if twice := repeated(attachment.name for attachment in record.attachments):
         yield f"attachments: found the name {twice} twice"

@@ -10,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.__main__ import main
 from experiments.importers.formats import FORMATS, read_as
-from experiments.importers.imported import source_of
+from experiments.importers.imported import Source, source_of
+from report.errors import RidgepointError
 from report.records.imported import ImportedRecord
 from report.records.imported_files import list_imports
 from report.records.store import read_attachment
@@ -308,3 +311,36 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
         assert main([*words, "--records", str(tmp_path)]) == 0
     assert len(list_imports("my_study", tmp_path)) == len(commands) == 3
     assert all(f"`{name}`" in guide for name in FORMATS)
+
+
+@given(st.sampled_from(list(SAMPLES)), st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4))))
+@settings(deadline=None, max_examples=150)
+def test_whatever_is_in_a_file_is_a_record_or_one_sentence(
+    name: str, changes: list[tuple[float, bytes]]
+) -> None:
+    """Bytes of a tool's file are replaced by others at any places."""
+    content = bytearray((HERE / name).read_bytes())
+    for place, new in changes:
+        start = int(place * len(content))
+        content[start : start + len(new)] = new
+    device, said = _said(name)
+    try:
+        format_, found = read_as(Source(name, bytes(content), device, said))
+    except RidgepointError as error:
+        assert str(error).startswith(name)
+    else:
+        assert format_ in FORMATS
+        assert found.cases
+
+
+def test_a_folder_and_a_wrong_name_are_no_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "found a folder where a file belongs" in refusal(tmp_path, capsys, tmp_path)
+    assert "cannot be read" in refusal(tmp_path, capsys, tmp_path / "none.csv")
+
+
+def test_a_long_single_line_is_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "long.json"
+    path.write_text(f'{{"x": "{"y" * 200_000}"}}', "utf-8")
+    assert "found no file of a format" in refusal(tmp_path, capsys, path)
