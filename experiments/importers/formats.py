@@ -10,6 +10,9 @@ from experiments.importers.imported import Imported, RefusedError, Source
 
 #: Format → module; more special formats come before those that would take their files too.
 FORMATS: Final[dict[str, str]] = {
+    "allocator_snapshot": "experiments.importers.allocator_snapshot",
+    "kineto_trace": "experiments.importers.kineto_trace",
+    "memory_timeline": "experiments.importers.memory_timeline",
     "timm_csv": "experiments.importers.timm_csv",
     "tidy_csv": "experiments.importers.tidy_csv",
     "ncu_csv": "experiments.importers.ncu_csv",

@@ -17,6 +17,7 @@ from figures.drawing import (
     diagram,
     dots,
     image_grid,
+    levels,
     roofline,
     scaling,
     style,
@@ -25,6 +26,7 @@ from figures.drawing import (
 )
 from figures.drawing.fonts import only_glyphs, printable, register
 from figures.image_grid import ImageGrid
+from figures.levels import Levels
 from figures.roofline import Roofline
 from figures.scaling import Scaling
 from figures.timeline import Timeline
@@ -110,6 +112,8 @@ def _draw(panel: Panel, axes: Axes) -> None:
             dots.draw(panel, axes)
         case ImageGrid():
             image_grid.draw(panel, axes)
+        case Levels():
+            levels.draw(panel, axes)
         case Roofline():
             roofline.draw(panel, axes)
         case Scaling():

@@ -2,8 +2,9 @@
 
 ``torch.profiler`` writes one JSON object whose ``traceEvents`` hold, among others, operators
 (complete events, ``ph`` X, with a beginning and a duration in µs), ``[memory]`` events (instants
-with the bytes that an allocator gave or took back) and, on a GPU, kernels.  Reading is strict and
-pure; what is broken is told in one sentence.
+with the bytes that an allocator gave or took back) and, on a GPU, kernels.  A trace of CUPTI's
+range profiler (``cuda_profiler_range``) has counters of each kernel in place of its time.  Reading
+is strict and pure; what is broken is told in one sentence.
 
 An operator's children are those that lie inside it in time on the same thread, and a memory event
 belongs to the innermost operator that is running on its thread; ``instruments.operators`` adds
@@ -38,6 +39,9 @@ _OPERATOR: Final = "cpu_op"
 #: Marks that a program sets around its own steps, as ``record_function`` does.
 _MARK: Final = "user_annotation"
 _DEVICE_WORK: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: Counters of one kernel; its name where CUPTI did not resolve it.
+_RANGE: Final = "cuda_profiler_range"
+UNNAMED: Final = "__missing__"
 #: Helpers that torch's own tables leave out (``profiler_util.py``, ``_filter_name``).
 _HIDDEN: Final = frozenset(
     {
@@ -90,17 +94,40 @@ class MemoryEvent:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Work of a device, with the number of the operator that launched it; times in ns."""
+    """Work of a device, with the number of the operator that launched it; times in ns.
+
+    ``grid`` are the blocks of a kernel along each axis, None of a copy or a fill.
+    """
 
     name: str
     start: int
     end: int
     external: int | None
+    grid: tuple[int, int, int] | None = None
 
     @property
     def duration(self) -> int:
         """Nanoseconds from beginning to end."""
         return self.end - self.start
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """Float32 instructions that the threads of one kernel executed, by CUPTI's range profiler."""
+
+    name: str
+    additions: int
+    multiplications: int
+    multiply_adds: int
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as the trace names it; memory in B."""
+
+    name: str
+    memory_bytes: int
+    compute_capability: str
 
 
 @dataclass(frozen=True)
@@ -110,6 +137,8 @@ class Trace:
     operators: tuple[Operator, ...]
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]
+    counted: tuple[CountedKernel, ...] = ()
+    devices: tuple[Device, ...] = ()
 
     @property
     def top(self) -> tuple[int, ...]:
@@ -148,12 +177,20 @@ class Trace:
 # ----------------------------------------------------------------------------------- reading
 
 
+#: Instructions that threads executed and that were not masked out (Nsight Compute, metrics).
+_EXECUTED: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
 class _Arguments(msgspec.Struct, frozen=True):
     """What an event says beside its name and its time; only what is used here."""
 
     bytes: int | None = msgspec.field(default=None, name="Bytes")
     device_type: int | None = msgspec.field(default=None, name="Device Type")
     external: int | None = msgspec.field(default=None, name="External id")
+    grid: tuple[int, int, int] | None = None
+    fadd: int | None = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
+    fmul: int | None = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
+    ffma: int | None = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -168,8 +205,16 @@ class _Event(msgspec.Struct, frozen=True):
     args: _Arguments = _Arguments()
 
 
+class _Properties(msgspec.Struct, frozen=True):
+    name: str
+    memory: int = msgspec.field(name="totalGlobalMem")
+    major: int = msgspec.field(name="computeMajor")
+    minor: int = msgspec.field(name="computeMinor")
+
+
 class _File(msgspec.Struct, frozen=True):
     events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
+    devices: tuple[_Properties, ...] = msgspec.field(default=(), name="deviceProperties")
 
 
 _decoder = msgspec.json.Decoder(_File)
@@ -182,13 +227,14 @@ def read_trace(content: bytes, place: str) -> Trace:
     Read once, since a study tells of it in many places.
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
-    text = _unpacked(content, place)
-    events = strict.parse_json(text, _decoder.decode, place, _REMEDY).events
-    strict.refuse_first(_faults(events), place, _REMEDY)
-    return _trace(events)
+    text = unpacked(content, place)
+    file = strict.parse_json(text, _decoder.decode, place, _REMEDY)
+    strict.refuse_first(_faults(file.events), place, _REMEDY)
+    return _trace(file)
 
 
-def _unpacked(content: bytes, place: str) -> bytes:
+def unpacked(content: bytes, place: str) -> bytes:
+    """The bytes of a file that may be gzipped; raises ``RecordError`` for one that is cut off."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:
@@ -204,13 +250,19 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         yield "traceEvents: expected operators of torch.profiler, found none"
     for index, event in enumerate(events):
         where = f"traceEvents[{index}]"
-        timed = _is_operator(event) or _is_kernel(event)
+        timed = _is_operator(event) or _is_kernel(event) or event.cat == _RANGE
         if (timed or event.name == _MEMORY) and event.ts is None:
             yield f"{where}.ts: this field is missing"
         elif timed and (event.dur is None or event.dur < 0):
             yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
         elif event.name == _MEMORY and event.args.bytes is None:
             yield f"{where}.args.Bytes: this field is missing"
+        elif event.cat == _RANGE:
+            yield from (
+                f"{where}.args.{_EXECUTED.format(name)}: expected a count, found {count}"
+                for name, count in _counts(event.args).items()
+                if count is None or count < 0
+            )
 
 
 def _is_operator(event: _Event) -> bool:
@@ -219,6 +271,10 @@ def _is_operator(event: _Event) -> bool:
 
 def _is_kernel(event: _Event) -> bool:
     return event.ph == "X" and event.cat in _DEVICE_WORK
+
+
+def _counts(arguments: _Arguments) -> dict[str, int | None]:
+    return {"fadd": arguments.fadd, "fmul": arguments.fmul, "ffma": arguments.ffma}
 
 
 def _nanoseconds(microseconds: Decimal) -> int:
@@ -240,7 +296,8 @@ def _timed(event: _Event) -> _Timed:
     return _Timed(start, start + (_nanoseconds(event.dur) if event.dur else 0), event)
 
 
-def _trace(events: Sequence[_Event]) -> Trace:
+def _trace(file: _File) -> Trace:
+    events = file.events
     operators = [_timed(event) for event in events if _is_operator(event)]
     kernels = [_timed(event) for event in events if _is_kernel(event)]
     memory = [_timed(event) for event in events if event.name == _MEMORY]
@@ -251,10 +308,20 @@ def _trace(events: Sequence[_Event]) -> Trace:
         nested,
         tuple(_memory_events(sorted(memory, key=by_start), begin, nested)),
         tuple(
-            Kernel(event.name, start - begin, end - begin, event.args.external)
+            Kernel(event.name, start - begin, end - begin, event.args.external, event.args.grid)
             for start, end, event in sorted(kernels, key=by_start)
         ),
+        tuple(_counted_kernels(events)),
+        tuple(Device(d.name, d.memory, f"{d.major}.{d.minor}") for d in file.devices),
     )
+
+
+def _counted_kernels(events: Sequence[_Event]) -> Iterator[CountedKernel]:
+    ranges = (_timed(event) for event in events if event.cat == _RANGE)
+    for _, _, event in sorted(ranges, key=attrgetter("start")):
+        counts = event.args
+        assert counts.fadd is not None and counts.fmul is not None and counts.ffma is not None
+        yield CountedKernel(event.name, counts.fadd, counts.fmul, counts.ffma)
 
 
 def _nested(events: Iterable[_Timed], begin: int) -> Iterator[Operator]:

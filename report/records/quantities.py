@@ -202,10 +202,18 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     "ncu_l2_bytes": Quantity("B", "bytes requested from the L2 cache", whole=True),
     "ncu_l1_bytes": Quantity("B", "bytes requested from the L1 cache", whole=True),
     "ncu_kernel_launches": Quantity("1", "kernels launched during the call", whole=True),
+    # What a profiler's trace says of each kernel of a GPU, in the order of their launches.
+    "cupti_fp32_additions": Quantity("FLOP", "float32 additions of one kernel", whole=True),
+    "cupti_fp32_multiplications": Quantity(
+        "FLOP", "float32 multiplications of one kernel", whole=True
+    ),
+    "cupti_fp32_multiply_adds": Quantity(
+        "MAC", "fused float32 multiply-adds of one kernel", whole=True
+    ),
     # What others measured and published: most tools print means, and some counts beside them.
     "mean_time": Quantity("s", "duration of one call, as the mean of the calls of one sample"),
     "median_time": Quantity("s", "duration of one call, as the median of samples not published"),
-    "kernel_time": Quantity("s", "duration of one kernel, under a profiler that runs them singly"),
+    "kernel_time": Quantity("s", "duration of one kernel, under a profiler"),
     "mean_cpu_time": Quantity("s", "processor time of one call, as such a mean"),
     "image_rate": Quantity("1/s", "images a second over all steps, as published"),
     "parameters": Quantity("1", "parameters of the network, as published", whole=True),

@@ -18,7 +18,8 @@ from experiments.networks import catalogue
 from report.theory.network import Theory
 from report.theory.workspaces import Conditions
 
-MEASURED = Path(__file__).parents[1] / "published" / "resnet50-memory-timeline.raw.gz"
+IMPORTED = Path(__file__).parents[2] / "data" / "training_roofline" / "imported"
+(MEASURED,) = IMPORTED.glob("*/memory_timeline.raw.gz")
 PARAMETER, OPTIMIZER, ACTIVATION = 0, 1, 4
 #: The CUDA allocator of PyTorch rounds every block up to a multiple of this (B).
 BLOCK = 512

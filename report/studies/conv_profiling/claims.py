@@ -5,21 +5,20 @@ What the source claims of a GPU is judged on GPUs alone: a processor's counts ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from report.evidence.residuals import residual
+from report.evidence.residuals import residual, unexplainable
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.paper.policies import compared, gain
-from report.quantity.expression import Inferred, Quantity, absent, exact
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least
-from report.quantity.units import ONE
 from report.quantity.verdicts import Several, Statement, all_of, any_of, exactly, expect
 from report.records.passes import PASSES
-from report.statistics.estimates import Estimate
-from report.studies.conv_profiling import theory
+from report.studies.conv_profiling import published, theory
 from report.studies.conv_profiling.measured import Run, image_gain
+from report.studies.conv_profiling.published import Published
 from report.studies.conv_profiling.reconciled import (
     changed,
     changed_peaks,
@@ -39,13 +38,19 @@ def all_claims(
     inputs: Inputs,
     runs: Sequence[Run],
     shapes: Mapping[str, Mapping[str, Reconciliation]],
+    theirs: Published | None,
 ) -> Iterator[Claim]:
-    """Every claim that numbers can decide; ``shapes`` are what GPUs executed, by their keys."""
+    """Every claim that numbers can decide.
+
+    ``shapes`` are what GPUs executed, by their keys, ``theirs`` what others counted on one.
+    """
     yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
     for run in runs:
         counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else _of_cpu(run)
         for name, claim in {**counted, **_of_times(run)}.items():
             yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
+    if theirs is not None:
+        yield from published.claims(theirs)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(0))
         for name in ("counts-explained", "saved-work"):
@@ -116,14 +121,8 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Stateme
 
 
 def _unexplained(run: Run, shapes: Mapping[str, Reconciliation]) -> Quantity:
-    """How many counts no estimate could explain: at most those that none explains here."""
-    name = "counts that no estimate explains"
+    """How many counts no estimate could explain; missing where nothing was counted."""
     if not shapes:
-        return absent(name, "1", f"nothing was counted kernel by kernel on {run.label}")
-    open_ = sum(not r.explained for r in shapes.values())
-    return Inferred(ONE, name, interval=_at_most(open_))
-
-
-def _at_most(number: int) -> Callable[[float], Estimate]:
-    """From nothing to ``number``, whatever the level."""
-    return lambda _: Estimate(0, 0, number, 0, 1.0)
+        why = f"nothing was counted kernel by kernel on {run.label}"
+        return absent("counts that no estimate explains", "1", why)
+    return unexplainable(shapes.values())

@@ -10,7 +10,7 @@ from report.paper.findings import Findings, Inputs
 from report.paper.images import DataSet, data_set
 from report.paper.policies import compared
 from report.records.passes import PASSES
-from report.studies.conv_profiling import profiled, source
+from report.studies.conv_profiling import profiled, published, published_shown, source
 from report.studies.conv_profiling.claims import all_claims
 from report.studies.conv_profiling.figures import all_figures
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
@@ -51,14 +51,21 @@ def findings(inputs: Inputs) -> Findings:
     logs = logged(inputs.attachments, primary)
     images = data_set(inputs, chosen[1]) if chosen[1] else None
     offered = profiled.downloads(traces)
-    claims = {claim.id: claim for claim in all_claims(inputs, measured, all_shapes)}
+    theirs = published.published(inputs)
+    values = all_values(inputs, chosen, traced, images, shapes, logs)
+    tables = all_tables(inputs, measured, chosen, traced, shapes, logs)
+    figures = all_figures(inputs, chosen, traced, shapes)
+    claims = {claim.id: claim for claim in all_claims(inputs, measured, all_shapes, theirs)}
     return Findings(
-        values={v.id: v for v in all_values(inputs, chosen, traced, images, shapes, logs)},
-        tables={t.id: t for t in all_tables(inputs, measured, chosen, traced, shapes, logs)},
-        figures={f.id: f for f in all_figures(inputs, chosen, traced, shapes)},
+        values={v.id: v for v in (*values, *published.values(theirs))},
+        tables={t.id: t for t in (*tables, *published_shown.tables(theirs))},
+        figures={f.id: f for f in (*figures, *published_shown.figures(theirs))},
         claims=claims,
-        reconciliations=_reconciliations(inputs, measured) | {r.id: r for r in shapes.values()},
+        reconciliations=_reconciliations(inputs, measured)
+        | {r.id: r for r in shapes.values()}
+        | {r.id: r for r in (theirs.reconciliations.values() if theirs else ())},
         facts={
+            **published.facts(theirs),
             **_facts(inputs, measured, chosen, images, logs),
             "claimed": [claim.name or claim.id for claim in claims.values()],
             "download_names": list(offered),

@@ -1,0 +1,131 @@
+"""A raw memory timeline of torch.profiler read back: bytes by category over time.
+
+``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
+``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
+``MemoryProfileTimeline._coalesce_timeline``).  A time of -1 stands for what was there before; bytes
+are signed by the action, and a tensor that changes its category is taken from one and given to the
+other.  Reading is strict and pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+import msgspec
+
+from report.instruments.trace import unpacked
+from report.records import strict
+
+#: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
+CATEGORIES: Final = (
+    "parameter", "optimizer state", "input", "temporary",
+    "activation", "gradient", "autograd detail", "unknown",
+)  # fmt: skip
+#: ``_ACTION_TO_INDEX`` there; a change of the version leaves all sizes as they are, unless the
+#: category changes with it.
+_EXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
+_BEFORE: Final = -1
+_REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
+
+
+@dataclass(frozen=True)
+class Level:
+    """What is live (B) from a moment on (ns since the first), in the order of ``CATEGORIES``."""
+
+    moment: int
+    live: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """All categories together."""
+        return sum(self.live)
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One line of the file: a change (B, signed) of a category at a moment (ns)."""
+
+    moment: int
+    action: int
+    change: int
+    category: int
+
+    @property
+    def creates(self) -> bool:
+        """Whether a tensor is allocated."""
+        return self.action == _CREATE
+
+
+@dataclass(frozen=True)
+class MemoryTimeline:
+    """The events in their order, what is live before the first moment, and after each."""
+
+    events: tuple[Event, ...]
+    before: Level
+    levels: tuple[Level, ...]
+
+    @cached_property
+    def highest(self) -> dict[str, int]:
+        """The most bytes of each category at any moment."""
+        every = (self.before, *self.levels)
+        return {
+            name: max(level.live[number] for level in every)
+            for number, name in enumerate(CATEGORIES)
+        }
+
+    @property
+    def peak(self) -> Level:
+        """The first moment at which most is live."""
+        return max((self.before, *self.levels), key=lambda level: level.total)
+
+
+_decoder = msgspec.json.Decoder(tuple[Event, ...])
+
+
+@lru_cache(maxsize=4)
+def read_timeline(content: bytes, place: str) -> MemoryTimeline:
+    """A timeline from the bytes of its file, gzipped or not; ``place`` names it in messages.
+
+    Raises ``RecordError`` for a file that is cut off, is no such timeline, or goes back in time.
+    """
+    events = strict.parse_json(unpacked(content, place), _decoder.decode, place, _REMEDY)
+    strict.refuse_first(_faults(events), place, _REMEDY)
+    before, *levels = _levels(events)
+    return MemoryTimeline(events, before, tuple(levels))
+
+
+def _faults(events: Sequence[Event]) -> Iterator[str]:
+    if not any(event.moment != _BEFORE for event in events):
+        yield "the top level: expected events with a time, found none"
+    last = _BEFORE
+    for index, event in enumerate(events):
+        if not 0 <= event.category < len(CATEGORIES):
+            yield f"[{index}][3]: expected a category from 0 to 7, found {event.category}"
+        elif not _EXISTING <= event.action <= _DESTROY:
+            yield f"[{index}][1]: expected an action from 1 to 4, found {event.action}"
+        elif (event.action in (_EXISTING, _CREATE) and event.change < 0) or (
+            event.action == _DESTROY and event.change > 0
+        ):
+            yield f"[{index}][2]: found {event.change} B, which action {event.action} cannot do"
+        elif event.moment < last:
+            yield f"[{index}][0]: found {event.moment}, which is before the event above it"
+        last = event.moment
+
+
+def _levels(events: Sequence[Event]) -> Iterator[Level]:
+    """What was there before, then a level a moment."""
+    live = [0] * len(CATEGORIES)
+    for event in events:
+        if event.moment == _BEFORE:
+            live[event.category] += event.change
+    yield Level(0, tuple(live))
+    timed = [(event.moment, event) for event in events if event.moment != _BEFORE]
+    begin = timed[0][0]
+    for moment, together in groupby(timed, key=itemgetter(0)):
+        for _, event in together:
+            live[event.category] += event.change
+        yield Level(moment - begin, tuple(live))

@@ -1,0 +1,129 @@
+"""The figure and the tables of what a GPU executes, from traces that others published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from figures.bars import Bars, BarSeries
+from figures.canvas import Drawing
+from report.missing import Missing
+from report.paper.declared import Field, table
+from report.paper.findings import Figure
+from report.paper.tables import Column, Table
+from report.studies.conv_profiling.published import Published
+from report.theory.gpu_kernels import Method
+from report.theory.reconciliation import Reconciliation
+
+_WORDS: Final[Mapping[Method, str]] = {
+    "direct": "direct, FP32", "fourier": "Fourier, FP32", "tensor cores": "tensor cores, TF32",
+}  # fmt: skip
+#: Inches.
+_HEIGHT: Final = 2.3
+#: What is drawn of a layer, by the terms that it is the sum of; the first two are theory's own.
+_PARTS: Final = (
+    ("Padding", ("Padding",)),
+    ("Fourier products and transforms", ("Fourier products", "Transforms")),
+    ("Scaling, layout, bias", ("Scaling and sums of parts", "Layout conversion", "Bias")),
+)
+
+
+def tables(found: Published | None) -> Iterator[Table]:
+    """A row a layer, and the same term by term; nothing without the traces."""
+    if found is not None:
+        yield layer_table(found)
+        yield term_table(found)
+
+
+def figures(found: Published | None) -> Iterator[Figure]:
+    """What each layer executes; nothing without the traces."""
+    if found is not None:
+        yield figure(found)
+
+
+def figure(found: Published) -> Figure:
+    """What each layer executes over what its shape says, term by term with the residual."""
+    told = tuple(found.reconciliations.values())
+    tensor = tuple(each.kernels.method == "tensor cores" for each in found.forward.layers)
+
+    def share(amounts: Iterable[int]) -> tuple[float | None, ...]:
+        return tuple(a / r.start.amount or None for a, r in zip(amounts, told, strict=True))
+
+    direct = [0 if _amount(r, "Fourier products") or t else r.start.amount
+              for r, t in zip(told, tensor, strict=True)]  # fmt: skip
+    uncounted = [r.start.amount if t else 0 for r, t in zip(told, tensor, strict=True)]
+    drawn = [
+        ("Products of the shape, counted", direct),
+        ("On tensor cores, not counted", uncounted),
+        *((name, [_part(r, terms) for r in told]) for name, terms in _PARTS),
+        ("Residual", [r.residual if isinstance(r.residual, int) else 0 for r in told]),
+    ]
+    bars = Bars(
+        tuple(each.layer.name for each in found.forward.layers),
+        tuple(BarSeries(name, share(a), series=i) for i, (name, a) in enumerate(drawn)),
+        "Operations ÷ theory from the shape",
+        stacked=True,
+        reference=1.0,
+    )
+    drawing = Drawing((bars,), wide=True, height=_HEIGHT)
+    return Figure("fig-published", "", "", drawing, found.files)
+
+
+def _part(told: Reconciliation, names: Sequence[str]) -> int:
+    """The terms of these names; what replaces direct products counts in full."""
+    replaced = told.start.amount if _amount(told, "Fourier products") else 0
+    return sum(_amount(told, name) for name in names) + (
+        replaced if "Fourier products" in names else 0
+    )
+
+
+def _amount(told: Reconciliation, name: str) -> int:
+    return next(term.amount for term in told.terms if term.name == name)
+
+
+def layer_table(found: Published) -> Table:
+    """A row a layer: how it was computed, what was counted, how long it took."""
+    return table(
+        "tbl-published",
+        found.forward.layers,
+        [
+            Field("Layer", "", lambda each: each.layer.name),
+            Field("Kernels", "", lambda each: _WORDS[each.kernels.method]),
+            Field("Counted ÷ theory", "1", found.executed),
+            Field("Residual ÷ theory", "1", lambda e: found.unexplained(e) / found.work(e), "%"),
+            Field("Time", "s", found.time, "µs"),
+            Field("Theory ÷ time", "FLOP/s", found.rate, "TFLOP/s"),
+            Field("Of peak", "1", found.share, "%"),
+        ],
+        sources=found.files,
+    )
+
+
+def term_table(found: Published) -> Table:
+    """The same reconciled term by term: a column a layer, a row a step."""
+    told = found.reconciliations
+    first = next(iter(told.values()))
+    steps: dict[str, Callable[[Reconciliation], int | Missing]] = {
+        first.start.name: lambda r: r.start.amount,
+        **{t.name: partial(_amount, name=t.name) for t in first.terms},
+        "Sum": lambda r: r.end,
+        "Counted": lambda r: r.measured if isinstance(r.measured, Missing) else r.measured.amount,
+        "Residual": lambda r: r.residual,
+    }
+    return Table(
+        "tbl-published-terms",
+        "",
+        (Column("Operations"), *(Column(name, "FLOP", "MFLOP") for name in told)),
+        tuple((name, *map(get, told.values())) for name, get in steps.items()),
+        notes=tuple(_note(told.values(), term.name) for term in first.terms),
+        sources=found.files,
+        wide=True,
+    )
+
+
+def _note(told: Iterable[Reconciliation], name: str) -> str:
+    """How a term is computed, in all layers where it is there."""
+    terms = [term for each in told for term in each.terms if term.name == name and term.amount]
+    formulas = " or ".join(dict.fromkeys(term.formula for term in terms))
+    return f"{name}: {formulas} ({terms[0].evidence})." if terms else f"{name}: none."
