@@ -56,7 +56,11 @@ class Absent:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A finished description of the figure: what is drawn, in the units of its labels."""
+    """A finished description of the figure: what is drawn, in the units of its labels.
+
+    ``direct`` says that the names of points stand at the right ends of their lines, and in no
+    legend.
+    """
 
     x_label: str
     y_label: str
@@ -69,3 +73,4 @@ class Scaling:
     y_from_zero: bool = False
     title: str = ""
     absent: tuple[Absent, ...] = ()
+    direct: bool = False

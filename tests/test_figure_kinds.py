@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -16,11 +19,12 @@ from figures.canvas import Drawing, Panel
 from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import diagram, dots, image_grid, timeline
+from figures.drawing import diagram, dots, image_grid, labels, scaling, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
 from figures.image_grid import Image, ImageGrid
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
+from figures.scaling import Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
 from tests.canvas import drawn
 from tests.test_waterfall import LARGE
@@ -288,3 +292,23 @@ def test_sides_of_a_box_are_where_arrows_meet_it() -> None:
     assert box.left == (1, 3)
     assert box.right == (3, 3)
     assert box.middle == (2, 3)
+
+
+# ------------------------------------------------------------------------------------ labels
+
+
+@given(st.lists(st.floats(0, 100), max_size=8))
+def test_names_beside_lines_keep_their_order_and_their_distance(places: list[float]) -> None:
+    moved = labels.spread(places, 8.0, 100.0)
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    assert all(moved[b] - moved[a] >= 8 - 1e-9 for a, b in pairwise(order))
+    assert max(moved, default=0.0) <= 100 + 1e-9
+
+
+def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
+    near = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in (("a", 2.0), ("b", 2.01)))
+    with drawn(scaling.draw, Scaling("x", "y", near, direct=True), inches=7.16) as figure:
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+        assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b"]
+        assert not boxes[0].overlaps(boxes[1])
+        assert figure.axes[0].get_legend() is None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
+from figures.drawing.labels import label_ends
 from figures.scaling import Absent, Band, Curve, Points, Scaling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DASHES: Final = {"theory": (4, 2), "part": (1.5, 1.5), "fit": (1, 1)}
+#: Rings stand around filled points, so that both are seen where they agree.
+_RING: Final = 5.5
 #: Heights of crosses as shares of the axis.
 _EDGE, _STEP = 0.99, 0.035
 #: The share of the axis that one line of a legend needs.
@@ -27,7 +31,7 @@ def draw(figure: Scaling, axes: Axes) -> None:
     for curve in figure.curves:
         _draw_curve(curve, axes)
     for points in figure.points:
-        _draw_points(points, axes)
+        _draw_points(replace(points, label="") if figure.direct else points, axes)
     for absent in figure.absent:
         _draw_absent(absent, axes)
     if not (figure.points or figure.curves or figure.absent):
@@ -73,6 +77,8 @@ def _draw_points(points: Points, axes: Axes) -> None:
         color=colour,
         marker=style.marker(points.series),
         markerfacecolor="white" if points.hollow else colour,
+        markersize=_RING if points.hollow else None,
+        zorder=2.0 if points.hollow else 2.1,
         markeredgewidth=0.9,
         linestyle="-" if points.joined else "none",
         linewidth=0.8,
@@ -110,6 +116,8 @@ def _label(figure: Scaling, axes: Axes) -> None:
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
     _label_series(figure, axes)
+    if figure.direct:
+        label_ends([(p.label, p.y[-1], p.series) for p in figure.points if p.label], axes)
 
 
 def _label_series(figure: Scaling, axes: Axes) -> None:

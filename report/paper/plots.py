@@ -32,7 +32,7 @@ def points(
 ) -> tuple[Points, ...]:
     """The levels at which the quantity is known, with intervals, in the unit ``shown``.
 
-    Nothing where it is known at no level; joined only where it is known at all.
+    Nothing where it is known at no level; joined only where it is known at all between its ends.
     """
     found = {level: number(each) for level, each in over.items()}
     known = {level: item for level, item in found.items() if not isinstance(item, Missing)}
@@ -45,7 +45,9 @@ def points(
     low, value, high = (tuple(factor * x for x in column) for column in zip(*bounds, strict=True))
     exact = low == high
     ends = ((), ()) if exact else (low, high)
-    whole = joined and len(known) == len(over)
+    levels, first, *_ = list(over), next(iter(known))
+    between = levels[levels.index(first) :][: len(known)]
+    whole = joined and between == list(known)
     return (Points(label, tuple(known), value, *ends, series, hollow, whole),)
 
 

@@ -38,7 +38,7 @@ from report.studies.inference_memory.choices import (
 )
 from report.studies.inference_memory.gpu import BRIEF, host_bound, layout_ratio, wait_share
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.peaks import TOLERANCE, foretold, judged, off
+from report.studies.inference_memory.peaks import TOLERANCE, foretold, held_out, judged, off
 from report.studies.inference_memory.policies import deepest
 from report.studies.inference_memory.subject import REDUCED, TILED, Call
 from report.studies.inference_memory.sweeps import (
@@ -110,6 +110,9 @@ def _of_processor(run: Run) -> dict[str, _Claimed]:
     found = {
         "peak-theory": _all(
             (off(run, this) for this in judged(run).values()), equals(0, within=TOLERANCE)
+        ),
+        "held-out": _all(
+            (off(run, this) for this in held_out(run).values()), equals(0, within=TOLERANCE)
         ),
         "limit-theory": Statement(wrong, exactly(0)) if outcomes else _NOTHING,
         "large-blocks": _all(slower, expect("> 1")),

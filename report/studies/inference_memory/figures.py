@@ -184,7 +184,7 @@ def _limit_panel(
         own = [call for call in calls if call.network == network]
         ran = [call for call in own if not run.ran_out(call)]
         found = {c.batch: recorded("bytes", "B", measured(c), run.file) for c in ran}
-        drawn += points(network, found, "MB", series=index, joined=True)
+        drawn += points(network, found, "MB", series=index, hollow=index > 0, joined=True)
         line = present({call.batch: predicted(run, call) for call in own})
         if line:
             y = tuple(size * _MEGA for size in line.values())
@@ -221,7 +221,7 @@ def _batches(run: Run) -> Drawing | None:
             for each in _over_batches(network, sweep(run, network), get, shown, index)
         )
         scale = {"y_scale": "log" if log else "linear", "y_from_zero": not log}
-        return Scaling(_X, label, drawn, x_ticks=_ticks(drawn), **scale)  # type: ignore[arg-type]
+        return Scaling(_X, label, drawn, x_ticks=_ticks(drawn), direct=True, **scale)  # type: ignore[arg-type]
 
     panels = (
         panel("Time of an image (ms)", run.image_time, "ms", log=True),

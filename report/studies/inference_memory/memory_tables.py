@@ -13,7 +13,9 @@ from report.studies.inference_memory import faults
 from report.studies.inference_memory.columns import BATCH, LAYOUT, NETWORK, SETTING
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
+    LEARNED,
     Parts,
+    at_least,
     exact_peaks,
     foretold,
     largest_predicted,
@@ -83,6 +85,10 @@ def agreement_table(run: Run) -> Table:
     def worst(calls: Sequence[Call]) -> Call:
         return max(calls, key=lambda call: abs(point(off(run, reconciled(run)[call])) or 0))  # type: ignore[arg-type]
 
+    def prediction(calls: Sequence[Call]) -> str:
+        origin = "learned" if calls[0].network in LEARNED else "held out"
+        return f"{origin}, at least" if any(at_least(run, call) for call in calls) else origin
+
     rows = [row for n in run.networks() for y in LAYOUTS if (row := by_row.get((n, y)))]
     return table(
         "tbl-agreement",
@@ -90,6 +96,7 @@ def agreement_table(run: Run) -> Table:
         [
             Field("Network", "", lambda row: row[0].network),
             Field("Layout", "", lambda row: LAYOUT_NAMES[row[0].layout]),
+            Field("Rules", "", prediction),
             Field("Smallest", "1", lambda row: row[0].batch),
             Field("Largest", "1", lambda row: row[-1].batch),
             Field("Cases", "1", lambda row: sum(1 for _ in row)),

@@ -13,7 +13,15 @@ from report.studies.inference_memory.claims import all_claims
 from report.studies.inference_memory.figures import all_figures
 from report.studies.inference_memory.gpu import host_bound, keeper
 from report.studies.inference_memory.measured import Run, primary_run, runs
-from report.studies.inference_memory.peaks import exact_peaks, judged, missed, reconciled, too_large
+from report.studies.inference_memory.peaks import (
+    LEARNED,
+    exact_peaks,
+    judged,
+    missed,
+    misses_bounded,
+    reconciled,
+    too_large,
+)
 from report.studies.inference_memory.policies import deepest
 from report.studies.inference_memory.subject import EXECUTION_NAMES, check_subject
 from report.studies.inference_memory.sweeps import (
@@ -84,7 +92,8 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "shallow", "deep", "one_image", "one_knee", "policies", "exact", "small_misses", "too_large",
+    "shallow", "deep", "one_image", "one_knee", "policies", "exact", "small_misses",
+    "misses_bounded", "learned", "held_out", "too_large",
     "scored", "datasets", "reduced", "best_tiles",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept")
@@ -102,6 +111,9 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "policies": deepest(run) is not None,
         "exact": bool(peaks) and exact_peaks(peaks) == len(peaks),
         "small_misses": missed(run),
+        "misses_bounded": misses_bounded(run),
+        "learned": [n for n in run.networks() if n in LEARNED],
+        "held_out": [n for n in run.networks() if n not in LEARNED],
         "too_large": too_large(run, failed_calls(run)),
         "scored": scored_network(run),
         "datasets": list(scores.datasets(run)),

@@ -252,6 +252,7 @@ def _thresholds(run: Run) -> Drawing | None:
         x_scale="linear",
         y_scale="linear",
         y_from_zero=True,
+        direct=True,
     )
     return Drawing((panel,), height=2.3) if drawn else None
 
