@@ -9,13 +9,16 @@ import pytest
 
 from report.engine.compose import compose
 from report.engine.gather import choose, load
-from report.evidence.imported_runs import ImportedRun
+from report.engine.plan import Places, list_files
+from report.evidence.imported_runs import ImportedRun, attributions
 from report.missing import Missing
 from report.paper.environments import imported_setup
 from report.quantity.evaluation import estimate
 from report.quantity.verdicts import Statement, expect
 from report.records.frames import sample_frame
-from report.records.imported_files import list_imports, write_import
+from report.records.imported_files import StoredImport, list_imports, write_import
+from report.render.settings import Settings
+from report.render.site import Entry, Paper, render_page
 from report.statistics.estimates import Estimate
 from tests import factory
 from tests.test_imported import case, imported
@@ -97,3 +100,24 @@ def test_every_sample_of_others_can_be_downloaded(data: Path) -> None:
     frame = sample_frame(list_imports(STUDY, data))
     assert list(frame["precision"]) == ["amp"] * 4
     assert sorted(frame[frame["quantity"] == "mean_time"]["value"]) == [0.25, 0.5]
+
+
+def test_a_new_record_of_others_makes_its_study_stale(data: Path) -> None:
+    places = Places(str(factory.ROOT), str(data), "", "")
+    files = list_files(places, [STUDY]).records[STUDY]
+    assert {f"data/{each.file}" for each in list_imports(STUDY, data)} < set(files)
+    assert len(files) == 3
+
+
+@pytest.mark.parametrize(("devices", "said"), [((), ""), (("Own CPU",), "Measured on Own CPU; ")])
+def test_the_list_of_papers_says_who_measured(devices: tuple[str, ...], said: str) -> None:
+    (line,) = (each.line for each in attributions([stored()]))
+    entry = Entry("s", "T", "A.", "s/", devices=devices, imported=(line,))
+    page = render_page("index.html", [Paper(entry)], Settings())
+    assert f"{said}{line}" in " ".join(page.split())
+    assert "nothing measured" not in page
+
+
+def stored() -> StoredImport:
+    """A record of others as if it had been read."""
+    return StoredImport(imported(), "s/imported/x.json", "0" * 64)

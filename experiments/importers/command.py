@@ -17,13 +17,22 @@ from experiments.harness.study import UsageError
 from experiments.importers.formats import FORMATS, read_as
 from experiments.importers.imported import Imported, Source, source_of
 from report.errors import RecordError
-from report.records.imported import IMPORT_SCHEMA, ImportedRecord, Licence, Origin, nullable
+from report.records.imported import (
+    IMPORT_SCHEMA,
+    Address,
+    ImportedRecord,
+    Licence,
+    Origin,
+    Revision,
+    nullable,
+)
 from report.records.imported_files import encode, list_imports, parse_import, write_import
 from report.records.record import Attachment, FileName, Slug
 from report.records.store import digest
 
 #: A published file of at most so many bytes, gzipped if it is text, is kept beside its record.
 LARGEST_KEPT: Final = 150_000
+_STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 #: A record beyond this is too large to be committed.
 LARGEST_RECORD: Final = 600_000
 
@@ -62,6 +71,8 @@ def import_files(options: argparse.Namespace) -> int:
     for record, files in made:
         path = write_import(record, options.records, files)
         print(f"Record: {path}")
+    if not (_STUDIES / options.study).is_dir():
+        print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
 
 
@@ -75,13 +86,14 @@ def _given(options: argparse.Namespace) -> dict[str, str]:
 
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
+    study = _checked("--study", options.study, Slug)
     format_, imported = read_as(source, options.format)
     origin = _origin(source, imported, format_, options)
     _refuse_again(origin, options)
     files, reasons = _files(source, imported)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
-        study=_checked("--study", options.study, Slug),
+        study=study,
         origin=origin,
         environment=imported.environment,
         started=imported.started,
@@ -110,8 +122,8 @@ def _origin(
 ) -> Origin:
     return Origin(
         author=options.origin,
-        address=options.address,
-        commit=options.commit,
+        address=options.address and _checked("--address", options.address, Address),
+        commit=options.commit and _checked("--commit", options.commit, Revision),
         licence=_checked("--licence", options.licence, Licence),
         instrument=imported.instrument,
         instrument_version=imported.instrument_version,

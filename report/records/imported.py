@@ -36,6 +36,8 @@ Licence = Annotated[
     str, msgspec.Meta(pattern=r"^[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*$")
 ]
 Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{7,64}$")]
+#: A web address that stands in a link of every format as it is.
+Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -51,7 +53,7 @@ class Origin(_Part, frozen=True):
     """
 
     author: Text
-    address: Text | None
+    address: Address | None
     commit: Revision | None
     licence: Licence
     instrument: Text

@@ -344,3 +344,24 @@ def test_a_long_single_line_is_no_table(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "long.json"
     path.write_text(f'{{"x": "{"y" * 200_000}"}}', "utf-8")
     assert "found no file of a format" in refusal(tmp_path, capsys, path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--address", "javascript:alert(1)"),
+        ("--address", "https://example.org/>[x](y)"),
+        ("--commit", "main"),
+        ("--licence", "as you like!"),
+        ("--study", "../elsewhere"),
+        ("--set", "precision"),
+    ],
+)
+def test_an_origin_that_cannot_be_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    given = {"--study": "s", "--origin": "Somebody", "--licence": "MIT", words[0]: words[1]}
+    options = [word for pair in given.items() for word in pair]
+    assert main(["import", str(TIMM), *options, "--records", str(tmp_path)]) == 2
+    assert words[0] in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
