@@ -23,6 +23,7 @@ from torch.nn.modules.module import (
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from experiments.harness.accumulation import in_place, renamed
 from report.errors import MeasurementError
 from report.records.operations import ITEM_BYTES, Network, Operator, Phase, Setting, Tensor
 
@@ -79,6 +80,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.phase: Phase = "forward"
         self.operators: list[Operator] = []
+        self._history: tuple[Operator, ...] = ()
         self.flops: dict[int, int] = {}
         self._storages = _Storages()
         self._module = module
@@ -87,12 +89,23 @@ class Recorder(TorchDispatchMode):
         self._inputs: tuple[Tensor, ...] = ()
         self._state: tuple[Tensor, ...] = ()
 
-    def begin(self, inputs: Sequence[torch.Tensor], state: Sequence[torch.Tensor]) -> None:
-        """Number what is there before the call; gradients may be let go, all else stays."""
-        named = (*self._module.named_parameters(), *self._module.named_buffers())
-        for _, tensor in named:
+    def begin(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Number parameters and buffers, as ``Module.to`` moves them, and inputs; all of them stay.
+
+        Their numbers tell the order in which a device allocates them.
+        """
+        for tensor in _moved(self._module):
             self._storages.number(tensor, watch=False)
         self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
+
+    def restart(self, state: Sequence[torch.Tensor]) -> None:
+        """Take what was written down for the past, of which ``state`` stays.
+
+        Gradients among it may be let go.
+        """
+        self._storages.let_go()
+        self._history, self.operators = tuple(self.operators), []
+        self.flops.clear()
         self._state = tuple(self._tensor(each) for each in state)
 
     @contextmanager
@@ -185,21 +198,32 @@ class Recorder(TorchDispatchMode):
         number, _ = self._storages.number(tensor, watch=watch)
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype)
 
-    def network(self) -> Network:
-        """All that was written down."""
+    def recorded(self) -> tuple[Network, tuple[Operator, ...]]:
+        """All that was written down, and the operators before ``restart``."""
         parameters = {n: self._tensor(p) for n, p in self._named(nn.Module.named_parameters)}
-        return Network(
-            storages=tuple(self._storages.sizes),
+        buffers = {n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)}
+        operators, gone = in_place((*self._history, *self.operators))
+        network = Network(
+            storages=tuple(0 if n in gone else s for n, s in enumerate(self._storages.sizes)),
             parameters=parameters,
-            buffers={n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)},
+            buffers=buffers,
             inputs=self._inputs,
-            state=self._state,
-            operators=tuple(_attributed(self.operators, parameters)),
+            state=renamed(self._state, gone),
+            operators=tuple(_attributed(operators[len(self._history) :], parameters)),
         )
+        return network, operators[: len(self._history)]
 
     def _named(self, of: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
         """Under all of its names, where one tensor has several."""
         yield from of(self._module, remove_duplicate=False)
+
+
+def _moved(module: nn.Module) -> Iterator[torch.Tensor]:
+    """Parameters and buffers in the order of ``Module._apply``: those of the children first."""
+    for child in module.children():
+        yield from _moved(child)
+    for table in (module._parameters, module._buffers):
+        yield from (tensor for tensor in table.values() if tensor is not None)
 
 
 def _setting(value: object) -> Setting:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from experiments.harness.operator_recorder import Recorder, tensors_in
 from experiments.harness.study import Device
 from report.errors import MeasurementError, shorten
-from report.records.operations import Network
+from report.records.operations import Network, Operator
 
 #: Gives the module; it is called where parameters take no memory.
 Build: TypeAlias = Callable[[], nn.Module]
@@ -38,22 +38,42 @@ class Input:
 
 @dataclass(frozen=True)
 class Captured:
-    """A network's operators, and by their number the FLOPs that torch's own counter gives them."""
+    """A network's operators, and by their number the FLOPs that torch's own counter gives them.
+
+    ``history`` are the operators of the call or the step before, where they were asked for;
+    ``other_on_gpu`` names recurrent modules of a capture on a processor, since a GPU runs them by
+    kernels of its own.
+    """
 
     network: Network
     flops: Mapping[int, int]
+    history: tuple[Operator, ...] = ()
+    other_on_gpu: tuple[str, ...] = ()
 
 
 def capture(
-    build: Build, inputs: Sequence[Input], *, train: bool = False, device: Device = "cpu"
+    build: Build,
+    inputs: Sequence[Input],
+    *,
+    train: bool = False,
+    device: Device = "cpu",
+    history: bool = False,
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
     The step is the second: forward, the loss, backward, and stochastic gradient descent with
     momentum, whose state is there from the first one.  The loss is the cross entropy of a matrix of
-    scores, else the sum of the means of all results.  Raises ``MeasurementError`` with the operator
-    for a network that needs the values of its tensors, or that cannot run on these inputs.
+    scores, else the sum of the means of all results.  With ``history`` the call too is the second.
+    Raises ``MeasurementError`` with the operator for a network that needs the values of its
+    tensors, or that cannot run on these inputs, and for a training step on a GPU with a PyTorch
+    that was built without CUDA.
     """
+    if train and device == "cuda" and not torch.backends.cuda.is_built():
+        # Its automatic differentiation would end the process.
+        raise MeasurementError(
+            "The network cannot be captured: a training step on a GPU needs a PyTorch that was "
+            "built with CUDA; capture it on the processor, whose operators are the same."
+        )
     try:
         module = _built(build).train(train)
     except Exception as error:
@@ -66,8 +86,13 @@ def capture(
     recorder = Recorder(module)
     try:
         with mode:
-            call.prepare(given)
-            recorder.begin(given, call.state())
+            recorder.begin(given)
+            if history:
+                with recorder:
+                    call.prepare(given, called=True)
+            else:
+                call.prepare(given, called=False)
+            recorder.restart(call.state())
             with recorder, recorder.named():
                 call.run(given, recorder)
     except MeasurementError:
@@ -75,7 +100,14 @@ def capture(
     except Exception as error:
         at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
-    return Captured(recorder.network(), recorder.flops)
+    network, before = recorder.recorded()
+    return Captured(network, recorder.flops, before, _recurrent(module) if device == "cpu" else ())
+
+
+def _recurrent(module: nn.Module) -> tuple[str, ...]:
+    kinds = (nn.RNNBase, nn.RNNCellBase)
+    parts = module.named_modules()
+    return tuple(name or type(part).__name__ for name, part in parts if isinstance(part, kinds))
 
 
 def _why(error: Exception) -> str:
@@ -135,8 +167,11 @@ class _Call:
 
     module: nn.Module
 
-    def prepare(self, given: tuple[torch.Tensor, ...]) -> None:
-        """Nothing has to be there before."""
+    def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
+        """Make a call before, if that is asked for; nothing else has to be there."""
+        if called:
+            with torch.no_grad():
+                self.module(*given)
 
     def state(self) -> tuple[torch.Tensor, ...]:
         """Nothing of an optimiser is there."""
@@ -156,8 +191,8 @@ class _Step:
     module: nn.Module
     optimizer: Any = None
 
-    def prepare(self, given: tuple[torch.Tensor, ...]) -> None:
-        """Make the step after which momentum and gradients are there."""
+    def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
+        """Make the step after which momentum and gradients are there, asked for or not."""
         trained = [each for each in self.module.parameters() if each.requires_grad]
         self.optimizer = torch.optim.SGD(trained, lr=_LEARNING_RATE, momentum=_MOMENTUM)
         _loss(self.module(*given)).backward()  # type: ignore[no-untyped-call]

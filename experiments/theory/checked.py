@@ -8,27 +8,44 @@ from typing import Final
 import torch
 
 from experiments.harness.operators import Build, Captured, Input, capture
+from experiments.harness.study import Device
 from report.errors import MeasurementError
 from report.records.operations import Operator
+from report.theory.allocator_options import Options
 from report.theory.network import Theory
 from report.theory.workspaces import Conditions, vector_block
 
 _GROUPED: Final = "convolution_backward"
 
 
-def checked(build: Build, inputs: Sequence[Input], *, train: bool = False) -> Theory:
-    """The theory of a network; raises ``MeasurementError`` with the operator that is in doubt."""
-    return of_capture(capture(build, inputs, train=train))
+def checked(
+    build: Build,
+    inputs: Sequence[Input],
+    *,
+    train: bool = False,
+    allocator: Options | None = None,
+) -> Theory:
+    """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
+
+    Raises ``MeasurementError`` with the operator that is in doubt.
+    """
+    on_gpu = allocator is not None
+    # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
+    device: Device = "cuda" if on_gpu and torch.backends.cuda.is_built() else "cpu"
+    captured = capture(build, inputs, train=train, device=device, history=on_gpu)
+    return of_capture(captured, allocator)
 
 
-def of_capture(captured: Captured) -> Theory:
-    """The theory of what was captured, as PyTorch would run it on this machine.
+def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:
+    """The theory of what was captured, as PyTorch would run it on this machine or on a GPU.
 
     Raises ``MeasurementError`` for the first operator whose work torch counts otherwise.
     """
     capability = torch.backends.cpu.get_cpu_capability()
-    conditions = Conditions(threads=torch.get_num_threads(), block=vector_block(capability))
-    theory = Theory(captured.network, conditions)
+    conditions = Conditions(
+        threads=torch.get_num_threads(), block=vector_block(capability), allocator=allocator
+    )
+    theory = Theory(captured.network, conditions, captured.history, captured.other_on_gpu)
     for number, flops in captured.flops.items():
         operator, found = captured.network.operators[number], theory.loads[number]
         counted = _corrected(operator, flops)

@@ -18,6 +18,7 @@ from html import escape
 from typing import Final
 
 from report.records.operations import Network, Operator
+from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
 from report.theory.operators import Load, load
 from report.theory.timeline import Moment, timeline
 from report.theory.workspaces import Conditions
@@ -61,10 +62,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says of one call of a network, or of one training step."""
+    """What theory says of one call of a network, or of one training step.
+
+    On a GPU ``history`` is the call before, which fills the allocator's cache, and
+    ``other_on_gpu`` are modules that run there as other operators than those captured.
+    """
 
     network: Network
     conditions: Conditions
+    history: tuple[Operator, ...] = ()
+    other_on_gpu: tuple[str, ...] = ()
 
     @cached_property
     def loads(self) -> tuple[Load | None, ...]:
@@ -102,8 +109,29 @@ class Theory:
 
     @property
     def peak(self) -> Moment | None:
-        """The first operator at which most is alive; None of a network that runs nothing."""
+        """The first operator at which most is alive.
+
+        None of a network that runs nothing, and on a GPU of one that runs ``unlike_gpu``.
+        """
+        if self.unlike_gpu:
+            return None
         return max(self.moments, key=lambda moment: moment.total, default=None)
+
+    @cached_property
+    def cuda(self) -> CudaMemory | None:
+        """The states of the allocator on a GPU; None on a processor, and where ``peak`` is."""
+        options = self.conditions.allocator
+        if options is None or self.unlike_gpu:
+            return None
+        return cuda_memory(self.network, self.history, options)
+
+    @property
+    def unlike_gpu(self) -> tuple[str, ...]:
+        """What makes other tensors on a GPU than were captured; nothing on a processor."""
+        if self.conditions.allocator is None:
+            return ()
+        operators = dict.fromkeys(o.base for o in self.network.operators if o.base in ONLY_ON_CPU)
+        return (*self.other_on_gpu, *operators)
 
     @property
     def may_take_more(self) -> tuple[str, ...]:
@@ -114,7 +142,7 @@ class Theory:
     @property
     def complete(self) -> bool:
         """Whether the peak is all that a call takes; else it takes at least that."""
-        return not self.may_take_more
+        return not (self.may_take_more or self.unlike_gpu)
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:

@@ -3,6 +3,7 @@
 Which storage is let go when is known from the capture, since Python holds the same tensors there.
 What an operator takes for itself while it runs (``theory.operator_workspaces``) is added where a
 rule gives it; where none does, the operator takes at least nothing, and so does the network.
+On a GPU each storage takes a block of the allocator, at least as large as the storage rounded up.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from report.records.operations import Network, Operator, Phase
+from report.theory import cuda_memory
 from report.theory.operator_workspaces import workspace
 from report.theory.workspaces import Conditions
 
@@ -49,17 +51,22 @@ class Moment:
 
 def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     """The operators in order, each with what is alive while it runs."""
+    sizes, allocator = network.storages, conditions.allocator
+    if allocator is not None:
+        sizes = tuple(map(allocator.rounded, sizes))
     categories = _resident(network)
     alive = dict.fromkeys(CATEGORIES, 0)
     for storage, category in categories.items():
-        alive[category] += network.storages[storage]
+        alive[category] += sizes[storage]
     for operator in network.operators:
         for storage in operator.freed:
-            alive[categories.pop(storage)] -= network.storages[storage]
+            alive[categories.pop(storage)] -= sizes[storage]
         for storage in operator.made:
             categories[storage] = _MADE_IN[operator.phase]
-            alive[categories[storage]] += network.storages[storage]
-        yield Moment(operator, dict(alive), workspace(operator, conditions))
+            alive[categories[storage]] += sizes[storage]
+        on_cpu = allocator is None
+        taken = workspace(operator, conditions) if on_cpu else cuda_memory.workspace(operator)
+        yield Moment(operator, dict(alive), taken)
 
 
 def _resident(network: Network) -> dict[int, Category]:

@@ -26,6 +26,7 @@ from report.records.layers import (
     Linear,
     Pooling,
 )
+from report.theory.allocator_options import Options
 from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
 from report.theory.shapes import elements
@@ -59,7 +60,8 @@ class Conditions:
     ``block`` are the channels of a float32 vector, which oneDNN's blocks have (``vector_block``);
     ``threads`` those of PyTorch.  ``in_place`` says that the activations that can overwrite their
     input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name,
-    or None without autocast; with it parameters are float32.
+    or None without autocast; with it parameters are float32.  On a GPU only ``allocator`` decides,
+    the options of its caching allocator.
     """
 
     layout: Layout = "contiguous"
@@ -67,6 +69,7 @@ class Conditions:
     block: int = 16
     in_place: bool = False
     autocast: DType | None = None
+    allocator: Options | None = None
 
 
 def vector_block(cpu_capability: str) -> int:

@@ -1,0 +1,180 @@
+"""Memory on a GPU by theory, against every request that the allocator of an H100 saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import nn
+
+from experiments.harness.operators import Input, capture
+from experiments.networks import catalogue
+from experiments.theory.checked import checked
+from report.errors import MeasurementError
+from report.records.record import Case
+from report.records.store import read_record
+from report.theory.allocator import Allocate
+from report.theory.allocator_options import DEFAULT, options_of
+from report.theory.cuda_memory import requests, workspace
+from report.theory.network import Theory
+
+DATA = Path(__file__).parents[2] / "data"
+INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-b89cf651.json"
+TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-33271968.json"
+#: What cuBLAS holds from its first product on, by the record's history (B).
+CUBLAS = 33_554_432 + 1_048_576
+
+
+@cache
+def cases(file: str) -> tuple[Case, ...]:
+    return read_record(DATA / file, DATA).record.cases
+
+
+def case(file: str, **factors: object) -> Case:
+    (found,) = (c for c in cases(file) if factors.items() <= c.factors.items())
+    return found
+
+
+def tensors(found: Theory) -> Iterator[tuple[str, int]]:
+    """Each tensor that a call allocates: the operator's name and the bytes; labels are inputs."""
+    for operator in found.network.operators:
+        for request in requests(operator, found.network):
+            if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
+                yield operator.base, request.bytes
+
+
+def others(found: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
+    """The requests that are none of theory's tensors, each with the operator that ran.
+
+    Theory's tensors must all be there, in order; an operator asks for its results first.
+    """
+    expected, extra, running = list(tensors(found)), [], "start"
+    for size in (int(event) for event in events if event > 0):
+        if expected and expected[0][1] == size:
+            running, _ = expected.pop(0)
+        else:
+            extra.append((running if expected else "update", size))
+    assert not expected, "requests of theory that the allocator never saw"
+    return extra
+
+
+@pytest.mark.parametrize(
+    ("network", "batch"),
+    [
+        *(("LeNet-5", batch) for batch in (1, 64, 1024)),
+        *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
+        *(("ZFNet", batch) for batch in (1, 32)),
+        *(("VGG-16", batch) for batch in (8, 640)),
+        *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
+    ],
+)
+def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
+    network: str, batch: int
+) -> None:
+    shape = catalogue.INPUT_SHAPES[network]
+    plain = {"layout": "contiguous", "precision": "float32", "execution": "eager"}
+    measured = case(INFERENCE, network=network, batch=batch, image=shape[1], **plain)
+    theory = checked(
+        partial(catalogue.network, network), [Input((batch, *shape))], allocator=DEFAULT
+    )
+    extra = others(theory, measured.samples("memory_events"))
+    assert {operator for operator, _ in extra} <= {"convolution"}
+    assert theory.cuda is not None and theory.peak is not None
+    assert theory.peak.total <= theory.cuda.allocated_peak
+    (requested, *_), (allocated, *_) = map(measured.samples, ("requested_peak", "allocated_peak"))
+    if not extra:
+        assert requested == theory.cuda.requested_peak + CUBLAS
+        assert allocated == theory.cuda.allocated_peak + CUBLAS
+    assert not theory.complete and theory.peak.total < allocated
+
+
+@pytest.mark.parametrize("batch", [8, 32, 128])
+def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> None:
+    measured = case(
+        TRAINING, batch=batch, layout="contiguous", precision="float32", subject="training"
+    )
+    theory = checked(
+        lambda: catalogue.network("ResNet-50", in_place=True),
+        [Input((batch, 3, 224, 224))],
+        train=True,
+        allocator=DEFAULT,
+    )
+    extra = others(theory, measured.samples("memory_events"))
+    # The measured update adds the decay of weights to all gradients at once; theory's has none.
+    parameters = sorted(t.bytes for t in theory.network.parameters.values())
+    assert sorted(size for running, size in extra if running == "update")[-161:] == parameters
+    assert {r for r, _ in extra} <= {"convolution", "convolution_backward", "update"}
+    (allocated, *_) = measured.samples("allocated_peak")
+    assert theory.peak is not None
+    assert 0.9 * allocated < theory.peak.total < allocated
+
+
+def test_work_on_fake_tensors_of_a_gpu_is_that_on_a_processor() -> None:
+    def build() -> nn.Module:
+        return catalogue.network("AlexNet")
+
+    cpu, cuda = (
+        capture(build, [Input((2, 3, 224, 224))], device=device) for device in ("cpu", "cuda")
+    )
+    assert cpu.flops == cuda.flops
+    assert cpu.network == cuda.network
+
+
+def test_a_training_step_on_a_gpu_is_refused_where_pytorch_would_abort() -> None:
+    if torch.backends.cuda.is_built():
+        pytest.skip("this PyTorch was built with CUDA")
+    with pytest.raises(MeasurementError, match="built with CUDA"):
+        capture(lambda: nn.Linear(2, 3), [Input((4, 2))], train=True, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "train", "name"),
+    [
+        (lambda: nn.GRU(8, 16), (5, 2, 8), False, "GRU"),
+        (lambda: nn.LSTM(8, 16), (5, 2, 8), False, "LSTM"),
+        (lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout()), (3, 4), True, "bernoulli_"),
+    ],
+)
+def test_the_memory_of_what_a_gpu_runs_otherwise_is_not_told(
+    build: Any, shape: tuple[int, ...], train: bool, name: str
+) -> None:
+    if torch.backends.cuda.is_built():
+        pytest.skip("this PyTorch was built with CUDA, whose operators are those of a GPU")
+    found = checked(build, [Input(shape)], train=train, allocator=DEFAULT)
+    assert found.peak is None and found.cuda is None and not found.complete
+    assert name in found.unlike_gpu
+    assert checked(build, [Input(shape)], train=train).peak is not None
+
+
+def test_options_change_what_is_reserved() -> None:
+    def reserved(text: str) -> int:
+        found = checked(
+            lambda: catalogue.network("AlexNet"),
+            [Input((64, 3, 224, 224))],
+            allocator=options_of(text),
+        ).cuda
+        assert found is not None
+        assert found.requested_peak <= found.allocated_peak <= found.reserved_peak
+        return found.reserved_peak
+
+    plain, expandable = reserved(""), reserved("expandable_segments:True")
+    assert plain < expandable < reserved("roundup_power2_divisions:2")
+
+
+def test_an_operator_that_reduces_or_trains_may_take_more() -> None:
+    found = checked(
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
+        [Input((2, 3, 8, 8))],
+        train=True,
+        allocator=DEFAULT,
+    )
+    unknown = {o.base for o in found.network.operators if workspace(o) is None}
+    assert {"convolution", "native_batch_norm", "mean"} <= unknown
+    assert "relu" not in unknown
