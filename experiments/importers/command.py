@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 
 from experiments.harness.recording import utc
 from experiments.harness.study import UsageError
-from experiments.importers.formats import FORMATS, read_as
+from experiments.importers.formats import EXPERIMENTAL, FORMATS, read_as
 from experiments.importers.imported import Imported, Source, source_of
 from report.errors import RecordError
 from report.records.imported import (
@@ -71,6 +72,9 @@ def import_files(options: argparse.Namespace) -> int:
     for record, files in made:
         path = write_import(record, options.records, files)
         print(f"Record: {path}")
+        if record.origin.format in EXPERIMENTAL:
+            said = f"reading {record.origin.format} is experimental; compare it with {path.name}"
+            print(f"{record.origin.file}: {said}.", file=sys.stderr)
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0

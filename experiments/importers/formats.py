@@ -24,6 +24,8 @@ FORMATS: Final[dict[str, str]] = {
     "asv": "experiments.importers.asv_json",
 }
 
+#: Formats of which no file of a real GPU was at hand when their importers were written.
+EXPERIMENTAL: Final = frozenset({"allocator_snapshot", "ncu_report", "nvbench"})
 #: What a file raises that holds something else than its format says, in a place not foreseen.
 _UNFORESEEN: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,

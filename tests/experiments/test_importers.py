@@ -261,6 +261,13 @@ def _said(name: str) -> tuple[str | None, dict[str, str]]:
     return pairs.get("--device"), {key: value for key, _, value in given}
 
 
+def test_a_format_that_was_never_tried_on_a_gpu_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imported(tmp_path, HERE / "nvbench.json", *GV100)
+    assert "nvbench.json: reading nvbench is experimental" in capsys.readouterr().err
+
+
 def test_one_unusable_file_leaves_nothing_of_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
