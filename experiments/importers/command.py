@@ -73,7 +73,7 @@ def import_files(options: argparse.Namespace) -> int:
         path = write_import(record, options.records, files)
         print(f"Record: {path}")
         if record.origin.format in EXPERIMENTAL:
-            said = f"reading {record.origin.format} is experimental; compare it with {path.name}"
+            said = f"reading {record.origin.format} is experimental; compare the record with it"
             print(f"{record.origin.file}: {said}.", file=sys.stderr)
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
