@@ -27,11 +27,6 @@ def cache_lines(caches: Mapping[str, Estimate], unit: float) -> tuple[CacheRoof,
     return tuple(CacheRoof(name, _ceiling(rate, unit)) for name, rate in caches.items())
 
 
-def describe_caches(caches: Mapping[str, Estimate]) -> str:
-    """What an alternative text says of the caches."""
-    return "".join(f", {name} at {rate.value / GIGA:.3g} GB/s" for name, rate in caches.items())
-
-
 def marks(
     label: str,
     over: Mapping[int, tuple[Quantity, Quantity]],

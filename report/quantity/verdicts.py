@@ -102,18 +102,13 @@ class Statement:
 
 
 def faster(gain: Quantity) -> bool:
-    """Whether a ratio of rates is clear: its interval, at the level that is reached, is above 1.
-
-    No verdict: those ask for the level that papers state.
-    """
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence > 0 and found.low > 1
+    """Whether it is supported that a ratio of rates is above 1, at the level that papers state."""
+    return Statement(gain, expect("> 1")).judge() == "supported"
 
 
 def slower(gain: Quantity) -> bool:
     """The same below 1."""
-    found = estimate(gain)
-    return isinstance(found, Estimate) and found.confidence > 0 and found.high < 1
+    return Statement(gain, expect("< 1")).judge() == "supported"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.quantity.verdicts import Statement, expect
+from report.quantity.verdicts import faster
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import Setting
 
@@ -16,12 +16,8 @@ def fastest(run: Run, setting: Setting | None) -> Variant:
 
     Faster is a verdict, at the level that papers state: what the abstract names must be one.
     """
-    clear = {v: r for v, r in speedups(run, setting).items() if _is_faster(r)}
+    clear = {v: r for v, r in speedups(run, setting).items() if faster(r)}
     return _largest(clear) or NUMPY
-
-
-def _is_faster(ratio: Quantity) -> bool:
-    return Statement(ratio, expect("> 1")).judge() == "supported"
 
 
 def speedups(run: Run, setting: Setting | None, quantity: str = "time") -> dict[Variant, Quantity]:

@@ -270,7 +270,7 @@ def thread_values(found: Threads | None) -> Iterator[Value]:
         {
             **found_in(found, {"thread_product": Threads.product}, none),
             "thread_steps": how_many(gains, _there, "were timed", none),
-            "thread_clear": how_many(gains, faster, "are clearly above 1", none),
+            "thread_clear": how_many(gains, faster, "are supported to be above 1", none),
             **found_in(surest(gains), {"thread_best": _same}, none),
         }
     )
@@ -290,7 +290,9 @@ def _ladders(run: Run | None) -> Iterator[Value]:
         word = WORDS[network]
         top = ladder.top(run, network) if run else None
         start = ladder.base(run, network) if run else None
-        gain: Quantity = absent("ladder", "1", none.reason)
+        climbed = run is not None and bool(ladder.ladder(run, network))
+        why = _none(run, f"no rung of {network} is faster than its base") if climbed else none
+        gain: Quantity = absent("ladder", "1", why.reason)
         shares = {f"{word}_used": gain, f"{word}_start": gain}
         if run and top:
             gain = ladder.gain_over_base(run, network, top)
@@ -299,8 +301,8 @@ def _ladders(run: Run | None) -> Iterator[Value]:
             shares[f"{word}_start"] = run.efficiency(start)
         yield from declared({f"{word}_top": gain})
         yield from declared(shares, "percent")
-    climbed = [(n, r) for n in NETWORKS for r in ladder.ladder(run, n)] if run else []
-    rungs = [(n, r, r.below) for n, r in climbed if r.below]
+    all_rungs = [(n, r) for n in NETWORKS for r in ladder.ladder(run, n)] if run else []
+    rungs = [(n, r, r.below) for n, r in all_rungs if r.below]
     if run:
         yield from declared(
             {ladder.gain_id(n, r): run.speedup(below, r.step) for n, r, below in rungs}
@@ -308,23 +310,26 @@ def _ladders(run: Run | None) -> Iterator[Value]:
     helped = len(ladder.helping(run)) if run else 0
     counts = {
         "rungs": fixed("rungs above a base", len(rungs) or none, "1", _file(run)),
-        "rungs_helping": fixed("rungs that help", helped or none, "1", _file(run)),
+        "rungs_helping": fixed("rungs that help", helped if rungs else none, "1", _file(run)),
     }
     yield from declared(counts)
 
 
 def _shorter(run: Run | None) -> dict[str, Quantity]:
-    """How often bfloat16 is clearly faster, over all steps that were timed in both."""
+    """How often bfloat16 is faster, over all steps that were timed in both."""
     none = _none(run, "no step was timed in bfloat16")
     short = [(b, n) for b, n in pairs(run) if n.precision == "bfloat16"] if run else []
     every = [named("speed-up by bfloat16", run.speedup(b, n)) for b, n in short] if run else []
     gains = list(filter(_there, every))
-    best = surest([gain for gain in gains if faster(gain)])
+    best, slow = (
+        surest([g for g in gains if faster(g)]),
+        _none(run, "no step is faster in bfloat16"),
+    )
     return {
         "shorter_steps": how_many(gains, _there, "were timed", none),
-        "shorter_faster": how_many(gains, faster, "are clearly above 1", none),
-        "shorter_slower": how_many(gains, slower, "are clearly below 1", none),
-        **found_in(best, {"shorter_best": _same}, none),
+        "shorter_faster": how_many(gains, faster, "are supported to be above 1", none),
+        "shorter_slower": how_many(gains, slower, "are supported to be below 1", none),
+        **found_in(best, {"shorter_best": _same}, slow if gains else none),
     }
 
 
