@@ -38,6 +38,9 @@ def draw(figure: Levels, axes: Axes) -> None:
             label=style.legend_label(part.label),
         )
         below = above
+    if figure.parts:  # what comes and goes at one moment has no width, and is seen as a line alone
+        colour = style.colour(len(figure.parts) - 1)
+        axes.step(figure.parts[-1].x, below, where="post", color=colour, linewidth=0.7)
     for index, line in enumerate(figure.lines):
         dashes = _DASHES[index % len(_DASHES)]
         label = style.legend_label(line.label)

@@ -16,6 +16,7 @@ from report.studies.training_roofline import (
     gpu,
     ladder,
     profiled,
+    published,
     run_values,
     settings,
     threads,
@@ -45,21 +46,25 @@ def findings(inputs: Inputs) -> Findings:
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
     checks = tuple(chain.from_iterable(by_kind.values()))
     figures = all_figures(inputs, measured, shown, known, by_kind)
-    claims = {claim.id: claim for claim in all_claims(inputs, measured, known, pair)}
+    theirs = published.published(inputs)
+    judged = (*all_claims(inputs, measured, known, pair), *published.claims(theirs))
+    claims = {claim.id: claim for claim in judged}
     found = (
         *values.source_values(inputs, known),
         *run_values.run_values(inputs, primary),
         *run_values.thread_values(pair),
         *gpu.gpu_values(inputs, gpu.first_gpu(measured)),
+        *published.values(theirs),
     )
     tables = all_tables(inputs, measured, shown, known, checks, pair)
     return Findings(
         values={value.id: value for value in found},
         tables={table.id: table for table in tables},
-        figures={figure.id: figure for figure in figures},
+        figures={f.id: f for f in (*figures, *published.figures(theirs))},
         claims=claims,
         facts={
             **_facts(inputs, measured, primary, shown),
+            **published.facts(theirs),
             "claimed": [claim.name or claim.id for claim in claims.values()],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
             "zero": [v.id for v in found if v.number == 0],
