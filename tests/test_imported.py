@@ -115,6 +115,7 @@ def test_an_edited_file_is_told(tmp_path: Path) -> None:
         ('"clock": "not said", ', "", "no reason why clock is null"),
         ('"clock": null', '"clock": 1e9', "missing.clock: found a reason"),
         ('"Apache-2.0"', '"free for all!"', "origin.licence"),
+        ("1e-6}", "0.3}", "rounding.mean_time: expected a power of ten"),
         ('"precision": "amp"', '"network": "amp"', "conditions.network: found a name"),
         ('"mean_time": 1e-6', '"speed": 1', "rounding.speed"),
         ("[0.25]]", "[0.25, 1]]", r"table.rows\[1\]: found another number"),

@@ -80,6 +80,14 @@ def test_one_sample_has_no_interval_and_supports_no_claim(data: Path) -> None:
     assert {Statement(gain, expect(sign)).judge() for sign in ("> 0.1", "< 0.1")} == {"undecided"}
 
 
+def test_a_published_count_is_known_to_its_rounding() -> None:
+    record = imported(case("a", {"parameters": [2_040_000]}), rounding={"parameters": 1e4})
+    run = ImportedRun(StoredImport(record, "s/imported/x.json", "0" * 64))
+    found = estimate(run.count("parameters", {"network": "a"}))
+    assert isinstance(found, Estimate)
+    assert (found.value, found.low, found.high) == (2_040_000, 2_035_000, 2_045_000)
+
+
 def test_what_is_not_there_is_missing_with_its_reason(data: Path) -> None:
     run = ImportedRun(list_imports(STUDY, data)[0])
     absent = [

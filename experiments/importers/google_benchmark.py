@@ -14,7 +14,6 @@ _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 class _Context(msgspec.Struct):
     date: str
-    mhz_per_cpu: float | None = None
     library_version: str | None = None
 
 
@@ -50,7 +49,6 @@ def read(source: Source) -> Imported:
     if not groups:
         raise source.refused("it has aggregates alone; run without --benchmark_report_aggregates")
     threads = {each.threads for group in groups.values() for each in group}
-    clock = found.context.mhz_per_cpu
     return Imported(
         instrument="google-benchmark",
         instrument_version=found.context.library_version,
@@ -58,12 +56,14 @@ def read(source: Source) -> Imported:
             "cpu",
             source.device_or(None),
             threads=threads.pop() if len(threads) == 1 else None,
-            clock=clock * 1e6 if clock else None,
         ),
         cases=tuple(_case(source, name, group) for name, group in groups.items()),
         unstated="google-benchmark's file does not say it",
         conditions=source.given,
-        missing={"counters": "counters of a benchmark's own have no unit and are left out"},
+        missing={
+            "clock": "google-benchmark writes the nominal clock, not the one while it measured",
+            "counters": "counters of a benchmark's own have no unit and are left out",
+        },
         started=utc_of(found.context.date),
     )
 

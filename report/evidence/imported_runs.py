@@ -6,6 +6,7 @@ case of an own record unless a study puts it there by name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 
 from report.evidence.runs import Factors, described, processes_of
 from report.missing import Missing
-from report.quantity.expression import Leaf, absent, exact, measured
+from report.quantity.expression import Leaf, absent, exact, measured, reported
 from report.records.imported_files import StoredImport
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Factor
@@ -68,17 +69,17 @@ class ImportedRun:
         return measured(name, unit, processes, self.file, self.stored.record.environment.device)
 
     def count(self, quantity: str, factors: Factors) -> Leaf:
-        """A published count, such as multiply-adds, as it was printed.
-
-        It is known to half of ``rounding`` of its record.
-        """
+        """A published count, such as multiply-adds, between the bounds of its rounding."""
         name, unit = described(quantity, factors), QUANTITIES[quantity].unit
         case = self.case(factors)
         samples = () if isinstance(case, Missing) else case.samples(quantity)
         if len(samples) != 1:
             reason = case.reason if isinstance(case, Missing) else f"not in {self.file}"
             return absent(name, unit, str(reason))
-        return exact(name, unit, samples[0], self.file)
+        step = self.stored.record.rounding.get(quantity)
+        if step is None:
+            return exact(name, unit, samples[0], self.file)
+        return reported(name, unit, samples[0], -round(math.log10(step)), self.file)
 
 
 @dataclass(frozen=True)

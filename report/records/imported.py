@@ -7,6 +7,7 @@ does not say is null, with the reason in ``missing``; nothing is filled in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
@@ -97,8 +98,8 @@ class ImportedWhole(_Part, frozen=True):
     """What an imported record says beside its cases, in memory as in its file.
 
     ``conditions`` hold for all cases, such as the precision; ``rounding`` is the step to which the
-    file rounds a quantity, in the quantity's unit; ``missing`` gives for all that is null, and for
-    more that a reader would ask for, the reason why it is not known.
+    file rounds a quantity, a power of ten in its unit; ``missing`` gives the reason for all that is
+    null, and for more that a reader would ask for.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=IMPORT_SCHEMA, le=IMPORT_SCHEMA)]
@@ -131,9 +132,11 @@ def faults(record: ImportedRecord) -> Iterator[str]:
     yield from moment_faults({**known, "origin.imported": record.origin.imported})
     yield from _silent_nulls(record)
     yield from text_faults(_texts(record), LONGEST_NAME)
-    for name in record.rounding:
+    for name, step in record.rounding.items():
         if name not in QUANTITIES:
             yield f"rounding.{name}: found a name that is no quantity"
+        if not math.isclose(math.log10(step), round(math.log10(step)), abs_tol=1e-9):
+            yield f"rounding.{name}: expected a power of ten, found {step}"
     for name, level in record.conditions.items():
         if not isinstance(level, str) and not -LARGEST <= level <= LARGEST:
             yield f"conditions.{name}: expected a number of at most 64 bits, found {level}"
