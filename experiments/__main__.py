@@ -78,7 +78,12 @@ def parser() -> argparse.ArgumentParser:
 def _add_run(go: argparse.ArgumentParser) -> None:
     """The options of ``run``."""
     go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
-    go.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    go.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="cuda measures on a GPU: experimental, see docs/gpu.md for what was tested on one",
+    )
     go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
     go.add_argument("--quick", action="store_true", help="fewer cases and samples")
     go.add_argument(

@@ -16,13 +16,28 @@ def theory_of(
     *shapes: tuple[int, ...],
     dtype: str = "float32",
     train: bool = False,
+    device: str = "cpu",
+    allocator: str | None = None,
+    device_peaks: str | None = None,
 ) -> Theory:
     """What theory says of a network called on tensors of these ``shapes``, the batch first.
 
     ``build`` makes the module; it is called where parameters take no memory.  ``train`` asks for a
-    whole training step.  Raises ``MeasurementError`` for a network that cannot be captured.
+    whole training step, ``device`` for the memory on a GPU (``cuda``) whose ``allocator`` has these
+    options (those of the environment unless given), and ``device_peaks`` for the least time on a
+    device of ``data/devices.yaml`` or on the roofs that a record measured.  Raises
+    ``MeasurementError`` for a network that cannot be captured, ``StudyError`` for an option of the
+    allocator that is not modelled.
     """
     from experiments.harness.operators import Input
     from experiments.theory.checked import checked
+    from experiments.theory.command import allocator_options, in_type
+    from experiments.theory.roofs import named_roof
 
-    return checked(build, [Input(shape, dtype) for shape in shapes], train=train)
+    return checked(
+        in_type(build, dtype),
+        [Input(shape, dtype) for shape in shapes],
+        train=train,
+        allocator=allocator_options(device, allocator),
+        roof=named_roof(device_peaks, dtype).roof if device_peaks else None,
+    )

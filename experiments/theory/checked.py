@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import torch
@@ -13,6 +14,7 @@ from report.errors import MeasurementError
 from report.records.operations import Operator
 from report.theory.allocator_options import Options
 from report.theory.network import Theory
+from report.theory.roofline import Roof
 from report.theory.workspaces import Conditions, vector_block
 
 _GROUPED: Final = "convolution_backward"
@@ -24,8 +26,11 @@ def checked(
     *,
     train: bool = False,
     allocator: Options | None = None,
+    roof: Roof | None = None,
 ) -> Theory:
     """The theory of a network; on a GPU whose ``allocator`` has these options, or on this machine.
+
+    With a ``roof`` it tells the least time too.
 
     Raises ``MeasurementError`` with the operator that is in doubt.
     """
@@ -33,7 +38,7 @@ def checked(
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
     device: Device = "cuda" if on_gpu and torch.backends.cuda.is_built() else "cpu"
     captured = capture(build, inputs, train=train, device=device, history=on_gpu)
-    return of_capture(captured, allocator)
+    return replace(of_capture(captured, allocator), roof=roof)
 
 
 def of_capture(captured: Captured, allocator: Options | None = None) -> Theory:

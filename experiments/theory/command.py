@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.harness.study import UsageError
 from report.errors import MeasurementError
+from report.theory.allocator_options import Options, options_of
 
 if TYPE_CHECKING:
     from experiments.harness.operators import Input
+    from report.theory.network import Theory
 
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?(\d+(?:,\d+)*)")
 
@@ -47,7 +50,21 @@ def add_theory(go: argparse.ArgumentParser) -> None:
     go.add_argument(
         "--device-peaks",
         metavar="NAME",
-        help="also the least time on a device of data/devices.yaml, such as A100",
+        help="also the least time and the attainable rate on a device of data/devices.yaml, such "
+        "as A100, or on the measured roofs of a record (a .json file)",
+    )
+    go.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="where the memory is predicted: on this processor, or (experimental, see docs/gpu.md) "
+        "on a GPU, which need not be there",
+    )
+    go.add_argument(
+        "--allocator",
+        metavar="OPTIONS",
+        help="with --device cuda: options of PyTorch's allocator, such as "
+        "expandable_segments:True; default: PYTORCH_ALLOC_CONF",
     )
     go.add_argument("--json", action="store_true", help="print one JSON object")
     go.add_argument(
@@ -61,23 +78,59 @@ def theory(options: argparse.Namespace) -> int:
     from experiments.theory import printed
     from experiments.theory.checked import checked
     from experiments.theory.networks import network
+    from experiments.theory.roofs import named_roof
 
+    allocator = allocator_options(options.device, options.allocator)
     named = network(options.network)
     inputs = inputs_of(options, named.image)
-    found = checked(in_type(named.build, options.dtype), inputs, train=options.train)
-    roof = printed.sheet(options.device_peaks, options.dtype) if options.device_peaks else None
+    roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
+    found = checked(
+        in_type(named.build, options.dtype),
+        inputs,
+        train=options.train,
+        allocator=allocator,
+        roof=roof and roof.roof,
+    )
     print((printed.as_json if options.json else printed.as_tables)(found, roof))
     if options.figures is not None:
         from experiments.theory.figures import write_figures
 
         write_figures(found, options.figures, roof)
-    if found.refused:
-        names = ", ".join(found.refused)
-        raise UnknownOperatorError(
-            f"{options.network}: {names}: the work of this operator is not known, so that no sum "
-            "is told; add it to report/theory/operators.py."
-        )
+    _refuse(found, options.network)
     return 0
+
+
+def _refuse(found: Theory, network: str) -> None:
+    """Raise ``UnknownOperatorError`` for a network of which something is not known."""
+    if found.refused:
+        raise UnknownOperatorError(
+            f"{network}: {', '.join(found.refused)}: the work of this operator is not known, so "
+            "that no sum is told; add it to report/theory/operators.py."
+        )
+    if found.unlike_gpu:
+        raise UnknownOperatorError(
+            f"{network}: {', '.join(found.unlike_gpu)}: a GPU runs other kernels there, so that no "
+            "peak is told; ask a PyTorch that was built with CUDA, or leave out --device cuda."
+        )
+
+
+def allocator_options(device: str, text: str | None) -> Options | None:
+    """The options of the allocator of a GPU, by default those of the environment; None on a CPU.
+
+    Raises ``UsageError`` where the allocator is off, ``StudyError`` for an option not modelled.
+    """
+    if device == "cpu":
+        if text is not None:
+            raise UsageError("--allocator is that of a GPU; add --device cuda.")
+        return None
+    if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        raise UsageError(
+            "PYTORCH_NO_CUDA_MEMORY_CACHING turns the allocator off, which is modelled; unset it."
+        )
+    if text is None:
+        old = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        text = os.environ.get("PYTORCH_ALLOC_CONF", old)
+    return options_of(text)
 
 
 def in_type(build: Any, dtype: str) -> Any:

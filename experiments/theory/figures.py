@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from experiments.theory.roofs import NamedRoof
 from figures.canvas import Drawing
 from figures.drawing.render import render
 from figures.roofline import Marks, Roofline
@@ -13,13 +14,12 @@ from figures.timeline import Lane, Level, Span, Timeline
 from report.paper.roofs import GIGA, roof_line
 from report.records.operations import Phase
 from report.theory.network import Theory
-from report.theory.roofline import Roof
 
 _PHASES: Final[tuple[Phase, ...]] = ("forward", "backward", "update")
 _MEGA: Final = 1e6
 
 
-def write_figures(found: Theory, folder: Path, roof: Roof | None) -> tuple[Path, ...]:
+def write_figures(found: Theory, folder: Path, roof: NamedRoof | None) -> tuple[Path, ...]:
     """Write ``memory`` and, with a roof, ``roofline``, each as SVG and PDF; returns their paths."""
     drawings = {"memory": memory(found)}
     if roof is not None:
@@ -55,17 +55,17 @@ def memory(found: Theory) -> Drawing:
     return Drawing((panel,), wide=True, height=panel.height)
 
 
-def roofline(found: Theory, roof: Roof) -> Drawing:
+def roofline(found: Theory, roof: NamedRoof) -> Drawing:
     """The kinds of operators that have multiply-adds, at the rates that the roof allows them."""
     marks = tuple(
         Marks(
             row.name,
             (row.intensity,),
-            (min(roof.peak.value, row.intensity * roof.bandwidth.value) / GIGA,),
+            ((row.rate or 0.0) / GIGA,),
             series=number,
         )
         for number, row in enumerate(row for row in found.by_kind if row.multiply_adds)
     )
-    line = roof_line(roof, "data sheet", "sheet", GIGA)
+    line = roof_line(roof.roof, roof.name, roof.look, GIGA)
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

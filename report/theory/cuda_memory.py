@@ -22,7 +22,9 @@ from report.theory.operators import KINDS
 #: with the history of the allocator).
 TAKES_NOTHING: Final = frozenset({
     "relu", "relu_", "tanh", "add", "add_", "constant_pad_nd", "native_batch_norm",
-    "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "clone",
+    "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d",
+    "threshold_backward", "max_pool2d_with_indices_backward", "_log_softmax",
+    "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward", "div",
 })  # fmt: skip
 #: A processor's own operators; a GPU runs others in their place, with other results.
 ONLY_ON_CPU: Final = frozenset({
@@ -30,8 +32,6 @@ ONLY_ON_CPU: Final = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu_backward",
     "_safe_softmax", "bernoulli", "bernoulli_", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward",
 })  # fmt: skip
-#: The library that takes a workspace for operators of a kind.
-LIBRARIES: Final = {"convolution": "cuDNN", "recurrent layer": "cuDNN", "matrix product": "cuBLAS"}
 
 
 def workspace(operator: Operator) -> int | None:

@@ -20,20 +20,23 @@ from typing import Final
 from report.records.operations import Network, Operator
 from report.theory.cuda_memory import ONLY_ON_CPU, CudaMemory, cuda_memory
 from report.theory.operators import Load, load
+from report.theory.roofline import Roof
 from report.theory.timeline import Moment, timeline
 from report.theory.workspaces import Conditions
 
-#: Above the cells of a row.
+#: Above the cells of a row, and above those that need a roof.
 HEADINGS: Final = (
-    "Calls", "Multiply-adds", "Traffic (B)", "Intensity (FLOP/B)", "Parameters", "Made (B)",
+    "Calls", "Multiply-adds", "Traffic (B)", "Intensity (FLOP/B)", "Parameters", "Allocated (B)",
 )  # fmt: skip
+ROOF_HEADINGS: Final = ("Least time (µs)", "Attainable (GFLOP/s)")
 
 
 @dataclass(frozen=True)
 class Row:
     """What some operators do together; ``parameters`` are those that no row before has read.
 
-    ``made`` are the bytes of storages that they allocate.
+    ``made`` are the bytes of storages that they allocate; ``seconds`` is the least time under a
+    roof, each operator at its nearer ceiling, and None without one.
     """
 
     name: str
@@ -42,6 +45,12 @@ class Row:
     bytes: int
     parameters: int
     made: int
+    seconds: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Attainable FLOP/s; None without a roof, and where no time passes."""
+        return 2 * self.multiply_adds / self.seconds if self.seconds else None
 
     @property
     def intensity(self) -> float:
@@ -57,6 +66,8 @@ class Row:
             f"{self.intensity:.3g}",
             f"{self.parameters:,}",
             f"{self.made:,}",
+            *([] if self.seconds is None else [f"{1e6 * self.seconds:,.4g}"]),
+            *([] if self.rate is None else [f"{self.rate / 1e9:,.4g}"]),
         )
 
 
@@ -64,14 +75,28 @@ class Row:
 class Theory:
     """What theory says of one call of a network, or of one training step.
 
-    On a GPU ``history`` is the call before, which fills the allocator's cache, and
-    ``other_on_gpu`` are modules that run there as other operators than those captured.
+    With a ``roof`` its rows tell the least time on a device.  On a GPU ``history`` is the call
+    before, which fills the allocator's cache, and ``other_on_gpu`` are modules that run there as
+    other operators than those captured.
     """
 
     network: Network
     conditions: Conditions
     history: tuple[Operator, ...] = ()
     other_on_gpu: tuple[str, ...] = ()
+    roof: Roof | None = None
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Above the cells of its rows."""
+        return HEADINGS if self.roof is None else (*HEADINGS, *ROOF_HEADINGS)
+
+    @property
+    def seconds(self) -> float | None:
+        """The least time of all operators, one by one (s); None without a roof."""
+        if self.roof is None or self.refused:
+            return None
+        return sum(row.seconds or 0.0 for row in self.by_kind)
 
     @cached_property
     def loads(self) -> tuple[Load | None, ...]:
@@ -176,18 +201,54 @@ class Theory:
             bytes=sum(found.bytes for _, found in group),
             parameters=sum(sizes[storage] for storage in own),
             made=sum(self.network.storages[s] for o, _ in group for s in o.made),
+            seconds=None if self.roof is None else sum(self._least(found) for _, found in group),
         )
 
+    def _least(self, load: Load) -> float:
+        """The least time of one operator (s)."""
+        assert self.roof is not None
+        return max(load.flops / self.roof.peak.value, load.bytes / self.roof.bandwidth.value)
+
+    @property
+    def sums(self) -> tuple[tuple[str, str], ...]:
+        """What stands under the rows: names and values as text, those that are known."""
+        sums = [("Parameters", f"{self.parameters:,}")]
+        if unused := self.network.unused:
+            sums.append(("Never read", ", ".join(unused)))
+        if not self.refused:
+            sums.append(("Multiply-adds", f"{self.multiply_adds:,}"))
+            sums.append(("Compulsory traffic", f"{self.bytes:,} B, operator by operator"))
+        if self.seconds is not None:
+            sums.append(("Least time on this roof", f"{1e3 * self.seconds:.4g} ms"))
+        return (*sums, *self._memory_sums())
+
+    def _memory_sums(self) -> Iterable[tuple[str, str]]:
+        peak, cuda = self.peak, self.cuda
+        if peak is None:
+            return
+        least = "" if self.complete else "at least "
+        number = self.moments.index(peak) + 1
+        where = f"{peak.operator.name} of {peak.operator.module or 'the network'}"
+        place = f"{peak.operator.phase}, operator {number} of {len(self.moments)}"
+        yield "Peak memory", f"{least}{peak.total:,} B, in {where} ({place})"
+        if self.may_take_more:
+            yield "May take more", ", ".join(self.may_take_more)
+        if cuda is not None:
+            yield "Requested, without that", f"{cuda.requested_peak:,} B"
+            yield "Allocated, without that", f"{cuda.allocated_peak:,} B"
+            yield "Reserved, without that", f"{cuda.reserved_peak:,} B"
+
     def _repr_html_(self) -> str:
-        """A notebook shows the kinds of operators as a table."""
-        head = "".join(f"<th>{escape(text)}</th>" for text in ("Operators", *HEADINGS))
-        body = "".join(
-            "<tr>"
-            + "".join(f"<td>{escape(cell)}</td>" for cell in (row.name, *row.cells))
-            + "</tr>"
-            for row in self.by_kind
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        """A notebook shows the kinds of operators as a table, and the sums below."""
+        head = _html_row("th", ("Operators", *self.headings))
+        body = "".join(_html_row("td", (row.name, *row.cells)) for row in self.by_kind)
+        table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+        sums = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in self.sums)
+        return f"{table}<p>{sums}</p>"
+
+
+def _html_row(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def _described(operator: Operator) -> str:

@@ -22,7 +22,7 @@ from report.records.record import Case
 from report.records.store import read_record
 from report.theory.allocator import Allocate
 from report.theory.allocator_options import DEFAULT, options_of
-from report.theory.cuda_memory import requests, workspace
+from report.theory.cuda_memory import TAKES_NOTHING, requests, workspace
 from report.theory.network import Theory
 
 DATA = Path(__file__).parents[2] / "data"
@@ -40,6 +40,18 @@ def cases(file: str) -> tuple[Case, ...]:
 def case(file: str, **factors: object) -> Case:
     (found,) = (c for c in cases(file) if factors.items() <= c.factors.items())
     return found
+
+
+@cache
+def of_inference(network: str, batch: int) -> Theory:
+    shape = (batch, *catalogue.INPUT_SHAPES[network])
+    return checked(partial(catalogue.network, network), [Input(shape)], allocator=DEFAULT)
+
+
+@cache
+def of_training(batch: int) -> Theory:
+    build = partial(catalogue.network, "ResNet-50", in_place=True)
+    return checked(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
 def tensors(found: Theory) -> Iterator[tuple[str, int]]:
@@ -81,9 +93,7 @@ def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
     shape = catalogue.INPUT_SHAPES[network]
     plain = {"layout": "contiguous", "precision": "float32", "execution": "eager"}
     measured = case(INFERENCE, network=network, batch=batch, image=shape[1], **plain)
-    theory = checked(
-        partial(catalogue.network, network), [Input((batch, *shape))], allocator=DEFAULT
-    )
+    theory = of_inference(network, batch)
     extra = others(theory, measured.samples("memory_events"))
     assert {operator for operator, _ in extra} <= {"convolution"}
     assert theory.cuda is not None and theory.peak is not None
@@ -95,17 +105,12 @@ def test_inference_asks_for_the_tensors_of_theory_and_workspaces_of_cudnn(
     assert not theory.complete and theory.peak.total < allocated
 
 
-@pytest.mark.parametrize("batch", [8, 32, 128])
+@pytest.mark.parametrize("batch", [32, 128])
 def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> None:
     measured = case(
         TRAINING, batch=batch, layout="contiguous", precision="float32", subject="training"
     )
-    theory = checked(
-        lambda: catalogue.network("ResNet-50", in_place=True),
-        [Input((batch, 3, 224, 224))],
-        train=True,
-        allocator=DEFAULT,
-    )
+    theory = of_training(batch)
     extra = others(theory, measured.samples("memory_events"))
     # The measured update adds the decay of weights to all gradients at once; theory's has none.
     parameters = sorted(t.bytes for t in theory.network.parameters.values())
@@ -114,6 +119,12 @@ def test_training_asks_for_the_tensors_of_theory_in_their_order(batch: int) -> N
     (allocated, *_) = measured.samples("allocated_peak")
     assert theory.peak is not None
     assert 0.9 * allocated < theory.peak.total < allocated
+
+
+def test_what_takes_nothing_was_seen_in_these_calls() -> None:
+    calls = [of_inference(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20")]
+    seen = {o.base for call in (*calls, of_training(32)) for o in call.network.operators}
+    assert seen >= TAKES_NOTHING
 
 
 def test_work_on_fake_tensors_of_a_gpu_is_that_on_a_processor() -> None:

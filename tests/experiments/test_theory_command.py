@@ -26,6 +26,9 @@ def transformed():
             return torch.fft.rfft(x).real
     return Transformed()
 
+def recurrent():
+    return nn.GRU(4, 8)
+
 def broken():
     raise RuntimeError("no network here")
 """
@@ -38,7 +41,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main(["theory", *words])
     out, err = capsys.readouterr()
     return code, out, err
@@ -47,7 +50,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 def test_json_holds_what_follows_from_shapes(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = told(capsys, f"{file}:build", "--input", "2,3,8,8", "--json")
+    code, out, _ = run(capsys, f"{file}:build", "--input", "2,3,8,8", "--json")
     found = json.loads(out)
     assert code == 0
     assert found["parameters"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
@@ -64,7 +67,7 @@ def test_json_holds_what_follows_from_shapes(
 def test_tables_name_modules_operators_and_sums(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = told(capsys, f"{file}:build", "--input", "2,3,8,8", "--train")
+    code, out, _ = run(capsys, f"{file}:build", "--input", "2,3,8,8", "--train")
     assert code == 0
     lines = out.splitlines()
     assert lines[0].split()[0] == "Module" and lines[1].split()[0] == "0"
@@ -76,7 +79,7 @@ def test_tables_name_modules_operators_and_sums(
 def test_an_unknown_operator_is_refused_by_name(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = told(capsys, f"{file}:transformed", "--input", "2,16", "--json")
+    code, out, err = run(capsys, f"{file}:transformed", "--input", "2,16", "--json")
     assert code == 1
     assert json.loads(out)["multiply_adds"] is None
     assert "_fft_r2c" in err and "(2×16)" in err and err.count("\n") == 1
@@ -93,24 +96,86 @@ def test_an_unknown_operator_is_refused_by_name(
         (("{file}:build", "--input", "2x3"), "'2x3' is not possible"),
         (("{file}:build", "--input", "2,3,8,9"), "cannot be captured"),
         (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "A99"), "no peaks in float32"),
+        (("{file}:build", "--input", "2,3,8,8", "--device-peaks", "a.json"), "no such file"),
+        (("{file}:build", "--input", "2,3,8,8", "--allocator", ""), "add --device cuda"),
     ],
 )
 def test_what_cannot_be_told_is_one_sentence(
     words: tuple[str, ...], sentence: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = told(capsys, *(word.format(file=file) for word in words))
+    code, out, err = run(capsys, *(word.format(file=file) for word in words))
     assert code in (1, 2) and not out
     assert sentence in err and err.count("\n") == 1
+
+
+H100 = "data/conv_scaling/20261122T102337Z-nvidia-h100-80gb-hbm3-72bbe530.json"
+
+
+@pytest.mark.parametrize("peaks", ["H100", H100])
+def test_every_row_has_its_time_at_the_nearer_ceiling(
+    peaks: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(
+        capsys, f"{file}:build", "--input", "2,3,8,8", "--json", "--device-peaks", peaks
+    )
+    found = json.loads(out)
+    roof = found["roof"]
+    assert code == 0 and "H100" in roof["device"]
+    assert roof["source"] == ("data sheet" if peaks == "H100" else "measured")
+    assert 3e13 < roof["flops_per_s"] <= 6.7e13 and 2e12 < roof["bytes_per_s"] <= 3.35e12
+    for row in (*found["kinds"], *found["modules"]):
+        least = max(
+            2 * row["multiply_adds"] / roof["flops_per_s"], row["bytes"] / roof["bytes_per_s"]
+        )
+        assert row["seconds"] >= least * (1 - 1e-12)
+        if row["calls"] == 1:
+            assert row["seconds"] == pytest.approx(least)
+        if row["seconds"]:
+            assert row["attainable_flops_per_s"] <= roof["flops_per_s"] * (1 + 1e-12)
+    assert found["least_time_s"] == pytest.approx(sum(row["seconds"] for row in found["modules"]))
+
+
+def test_the_memory_of_a_gpu_comes_from_its_allocator(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (f"{file}:build", "--input", "2,3,8,8", "--device", "cuda")
+    code, out, _ = run(capsys, *words, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["complete"] is False
+    assert found["may_take_more"] == ["convolution.default", "addmm.default"]
+    # Four parameters, the image, the results of convolution and activation, in blocks of 512 B.
+    assert found["peak_bytes"] == 1024 + 512 + 6144 + 512 + 1536 + 2560 + 2560
+    assert found["allocator"]["allocated_bytes"] == found["peak_bytes"]
+    assert found["allocator"]["reserved_bytes"] == 2 * 2**20
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "large_segment_size_mb:40")
+    code, out, err = run(capsys, *words)
+    assert code == 1 and not out and "large_segment_size_mb: it is not modelled" in err
+    code, out, _ = run(capsys, *words, "--allocator", "expandable_segments:True")
+    assert code == 0 and "Reserved, without that: 2,097,152 B" in out
+
+
+def test_what_a_gpu_runs_otherwise_has_no_peak_there(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(
+        capsys, f"{file}:recurrent", "--input", "3,2,4", "--device", "cuda", "--json"
+    )
+    found = json.loads(out)
+    if found["peak_bytes"] is not None:
+        pytest.skip("this PyTorch was built with CUDA, whose operators are those of a GPU")
+    assert code == 1 and found["refused"] == ["GRU"] and found["multiply_adds"] > 0
+    assert "GRU: a GPU runs other kernels there" in err and err.count("\n") == 1
 
 
 def test_figures_and_the_least_time_on_a_device(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = told(
+    code, out, _ = run(
         capsys, f"{file}:build", "--input", "2,3,8,8", "--device-peaks", "A100",
         "--figures", str(tmp_path / "figures"),
     )  # fmt: skip
     assert code == 0 and "Least time on this roof: " in out
+    assert "Roof: NVIDIA A100 40 GB (data sheet), 19.5 TFLOP/s and 1555 GB/s" in out
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == {"memory.svg", "memory.pdf", "roofline.svg", "roofline.pdf"}
 

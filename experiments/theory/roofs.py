@@ -1,0 +1,70 @@
+"""Roofs that ``--device-peaks`` names: of a data sheet, or as a record measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from experiments.harness.isolated import ROOT
+from experiments.harness.study import UsageError
+from report.evidence import peaks
+from report.evidence.devices import Operation, read_devices
+from report.records.record import Ceiling
+from report.records.store import read_record
+from report.theory.roofline import Roof, sheet_roof
+
+
+@dataclass(frozen=True)
+class NamedRoof:
+    """A roof with the device's name, and where it comes from."""
+
+    roof: Roof
+    name: str
+    look: Literal["sheet", "measured"]
+
+
+def named_roof(name: str, dtype: str) -> NamedRoof:
+    """The roof of a device of ``data/devices.yaml``, or of the record in a file.
+
+    Raises ``UsageError`` where there is none for arithmetic in ``dtype``.
+    """
+    return _measured(Path(name), dtype) if name.endswith(".json") else _of_sheet(name, dtype)
+
+
+def _of_sheet(name: str, dtype: str) -> NamedRoof:
+    devices = read_devices(ROOT / "data" / "devices.yaml")
+    key = name.casefold().replace(" ", "-")
+    begins = (device for device in devices.devices if device.key.startswith(key))
+    device = devices.find(name) or next(begins, None)
+    operation: Operation = dtype  # type: ignore[assignment]
+    arithmetic = device.peak(operation) if device else None
+    memory = device.peak("memory") if device else None
+    if device is None or arithmetic is None or memory is None:
+        known = ", ".join(d.key for d in devices.devices if d.peak(operation) and d.peak("memory"))
+        raise UsageError(f"--device-peaks {name}: no peaks in {dtype}; known are {known}.")
+    return NamedRoof(sheet_roof(arithmetic.rate, memory.rate), device.name, "sheet")
+
+
+def _measured(path: Path, dtype: str) -> NamedRoof:
+    if not path.is_file():
+        raise UsageError(f"--device-peaks {path}: there is no such file.")
+    path = path.resolve()
+    record = read_record(path, path.parent.parent).record
+    arithmetic = peaks.meant(record, "matrix_product", dtype)
+    memory = peaks.meant(record, "copy")
+    if not arithmetic or not memory:
+        raise UsageError(
+            f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "
+            f"{dtype}; give one of a full run."
+        )
+    return NamedRoof(
+        sheet_roof(_best(arithmetic), _best(memory)), record.environment.label, "measured"
+    )
+
+
+def _best(ceilings: Sequence[Ceiling]) -> float:
+    """The best rate: of the shortest time where an instrument is named, else of the median."""
+    return max(c.work / (min if c.instrument else median)(c.samples) for c in ceilings)
