@@ -23,8 +23,12 @@ Panel: TypeAlias = (
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a paper: its panels side by side, its width and its height in inches."""
+    """A figure of a paper: its panels side by side, its width and its height in inches.
+
+    ``same_axes`` gives all panels the range that holds those of each, for panels that are compared.
+    """
 
     panels: tuple[Panel, ...]
     wide: bool = False
     height: float = 2.3
+    same_axes: bool = False

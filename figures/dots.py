@@ -16,7 +16,9 @@ _ROW, _REST = 0.155, 0.75
 class DotSeries:
     """A point or several a row, or None where a row has none; ``hollow`` ones are rings.
 
-    ``low`` and ``high`` are the ends of the points' intervals, none for a series without.
+    ``low`` and ``high`` are the ends of the points' intervals, none for a series without; ``inner``
+    are those of a thicker line, such as quartiles within outer quantiles.  ``shift`` sets a series
+    lower by a part of a row, where lines of two would cover each other.
     """
 
     label: str
@@ -25,12 +27,14 @@ class DotSeries:
     hollow: bool = False
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
+    inner: tuple[tuple[float, float] | None, ...] = ()
+    shift: float = 0.0
 
     @property
-    def points(self) -> tuple[tuple[float, int], ...]:
+    def points(self) -> tuple[tuple[float, float], ...]:
         """All points with the numbers of their rows."""
         return tuple(
-            (x, row)
+            (x, row + self.shift)
             for row, each in enumerate(self.x)
             for x in (each if isinstance(each, tuple) else (each,))
             if x is not None

@@ -54,7 +54,7 @@ class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
     ``names`` stand beside the points, on the right of even series and on the left of odd ones; an
-    empty name is not drawn.
+    empty name is not drawn.  ``many`` points are drawn small and pale, so that their density shows.
     All intensities and rates are above 0: what does no multiply-adds has no place here.
     """
 
@@ -66,6 +66,7 @@ class Marks:
     series: int = 0
     hollow: bool = False
     names: tuple[str, ...] = ()
+    many: bool = False
 
 
 @dataclass(frozen=True)

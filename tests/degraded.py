@@ -9,12 +9,15 @@ from functools import cache
 from random import Random
 from statistics import median
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import msgspec
 
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.paper.findings import Inputs
+from report.records.imported import ImportedRecord
+from report.records.imported_files import StoredImport
 from report.records.record import Case, Environment, Record, Series
 from report.records.store import Stored
 
@@ -25,6 +28,10 @@ Change: TypeAlias = Callable[[Inputs], Inputs]
 HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ 龙芯 عربي 🚀"
 
 
+#: From so many cases on a table of others is a long one.
+_MANY = 500
+
+
 @cache
 def committed(study: str) -> Inputs:
     """All that the paper of ``study`` is made from; tests must not change it."""
@@ -32,11 +39,22 @@ def committed(study: str) -> Inputs:
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:
-    """The newest record of a processor, and that of a GPU, each with about fifty of its cases."""
+    """The newest record of a processor, and that of a GPU, each with about fifty of its cases.
+
+    Of long tables of others, a third of the networks stays, the same ones in each.
+    """
     newest: dict[str, Stored] = {}
     for stored in inputs.records:
         newest.setdefault(stored.record.environment.device, stored)
-    return replace(inputs, records=tuple(map(_thinned, newest.values())))
+    theirs = tuple(map(_thinned_table, inputs.imported))
+    return replace(inputs, records=tuple(map(_thinned, newest.values())), imported=theirs)
+
+
+def _thinned_table(stored: StoredImport) -> StoredImport:
+    cases = stored.record.cases
+    few = tuple(c for c in cases if crc32(str(c.factors.get("network")).encode()) % 3 == 0)
+    record = _changed(stored.record, cases=few if len(cases) > _MANY else cases)
+    return replace(stored, record=record)
 
 
 def _thinned(stored: Stored) -> Stored:
@@ -62,10 +80,24 @@ def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
     """The inputs with every case changed, or left out where there is none."""
 
     def changed(record: Record) -> Record:
-        made = (change(place, case) for place, case in enumerate(record.cases))
-        return _changed(record, cases=tuple(case for case in made if case))
+        return _changed(record, cases=_kept(change, record.cases))
 
-    return of_records(changed)
+    return lambda inputs: of_imported(change)(of_records(changed)(inputs))
+
+
+def of_imported(change: Callable[[int, Case], Case | None]) -> Change:
+    """The inputs with every case changed that others measured."""
+
+    def changed(stored: StoredImport) -> StoredImport:
+        cases = _kept(change, stored.record.cases)
+        return replace(stored, record=_changed(stored.record, cases=cases))
+
+    return lambda inputs: replace(inputs, imported=tuple(map(changed, inputs.imported)))
+
+
+def _kept(change: Callable[[int, Case], Case | None], cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    made = (change(place, case) for place, case in enumerate(cases))
+    return tuple(case for case in made if case)
 
 
 def of_series(change: Callable[[Series], Series]) -> Change:
@@ -146,7 +178,14 @@ def hostile(inputs: Inputs) -> Inputs:
     made = of_cases(_failed)(made)
     reported = _changed(made.reported, device=HOSTILE, software=HOSTILE)
     files = {file: _files(content) for file, content in made.attachments.items()}
-    return replace(made, reported=reported, attachments=files)
+    theirs = tuple(replace(each, record=_published(each.record)) for each in made.imported)
+    return replace(made, reported=reported, attachments=files, imported=theirs)
+
+
+def _published(record: ImportedRecord) -> ImportedRecord:
+    origin = _changed(record.origin, author=HOSTILE, instrument=HOSTILE)
+    environment = _changed(record.environment, model=HOSTILE, framework=HOSTILE, cuda=HOSTILE)
+    return _changed(record, origin=origin, environment=environment)
 
 
 def _environment(found: Environment) -> Environment:
@@ -182,7 +221,7 @@ def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:
 
 #: What can be wrong with the records of a study that still makes a whole paper.
 DEGRADED: Mapping[str, Change] = {
-    "no record": lambda inputs: replace(inputs, records=(), attachments={}),
+    "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
     "one case": of_cases(lambda place, case: None if place else case),
     "interrupted": of_records(lambda r: _changed(r, cases=r.cases[: len(r.cases) // 3])),

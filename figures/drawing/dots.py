@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Rings stand around filled points, so that both are seen where they agree.
 _RING: Final = 6.0
+#: The widths of an interval and of the inner part of a distribution (pt).
+_THIN, _THICK = 1.0, 2.6
 
 
 def draw(figure: Dots, axes: Axes) -> None:
@@ -32,7 +34,9 @@ def draw(figure: Dots, axes: Axes) -> None:
     axes.set_title(figure.title, loc="left")
     if not any(series.points for series in figure.series):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
-    if len(figure.series) > 1:
+    if len(figure.series) > 1 and figure.title:
+        axes.legend(loc="upper right", borderaxespad=0.2)
+    elif len(figure.series) > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, borderaxespad=0.2)
 
 
@@ -44,7 +48,7 @@ def _draw_series(series: DotSeries, axes: Axes) -> None:
         linestyle="none",
         marker=style.marker(series.series),
         color=colour,
-        markerfacecolor="none" if series.hollow else colour,
+        markerfacecolor="white" if series.inner else "none" if series.hollow else colour,
         markersize=_RING if series.hollow else None,
         markeredgewidth=0.9,
         label=style.legend_label(series.label),
@@ -52,7 +56,11 @@ def _draw_series(series: DotSeries, axes: Axes) -> None:
 
 
 def _draw_intervals(series: DotSeries, axes: Axes) -> None:
-    for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
-        if low is not None and high is not None:
-            colour = style.colour(series.series)
-            axes.plot([low, high], [row, row], color=colour, linewidth=1.0, label="_")
+    colour = style.colour(series.series)
+    outer = zip(series.low, series.high, strict=True)
+    for width, lines in ((_THIN, outer), (_THICK, series.inner)):
+        for row, ends in enumerate(lines):
+            low, high = ends or (None, None)
+            if low is not None and high is not None:
+                place = [row + series.shift] * 2
+                axes.plot([low, high], place, color=colour, linewidth=width, label="_")

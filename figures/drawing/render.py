@@ -68,12 +68,24 @@ def render(drawing: Drawing, salt: str) -> Rendered:
             figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
         ):
             _draw(_legible(panel), axes)
+        if drawing.same_axes:
+            _equalise(figure)
         _lay_out(figure)
         # Dates would make two builds differ.
         with only_glyphs():
             pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
         return Rendered(pdf, svg)
+
+
+def _equalise(figure: Figure) -> None:
+    """Give all panels the smallest range that holds what each shows; a common one stays."""
+    for axis in ("x", "y"):
+        ranges = [getattr(axes, f"get_{axis}lim")() for axes in figure.axes]
+        if len(set(ranges)) > 1:
+            common = min(low for low, _ in ranges), max(high for _, high in ranges)
+            for axes in figure.axes:
+                getattr(axes, f"set_{axis}lim")(common)
 
 
 def _legible(described: _Described, *, formulas: bool = False) -> _Described:

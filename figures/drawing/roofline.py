@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
@@ -17,6 +18,9 @@ _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
 #: memory furthest from the points, which lie at the right.
 _LABEL_PLACES: Final = (0.3, 0.55)
+#: The diameter of one of many points (pt), and the length of its line as a factor.
+_TINY: Final = 1.7
+_SHORT: Final = 1.0001
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
@@ -111,7 +115,25 @@ def _heights(x: list[float], peak: float, bandwidth: float) -> list[float]:
     return [min(peak, intensity * bandwidth) for intensity in x]
 
 
+def _draw_many(marks: Marks, axes: Axes) -> None:
+    """Many points as one path of dots, since a mark for each would make a page slow."""
+    ends = [(each, each * _SHORT, math.nan) for each in marks.x]
+    (line,) = axes.plot(
+        [x for part in ends for x in part],
+        [y for each in marks.y for y in (each, each, math.nan)],
+        color=style.colour(marks.series),
+        linewidth=_TINY,
+        solid_capstyle="round",
+        alpha=0.6,
+        label=style.legend_label(marks.label),
+    )
+    line.get_path().should_simplify = False
+
+
 def _draw_marks(marks: Marks, axes: Axes) -> None:
+    if marks.many:
+        _draw_many(marks, axes)
+        return
     colour = style.colour(marks.series)
     errors = None
     if marks.low:
