@@ -23,6 +23,8 @@ from report.text.format import (
 #: Of so many parts each is printed; more are counted.
 _FEW = 3
 
+#: Shares below this are printed in parts per million.
+_TINY, _MILLION = 1e-4, 1e6
 #: Digits of a bound that is no whole number, such as 1/0.9.
 _DIGITS = 4
 
@@ -38,13 +40,28 @@ def judge(id: str, statement: Statement | Several, *, name: str = "", label: str
 def described(statement: Statement | Several) -> str:
     """What was found and what was expected, in numbers."""
     if isinstance(statement, Statement):
-        return f"{found_text(statement.quantity)}; expected {_expected(statement.range)}"
+        quantity, range = statement.quantity, statement.range
+        if _is_tiny(quantity):
+            share, scaled = number(quantity), _in_millionths(range)
+            assert isinstance(share, int | float)
+            return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
+        return f"{found_text(quantity)}; expected {_expected(range)}"
     parts = statement.statements
     if len(parts) <= _FEW:
         return (" and " if statement.every else " or ").join(map(described, parts))
     holding = sum(part.judge() == "supported" for part in parts)
     of = "all" if statement.every else "any"
     return f"{holding} of {len(parts)} comparisons hold; expected {of}"
+
+
+def _is_tiny(quantity: Quantity) -> bool:
+    """Whether a share without an interval is so small that its digits begin after many zeros."""
+    found = number(quantity)
+    return str(quantity.unit) == "1" and isinstance(found, float) and 0 < abs(found) < _TINY
+
+
+def _in_millionths(range: Range) -> Range:
+    return Range(range.low * _MILLION, range.high * _MILLION, range.closed)
 
 
 def found_text(quantity: Quantity) -> str:

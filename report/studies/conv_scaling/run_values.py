@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.fits import growth, slope
 from report.quantity.operations import (
+    at_least,
     first_within,
     level_of_largest,
     level_of_smallest,
@@ -77,6 +79,26 @@ def layout_gain(run: Run) -> Quantity:
     """How many times as long a contiguous call takes as one with channels last."""
     return _channels_last(lambda run, last, batch: run.time(batch) / last.time(batch))(run)
 
+
+def over_next(run: Run) -> dict[int, Quantity]:
+    """The time of a call with its backward pass over that at the next larger batch size."""
+    times = {batch: run.time(batch, "forward_backward") for batch in run.timed}
+    return {a: times[a] / times[b] for a, b in pairwise(times) if not (times[a] / times[b]).missing}
+
+
+def _next(run: Run) -> Quantity:
+    worst = level(level_of_largest(over_next(run), "1"))
+    return exact("batch after it", "1", min(b for b in run.timed if b > worst), run.file)
+
+
+#: What stands out in the times of a run, where calls with their backward pass were timed.
+ODD_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "odd_batch": lambda run: level_of_largest(over_next(run), "1"),
+    "odd_next": _next,
+    "odd_ratio": lambda run: at_least(*over_next(run).values()),
+    "odd_first": lambda run: run.time(run.timed[0]) / run.time(run.timed[1]),
+    "odd_second_batch": lambda run: exact("second batch", "1", run.timed[1], run.file),
+}
 
 RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "smallest": lambda run: exact("smallest timed batch", "1", run.timed[0], run.file),

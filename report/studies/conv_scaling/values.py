@@ -20,7 +20,7 @@ from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
-from report.studies.conv_scaling.run_values import RUN_VALUES
+from report.studies.conv_scaling.run_values import ODD_VALUES, RUN_VALUES, over_next
 from report.studies.conv_scaling.source import column
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
@@ -72,6 +72,9 @@ def all_values(
         untimed = Missing(f"no forward call was timed on {gpu.label}")
         shares = frozenset({"gpu_best_share"})
         yield from values_of(gpu if gpu.timed else None, own, untimed, shares)
+        if over_next(gpu):
+            odd = {f"gpu_{id_}": get for id_, get in ODD_VALUES.items()}
+            yield from values_of(gpu, odd, untimed)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
