@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from report.errors import TemplateError
+from report.missing import Missing
 from report.paper.findings import Findings
 from report.paper.values import Value
 from report.statistics.estimates import Estimate
@@ -16,7 +17,8 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
     """What the front matter names as ``question``, ``headline`` (value: words) and ``key-figure``.
 
     The key figure is the first one where none is named, or the named one is not drawn from these
-    data.  Raises ``TemplateError`` for a headline that names no value, or is no mapping.
+    data; numbers that are missing are left out.  Raises ``TemplateError`` for a headline that
+    names no value, or is no mapping.
     """
     place = f"templates/papers/{study}.qmd.j2: headline"
     headline = front.get("headline") or {}
@@ -30,7 +32,11 @@ def summary_of(study: str, findings: Findings, front: Mapping[str, Any]) -> dict
     figure = figures.get(str(key)) or next(iter(figures.values()), None)
     return {
         "question": " ".join(str(front.get("question", "")).split()),
-        "headline": [_number(str(words), findings.values[id]) for id, words in headline.items()],
+        "headline": [
+            _number(str(words), findings.values[id])
+            for id, words in headline.items()
+            if not isinstance(findings.values[id].number, Missing)
+        ],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
 

@@ -107,6 +107,7 @@ def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
     url = links.settings.url
     page = f"{url}{paper.study}/" if url else ""
     given = {
+        "study": paper.study,
         "pdf": links.pdf,
         "home": f"{links.root}index.html" if links.root else None,
         "canonical": page,

@@ -18,14 +18,8 @@ from report.render.settings import Settings
 ASSETS: Final = "assets"
 
 #: The scripts of every page, and those of papers; each is whole by itself.
-SCRIPTS: Final = ("regions.js",)
-PAPER_SCRIPTS: Final = (
-    *SCRIPTS,
-    "contents.js",
-    "dialog.js",
-    "numbers.js",
-    "references.js",
-)
+SCRIPTS: Final = ("regions.js", "dialog.js", "search.js", "tables.js")
+PAPER_SCRIPTS: Final = (*SCRIPTS, "contents.js", "numbers.js", "references.js", "figures.js")
 
 #: The pages over all studies: file → what links to it say.
 OVERVIEWS: Final = {

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from report.render.pandoc import plain_text
+from report.render.search import index_of_claims, index_of_page
 from report.render.settings import Settings
-from report.render.shell import OVERVIEWS, SCRIPTS, render_template, write_assets
+from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
 from report.render.source import front_matter
 from report.text.format import plain
 
@@ -61,7 +62,7 @@ class Paper:
     """A study with what the pages over all of them say of it.
 
     ``values`` is the content of ``values/<study>.json``, ``records`` that of ``records.json`` and
-    ``machines`` a part of ``details.json``; each may be empty.
+    ``machines`` a part of ``details.json``, ``page`` the HTML of the paper; each may be empty.
     """
 
     entry: Entry
@@ -69,6 +70,7 @@ class Paper:
     records: Sequence[Mapping[str, Any]] = ()
     machines: Sequence[Mapping[str, Any]] = ()
     reported: str = ""
+    page: str = ""
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
@@ -175,6 +177,24 @@ def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> tup
     target.mkdir(parents=True, exist_ok=True)
     for page in OVERVIEWS:
         (target / page).write_text(render_page(page, papers, settings), "utf-8", newline="\n")
+    written = {"papers": _listed(papers), "index": list(_index(papers))}
+    files = {"papers": "papers.js", "index": "search-index.js"}
+    for name, content in written.items():
+        script = script_of(name, content)
+        (target / files[name]).write_text(script, "utf-8", newline="\n")
     # Without this file GitHub Pages would look for templates of its own.
     (target / ".nojekyll").write_bytes(b"")
-    return (*OVERVIEWS, ".nojekyll", *write_assets(target))
+    return (*OVERVIEWS, *files.values(), ".nojekyll", *write_assets(target))
+
+
+def _listed(papers: Iterable[Paper]) -> list[dict[str, str]]:
+    return [{"study": paper.entry.study, "title": paper.entry.title} for paper in papers]
+
+
+def _index(papers: Iterable[Paper]) -> Iterator[Mapping[str, str]]:
+    """All that can be searched: the papers with their parts, then their claims."""
+    for paper in papers:
+        entry = paper.entry
+        yield from index_of_page(entry.study, entry.title, entry.abstract, paper.page)
+    for paper in papers:
+        yield from index_of_claims(paper.entry.study, paper.entry.title, paper.claims)

@@ -27,13 +27,41 @@ local function caption(float, name)
   return pandoc.Plain(inlines)
 end
 
+--- Whether an SVG holds a picture made of pixels, whose colours mean something.
+local function holds_pixels(path)
+  local stream = io.open(path, "r")
+  local text = stream and stream:read("a") or ""
+  if stream then
+    stream:close()
+  end
+  return text:find("<image", 1, true) ~= nil
+end
+
 local function image(part)
   local path = files.image(part.src, "svg")
   local width, height = files.svg_size(path)
   local size = width and height
     and string.format(' width="%d" height="%d"', width, height)
     or ""
-  return raw('<img src="' .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ">")
+  local kind = holds_pixels(path) and "pixels" or "drawn"
+  return raw('<a class="picture" href="' .. escape(path) .. '"><img class="' .. kind .. '" src="'
+    .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ' loading="lazy"></a>')
+end
+
+--- Links to the files of a figure, for those who reuse it.
+local function figure_links(float)
+  local links = {}
+  for _, part in ipairs(float.parts) do
+    for _, kind in ipairs({ "svg", "pdf" }) do
+      local path = part.src:gsub("%.%a+$", "") .. "." .. kind
+      if files.exists(path) then
+        local which = part.letter and " (" .. part.letter .. ")" or ""
+        links[#links + 1] = '<a href="' .. escape(path) .. '" download aria-label="Figure '
+          .. float.number .. which .. " as " .. kind:upper() .. '">' .. kind:upper() .. which .. "</a>"
+      end
+    end
+  end
+  return raw('<p class="figure-files">' .. table.concat(links, " ") .. "</p>")
 end
 
 local function subfigure(part)
@@ -70,7 +98,7 @@ function html.figure(float)
       blocks:extend({ scroll("Figure " .. float.number), image(part), raw("</div>") })
     end
   end
-  blocks:extend({ caption(float, "Figure"), raw("</figure>") })
+  blocks:extend({ caption(float, "Figure"), figure_links(float), raw("</figure>") })
   return blocks
 end
 

@@ -31,6 +31,7 @@ def _paper(task: Task, study: str, pdf: str) -> Paper:
         _read(kept / RECORDS, []),
         _read(kept / DETAILS, {}).get("machines", []),
         _copy_reported(task, study),
+        (task.stage / "html" / page).read_text("utf-8"),
     )
 
 

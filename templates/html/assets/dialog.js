@@ -20,7 +20,10 @@
     close.setAttribute("aria-label", "Close");
     close.addEventListener("click", () => dialog.close());
     dialog.append(close, ...content);
-    dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
+    dialog.addEventListener("click", event => {
+      const leaves = event.target.closest("a[href^='#']:not(.value)");
+      if (event.target === dialog || leaves) dialog.close();
+    });
     const opener = document.activeElement;
     dialog.addEventListener("close", () => {
       dialog.remove();

@@ -93,10 +93,8 @@
       element("div", "actions",
         site.copyButton("Copy", () => copied(value)),
         element("a", "button", "In the list of all numbers")));
-    const dialog = site.open("note", `Where the number ${value.printed} comes from`, body);
-    const listed = body.querySelector("a.button");
-    listed.href = `#${anchor}`;
-    listed.addEventListener("click", () => dialog.close());
+    body.querySelector("a.button").href = `#${anchor}`;
+    site.open("note", `Where the number ${value.printed} comes from`, body);
   };
 
   document.addEventListener("click", async event => {

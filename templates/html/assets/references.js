@@ -32,7 +32,6 @@
     const go = element("a", "button", "Go there");
     go.href = `#${id}`;
     const body = element("div", "body", ...preview(target), element("div", "actions", go));
-    const dialog = site.open("note", `What ${chosen.textContent} refers to`, body);
-    go.addEventListener("click", () => dialog.close());
+    site.open("note", `What ${chosen.textContent} refers to`, body);
   });
 })();

@@ -1,0 +1,93 @@
+"""The index of the search: sections, figures and tables of the papers, and their claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any, Final
+
+#: What has no words of its own: numbers of tables, formulas, the list of numbers and their files.
+_SILENT: Final = ("table", "math", "pre", "script", "nav")
+_HEADINGS: Final = ("h2", "h3", "h4")
+_KINDS: Final = {"fig-": "Figure", "tbl-": "Table"}
+#: Characters of a section that are searched.
+_MOST: Final = 6000
+
+
+@dataclass
+class _Part:
+    """A section, a figure or a table of a page."""
+
+    id: str
+    kind: str
+    title: list[str] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Reader(HTMLParser):
+    """Collects the words of a page by the section, figure or table in which they stand."""
+
+    parts: list[_Part] = field(default_factory=list)
+    open: list[tuple[str, _Part | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        id = dict(attrs).get("id") or ""
+        part = None
+        if tag == "section" and id:
+            part = _Part(id, "Section")
+        elif tag == "figure" and id[:4] in _KINDS:
+            part = _Part(id, _KINDS[id[:4]])
+        if part:
+            self.parts.append(part)
+        if tag in (*_SILENT, *_HEADINGS, "section", "figure"):
+            self.open.append((tag, part))
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1][0] == tag:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        tags = [tag for tag, _ in self.open]
+        here = next((part for _, part in reversed(self.open) if part), None)
+        if here is None or any(tag in _SILENT for tag in tags):
+            return
+        (here.title if tags[-1] in _HEADINGS else here.text).append(data)
+
+
+def index_of_page(study: str, title: str, abstract: str, page: str) -> Iterator[Mapping[str, str]]:
+    """The paper, and the sections, figures and tables of its ``page`` (HTML)."""
+    address = f"{study}/index.html"
+    yield _entry("Paper", title, title, address, abstract)
+    reader = _Reader()
+    reader.feed(page)
+    for part in reader.parts:
+        text = _words(part.text)
+        name = _words(part.title) or text.partition(". ")[0]
+        if text and part.id != "cite":
+            yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
+
+
+def index_of_claims(
+    study: str, title: str, claims: Iterable[Mapping[str, Any]]
+) -> Iterator[Mapping[str, str]]:
+    """Each sentence that a paper claims, once, with its verdicts."""
+    said: dict[str, list[str]] = {}
+    for claim in claims:
+        where = f"{claim['label']}: " if claim.get("label") else ""
+        said.setdefault(claim["sentence"], []).append(f"{where}{claim['verdict']}")
+    for sentence, verdicts in said.items():
+        address = f"claims.html#{study}"
+        yield _entry("Claim", title, sentence, address, "; ".join(verdicts))
+
+
+def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:
+    return {"kind": kind, "paper": paper, "title": title, "address": address, "text": text[:_MOST]}
+
+
+def _words(pieces: Iterable[str]) -> str:
+    return " ".join("".join(pieces).split())
