@@ -63,6 +63,8 @@ DECIDED_WITHOUT_SAMPLES = {
     "above-ridge": "the ceilings of the machine decide it",
     "tensor-cores-unseen": "it rests on a file beside a record of others",
     "saved-work-published": "it rests on a file beside a record of others",
+    "activations-predicted": "it rests on a file beside a record of others",
+    "parameters-predicted": "it rests on a file beside a record of others",
 }
 
 
