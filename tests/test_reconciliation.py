@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.paper.reconciliations import as_figure, as_sentence, as_table, series_table
+from report.paper.reconciliations import as_figure, as_table, series_table
 from report.paper.tables import Column, to_latex, to_markdown
 from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
 
@@ -225,15 +225,6 @@ def test_json_holds_every_number_and_the_reason() -> None:
     absent = replace(V100, measured=Missing("no counter")).as_json()
     assert (absent["measured"], absent["residual"], absent["residual_share"]) == (None,) * 3
     assert absent["reason"] == "no counter"
-
-
-def test_a_sentence_for_readers_who_do_not_see_the_figure() -> None:
-    text = as_sentence(replace(V100, terms=V100.terms[:1])).replace("\N{NO-BREAK SPACE}", " ")
-    assert text == (
-        "FLOPs on the V100: Theory 339,738,624 FLOP, Bias additions +589,824; sum 340,328,448 "
-        "FLOP; Reported 340,918,272 FLOP; Residual, unexplained 589,824 FLOP."
-    )
-    assert as_sentence(replace(V100, measured=Missing("x"))).endswith("; not measured.")
 
 
 def test_the_figure_has_all_bars_in_one_unit() -> None:

@@ -73,7 +73,3 @@ def _ends(found: int | float | Estimate) -> tuple[float, float, float]:
     if isinstance(found, Estimate):
         return found.low, found.value, found.high
     return found, found, found
-
-
-def _middle(found: int | float | Estimate) -> float:
-    return found.value if isinstance(found, Estimate) else float(found)

@@ -1,4 +1,4 @@
-"""Reconciliations as a reader sees them: a table, a waterfall, and a sentence."""
+"""Reconciliations as a reader sees them: a table and a waterfall."""
 
 from __future__ import annotations
 
@@ -12,24 +12,8 @@ from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.quantity.evaluation import number
 from report.statistics.estimates import Estimate
-from report.text.format import NO_BREAK, digits, number_text, quantity_text, scale_for, scale_to
+from report.text.format import digits, number_text, quantity_text, scale_for, scale_to
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Reconciliation, Term, share_of
-
-
-def as_sentence(found: Reconciliation) -> str:
-    """All numbers in words, such as a figure's alternative text needs them."""
-    parts = [f"{found.start.name} {_text(found, found.start.amount)}"]
-    parts += [f"{term.name} {_signed(term.amount)}" for term in found.terms]
-    text = f"{found.subject}: {', '.join(parts)}; sum {_text(found, found.end)}; "
-    if isinstance(found.measured, Missing):
-        return f"{text}not measured."
-    measured = f"{found.measured.name} {_text(found, found.measured.amount)}"
-    residual = _text(found, found.measured.amount - found.end)
-    return f"{text}{measured}; {found.residual_name} {residual}."
-
-
-def _text(found: Reconciliation, amount: int) -> str:
-    return f"{digits(amount, 0)}{NO_BREAK}{found.unit}"
 
 
 def as_figure(found: Reconciliation, title: str = "") -> Waterfall:

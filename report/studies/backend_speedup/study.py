@@ -93,7 +93,6 @@ def _facts(
             for run in measured
             if run not in (primary, gpu) and run.training() is not None
         ],
-        "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
         **(_of_primary(primary) if primary else dict.fromkeys(_OF_PRIMARY, "")),
         **(_of_gpu(gpu, primary) if gpu else dict.fromkeys(_OF_GPU, "")),

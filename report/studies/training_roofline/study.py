@@ -115,7 +115,6 @@ def _facts(
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
         "devices": [markdown(run.label) for run in all_runs],
         "reported_device": markdown(inputs.reported.device),
-        "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
     }
 
