@@ -42,6 +42,7 @@ LIMITS = {
     "inference_memory": (8, 8),
     "training_roofline": (12, 8),
     "backend_speedup": (12, 9),
+    "gpu_survey": (6, 5),
 }
 
 

@@ -67,18 +67,16 @@ def _counts(survey: Survey) -> dict[str, Quantity]:
         "counted_cnns": survey.share(eager(NEW)).count,
         "transfers": exact("transfers of an activation", "1", TRANSFERS),
         "unfused": exact("transfers without fusion", "1", UNFUSED),
-        "itself_count": survey.gain("torch_210").count,
-        **{f"{id}_count": survey.gain(id).count for id in (*WITHIN, "instead", "card_5090")},
+        "instead_count": survey.gain("instead").count,
     }
 
 
 def _ratios(survey: Survey) -> dict[str, Quantity]:
     """What is printed as it would be if it were measured: gains, and rates of one network."""
-    found: dict[str, Quantity] = {}
-    for id in COMPARISONS:
-        gain = survey.gain(id)
-        found[f"{id}_gain"] = gain.median
-        found |= {f"{id}_q{percent}": gain.quantile(percent) for percent in PERCENTS}
+    medians = (*WITHIN, *_STEPS, "instead", "torch_210")
+    found: dict[str, Quantity] = {f"{id}_gain": survey.gain(id).median for id in medians}
+    for id, percent in (("last_113", 5), ("last_training", 5), ("torch_210", 5), ("torch_210", 95)):
+        found[f"{id}_q{percent}"] = survey.gain(id).quantile(percent)
     for id, cards in _STEPS.items():
         found |= {f"{id}_{what}": gain for what, gain in survey.sheet_gains(*cards).items()}
     return found | {
@@ -100,11 +98,12 @@ def _percents(survey: Survey) -> dict[str, Quantity]:
         "most": exact("between the outer quantiles", "1", (PERCENTS[-1] - PERCENTS[0]) / 100),
     }
     for id, setting in _SHARES.items():
-        shares = survey.share(setting)
-        found |= {f"{id}_share": shares.median, f"{id}_q95": shares.quantile(PERCENTS[-1])}
-    for id, setting in _SHARES.items():
-        found[f"{id}_unfused"] = survey.share(setting, UNFUSED).median
-    for id in ("instead", *WITHIN):
+        found[f"{id}_share"] = survey.share(setting).median
+    for id in ("middle_compiled", "new_compiled"):
+        found[f"{id}_q95"] = survey.share(_SHARES[id]).quantile(95)
+    for id in ("old", "middle", "new"):
+        found[f"{id}_unfused"] = survey.share(_SHARES[id], UNFUSED).median
+    for id in ("instead", "compiled_4090"):
         found[f"{id}_faster"] = survey.gain(id).share("that gain", lambda gain: gain > 1)
     before, larger = (
         survey.rate(setting, "resnet50", image)
