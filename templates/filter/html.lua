@@ -98,7 +98,8 @@ function html.figure(float)
       blocks:extend({ scroll("Figure " .. float.number), image(part), raw("</div>") })
     end
   end
-  blocks:extend({ caption(float, "Figure"), figure_links(float), raw("</figure>") })
+  -- A caption has to stand last or first.
+  blocks:extend({ figure_links(float), caption(float, "Figure"), raw("</figure>") })
   return blocks
 end
 
