@@ -9,6 +9,7 @@ operators are those of a real call.  Nothing is computed or allocated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -68,12 +69,7 @@ def capture(
     tensors, or that cannot run on these inputs, and for a training step on a GPU with a PyTorch
     that was built without CUDA.
     """
-    if train and device == "cuda" and not torch.backends.cuda.is_built():
-        # Its automatic differentiation would end the process.
-        raise MeasurementError(
-            "The network cannot be captured: a training step on a GPU needs a PyTorch that was "
-            "built with CUDA; capture it on the processor, whose operators are the same."
-        )
+    _check_device(device, train)
     try:
         module = _built(build).train(train)
     except Exception as error:
@@ -87,11 +83,8 @@ def capture(
     try:
         with mode:
             recorder.begin(given)
-            if history:
-                with recorder:
-                    call.prepare(given, called=True)
-            else:
-                call.prepare(given, called=False)
+            with recorder if history else nullcontext():
+                call.prepare(given, called=history)
             recorder.restart(call.state())
             with recorder, recorder.named():
                 call.run(given, recorder)
@@ -102,6 +95,15 @@ def capture(
         raise MeasurementError(f"The network cannot be captured{at}: {_why(error)}") from error
     network, before = recorder.recorded()
     return Captured(network, recorder.flops, before, _recurrent(module) if device == "cpu" else ())
+
+
+def _check_device(device: Device, train: bool) -> None:
+    """Raise ``MeasurementError`` where automatic differentiation would end the process."""
+    if train and device == "cuda" and not torch.backends.cuda.is_built():
+        raise MeasurementError(
+            "The network cannot be captured: a training step on a GPU needs a PyTorch that was "
+            "built with CUDA; capture it on the processor, whose operators are the same."
+        )
 
 
 def _recurrent(module: nn.Module) -> tuple[str, ...]:

@@ -47,6 +47,16 @@ def add_theory(go: argparse.ArgumentParser) -> None:
         "--dtype", choices=("float32", "bfloat16", "float16"), default="float32",
         help="type of parameters and images; default: float32",
     )  # fmt: skip
+    _add_device(go)
+    go.add_argument("--json", action="store_true", help="print one JSON object")
+    go.add_argument(
+        "--figures", type=Path, metavar="DIR", help="write a roofline and a timeline of memory"
+    )
+    go.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _add_device(go: argparse.ArgumentParser) -> None:
+    """The options that ask for a device which need not be there."""
     go.add_argument(
         "--device-peaks",
         metavar="NAME",
@@ -66,11 +76,6 @@ def add_theory(go: argparse.ArgumentParser) -> None:
         help="with --device cuda: options of PyTorch's allocator, such as "
         "expandable_segments:True; default: PYTORCH_ALLOC_CONF",
     )
-    go.add_argument("--json", action="store_true", help="print one JSON object")
-    go.add_argument(
-        "--figures", type=Path, metavar="DIR", help="write a roofline and a timeline of memory"
-    )
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def theory(options: argparse.Namespace) -> int:
