@@ -119,9 +119,12 @@ def _facts(
     }
 
 
-def _thread_facts(pair: threads.Threads | None) -> dict[str, str]:
-    """The names of both runs on one processor."""
+def _thread_facts(pair: threads.Threads | None) -> dict[str, Any]:
+    """The names of both runs on one processor, and the steps that gain more than the threads."""
     return {
+        "superlinear": [f"{step.network} at a batch of {step.batch}" for step in pair.superlinear]
+        if pair
+        else [],
         "fewer_threads": markdown(pair.few.label) if pair else "",
         "more_threads": markdown(pair.many.label) if pair else "",
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
+from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.settings import image_steps
@@ -28,6 +30,18 @@ class Threads:
     def gains(self) -> dict[Step, Quantity]:
         """The gains of all steps that both timed."""
         return {step: self.gain(step) for step in self.steps}
+
+    @property
+    def superlinear(self) -> tuple[Step, ...]:
+        """The steps whose gain exceeds that of the threads, at the level that it reaches.
+
+        No verdict: an anomaly that the text names.
+        """
+        few, many = (run.stored.record.environment.threads for run in (self.few, self.many))
+        found = {step: estimate(gain) for step, gain in self.gains.items()}
+        return tuple(
+            step for step, e in found.items() if isinstance(e, Estimate) and e.low > many / few
+        )
 
     def product(self) -> Quantity:
         """The matrix product in float32 with more threads over that with fewer."""
