@@ -31,10 +31,11 @@ _MOMENTUM: Final = 0.9
 
 @dataclass(frozen=True)
 class Input:
-    """The shape of one argument of a network, the batch first, and its element type."""
+    """The shape of one argument of a network, the batch first, its element type and its layout."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
+    channels_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,11 @@ def capture(
     that was built without CUDA.
     """
     _check_device(device, train)
-    try:
-        module = _built(build).train(train)
-    except Exception as error:
-        raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
+    module = built(build).train(train)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     _fake(module, mode, device)
     with mode:
-        given = tuple(_empty(each.shape, None, each.dtype, device) for each in inputs)
+        given = tuple(_given(each, device) for each in inputs)
     call = _Step(module) if train else _Call(module)
     recorder = Recorder(module)
     try:
@@ -119,13 +117,20 @@ def _why(error: Exception) -> str:
 # ------------------------------------------------------------------------------------ the module
 
 
-def _built(build: Build) -> nn.Module:
-    """The module on the meta device, or in memory where its code needs values."""
+def built(build: Build) -> nn.Module:
+    """The module on the meta device, or in memory where its code needs values.
+
+    Raises ``MeasurementError`` where it cannot be built.
+    """
     try:
         with torch.device("meta"):
             return build()
     except Exception:
+        pass
+    try:
         return build()
+    except Exception as error:
+        raise MeasurementError(f"The network cannot be built: {_why(error)}") from error
 
 
 def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
@@ -149,6 +154,11 @@ def _fake(module: nn.Module, mode: FakeTensorMode, device: Device) -> None:
                 if isinstance(value, torch.Tensor):
                     originals.append(value)
                     table[name] = faked(value)
+
+
+def _given(each: Input, device: Device) -> torch.Tensor:
+    made = _empty(each.shape, None, each.dtype, device)
+    return made.contiguous(memory_format=torch.channels_last) if each.channels_last else made
 
 
 def _empty(

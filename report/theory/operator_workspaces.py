@@ -15,6 +15,7 @@ import msgspec
 
 from report.records.layers import BatchNorm, Convolution, DType, Layer, Pooling
 from report.records.operations import ITEM_BYTES, Operator, Tensor
+from report.theory.convolution_workspaces import BLOCK, on_avx2
 from report.theory.operators import KINDS
 from report.theory.workspaces import Conditions, largest, moments, unknown_workspace
 
@@ -23,13 +24,14 @@ _TYPES: Final = frozenset(get_args(DType))
 #: it with the allocator's events).
 TAKES_NOTHING: Final = frozenset({
     "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
-    "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu",
-    "addmm", "mm", "bmm", "baddbmm", "cat", "clone", "max_pool2d_with_indices",
-    "avg_pool2d", "_softmax", "_log_softmax", "constant_pad_nd", "embedding", "native_layer_norm",
+    "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
+    "addmm", "mm", "bmm", "baddbmm", "cat", "stack", "clone", "_to_copy", "max_pool2d_with_indices",
+    "avg_pool2d", "_softmax", "_log_softmax", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
-ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
+_ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
 _NUMBER_BYTES: Final = 12
+_TRIED: Final = frozenset({"float32", "int64"})
 
 
 def workspace(operator: Operator, conditions: Conditions) -> int | None:
@@ -37,23 +39,35 @@ def workspace(operator: Operator, conditions: Conditions) -> int | None:
     if KINDS.get(operator.base) in ("view", "creation"):
         return 0
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
-    if operator.base in TAKES_NOTHING | ARITHMETIC:
-        taken = _of_arithmetic(operator) if operator.base in ARITHMETIC else 0
-        return taken if types <= {"float32", "int64"} else None
-    rule = _RULES.get(operator.base)
+    if types <= _TRIED:
+        if operator.base in TAKES_NOTHING:
+            return 0
+        if operator.base in OF_OPERATORS:
+            return OF_OPERATORS[operator.base](operator, conditions)
+    rule = _OF_LAYERS.get(operator.base)
     layer = rule(operator) if rule is not None and types <= _TYPES else None
     conditions = _in_layout(conditions, operator)
-    if layer is None or unknown_workspace(layer, conditions):
+    if isinstance(layer, Convolution) and conditions.block == BLOCK:
+        return on_avx2(layer, conditions)
+    if layer is None or unknown_workspace(layer, conditions) or _untried(layer, conditions):
         return None
     moment = largest(layer, moments(layer, conditions))
     missing = 0 if moment.with_output else _bytes(operator.writes[0])
     return moment.amount - missing
 
 
-def _of_arithmetic(operator: Operator) -> int | None:
-    if operator.tensor("other") is not None:
-        return 0
-    return None if operator.base.endswith("_") else _NUMBER_BYTES
+def _untried(layer: Layer, conditions: Conditions) -> bool:
+    """Whether a convolution on AVX-512 lies outside of what the rules of layers were met on.
+
+    Padding beyond a row of the output sends it to another kernel; channels-last weights lie in
+    blocks of up to four vectors, which is known of whole blocks.
+    """
+    if not isinstance(layer, Convolution):
+        return False
+    if conditions.layout == "channels_last":
+        channels = layer.output_shape[1]
+        return channels > conditions.block and channels % (4 * conditions.block) != 0
+    return layer.padding[1] > min(3, layer.output_shape[3])
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -61,15 +75,112 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _in_layout(conditions: Conditions, operator: Operator) -> Conditions:
-    """The conditions with the layout of the operator's own input."""
-    source = operator.tensor("input") or operator.tensor("self")
-    last = source is not None and _is_channels_last(source)
+    """The conditions with the layout that a convolution takes: its input's, or its weight's."""
+    read = (operator.tensor(name) for name in ("input", "weight"))
+    last = any(tensor is not None and _is_channels_last(tensor) for tensor in read)
     return replace(conditions, layout="channels_last" if last else "contiguous")
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """Whether the channels of a pixel lie side by side; of one channel no one can tell."""
-    return len(tensor.shape) == 4 and tensor.shape[1] > 1 and tensor.strides[1] == 1
+    """PyTorch's own rule (``is_channels_last_strides_2d``), by which single pixels are told too."""
+    if len(tensor.shape) != 4:
+        return False
+    least = 0
+    for place in (1, 3, 2, 0):
+        stride, extent = tensor.strides[place], tensor.shape[place]
+        if extent == 0 or stride < least or (place == 0 and least == tensor.strides[1]):
+            return False
+        least = stride * max(extent, 1)
+    return True
+
+
+def _is_contiguous(tensor: Tensor) -> bool:
+    expected = 1
+    for extent, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+# ----------------------------------------------------------------------------------- of operators
+
+
+def _of_arithmetic(operator: Operator, conditions: Conditions) -> int | None:
+    if operator.tensor("other") is not None:
+        return 0
+    return None if operator.base.endswith("_") else _NUMBER_BYTES
+
+
+def _of_power(operator: Operator, conditions: Conditions) -> int | None:
+    """A number that is raised becomes a tensor."""
+    return _NUMBER_BYTES if operator.name == "pow.Scalar" else None
+
+
+def _of_mean(operator: Operator, conditions: Conditions) -> int | None:
+    """The divisor; a single result is computed otherwise."""
+    return _NUMBER_BYTES if operator.writes[0].elements > 1 else None
+
+
+def _of_layer_norm(operator: Operator, conditions: Conditions) -> int | None:
+    """A copy of an input whose elements are in another order."""
+    source = operator.tensor("input")
+    if source is None:
+        return None
+    return 0 if _is_contiguous(source) else _bytes(source)
+
+
+def _of_group_norm(operator: Operator, conditions: Conditions) -> int | None:
+    source = operator.tensor("input")
+    return 0 if source is not None and _is_contiguous(source) else None
+
+
+def _of_index(operator: Operator, conditions: Conditions) -> int | None:
+    """Rows by one list of numbers; masks and several lists were not tried."""
+    rows = operator.tensor("indices")
+    return 0 if rows is not None and rows.dtype == "int64" else None
+
+
+def _of_repeat(operator: Operator, conditions: Conditions) -> int:
+    """Extents, strides and both once more as tensors of int64."""
+    return 4 * 8 * len(operator.writes[0].shape)
+
+
+def _of_roll(operator: Operator, conditions: Conditions) -> int | None:
+    """Each extent is rolled into a tensor of its own."""
+    dims = operator.settings.get("dims")
+    if not isinstance(dims, tuple) or len(dims) not in (1, 2):
+        return None
+    return (len(dims) - 1) * _bytes(operator.writes[0])
+
+
+def _of_attention(operator: Operator, conditions: Conditions) -> int | None:
+    """For each thread a block of scores, their sums and maxima, and a block of the result.
+
+    ``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``: queries in blocks of 32, of 64 from 192
+    on, of 256 from 768 on; keys in blocks of 512.
+    """
+    query, key = operator.tensor("query"), operator.tensor("key")
+    if query is None or key is None:
+        return None
+    length = query.shape[-2]
+    rows = 256 if length >= 768 else 64 if length >= 192 else 32
+    rows, columns = min(rows, length), min(512, key.shape[-2])
+    return conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4
+
+
+#: Rules of operators, by their names.
+OF_OPERATORS: Final[Mapping[str, Callable[[Operator, Conditions], int | None]]] = {
+    **dict.fromkeys(_ARITHMETIC, _of_arithmetic),
+    "pow": _of_power,
+    "mean": _of_mean,
+    "native_layer_norm": _of_layer_norm,
+    "native_group_norm": _of_group_norm,
+    "index": _of_index,
+    "repeat": _of_repeat,
+    "roll": _of_roll,
+    "_scaled_dot_product_flash_attention_for_cpu": _of_attention,
+}
 
 
 # ------------------------------------------------------------------------------------ as layers
@@ -112,9 +223,9 @@ def _convolution(operator: Operator) -> Layer | None:
 
 
 def _normalisation(operator: Operator) -> Layer | None:
-    """Batch normalisation by running statistics; in training no rule is known."""
+    """Batch normalisation, by running statistics or without any; of training no rule is known."""
     common = _common(operator, "input")
-    if common is None or operator.settings.get("training"):
+    if common is None or (operator.settings.get("training") and operator.tensor("running_mean")):
         return None
     return msgspec.convert({**common, "affine": operator.tensor("weight") is not None}, BatchNorm)
 
@@ -139,7 +250,7 @@ def _mean(operator: Operator) -> Layer | None:
     return msgspec.convert(made, Pooling)
 
 
-_RULES: Final[Mapping[str, Callable[[Operator], Layer | None]]] = {
+_OF_LAYERS: Final[Mapping[str, Callable[[Operator], Layer | None]]] = {
     "convolution": _convolution,
     "native_batch_norm": _normalisation,
     "_native_batch_norm_legit_no_training": _normalisation,

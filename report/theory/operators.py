@@ -250,7 +250,7 @@ _NAMES: Final[Mapping[Kind, str]] = {
         sum mean amax amin max min argmax argmin var var_mean std std_mean prod norm
         linalg_vector_norm all any logsumexp nll_loss_forward nll_loss_backward nll_loss2d_forward
         nll_loss2d_backward cumsum cumprod count_nonzero mse_loss mse_loss_backward
-        binary_cross_entropy_with_logits smooth_l1_loss
+        binary_cross_entropy_with_logits smooth_l1_loss _assert_async
     """,
     "embedding": "embedding embedding_dense_backward _embedding_bag",
     "indexing": """

@@ -61,7 +61,9 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[Moment]:
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        for storage in operator.made:
+        read = {t.storage for found in operator.reads.values() for t in found}
+        # A tensor made from Python's numbers is there from where it is read first.
+        for storage in (*operator.made, *sorted(read - categories.keys())):
             categories[storage] = _MADE_IN[operator.phase]
             alive[categories[storage]] += sizes[storage]
         on_cpu = allocator is None

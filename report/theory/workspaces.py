@@ -135,21 +135,21 @@ def unknown_workspace(layer: Layer, conditions: Conditions) -> bool:
 
 
 def _convolution(layer: Convolution, conditions: Conditions) -> tuple[Moment, ...]:
-    if _native(layer, conditions):
-        return (Moment(True, (_unfolded(layer),)),)
+    if native(layer, conditions):
+        return (Moment(True, (unfolded(layer),)),)
     if conditions.layout == "channels_last":
         return (Moment(True, _channels_last(layer, conditions)),)
     blocked = blocked_output(layer, conditions.block, _ALLOCATED)
     return (Moment(False, (*_reorders(layer, conditions), blocked)), Moment(True, (blocked,)))
 
 
-def _native(layer: Convolution, conditions: Conditions) -> bool:
+def native(layer: Convolution, conditions: Conditions) -> bool:
     """Whether PyTorch computes it itself: one small image and no kernel over 3 × 3."""
     small = elements(layer.input_shape) <= NATIVE_UP_TO and min(layer.kernel) <= 3
     return layer.input_shape[0] == 1 and small and conditions.autocast is None
 
 
-def _unfolded(layer: Convolution) -> Term:
+def unfolded(layer: Convolution) -> Term:
     """The input with a copy of it for every tap, as a matrix (im2col)."""
     columns = layer.input_shape[1] * elements(layer.kernel)
     positions = layer.output_shape[0] * elements(layer.output_shape[2:])

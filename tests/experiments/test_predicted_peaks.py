@@ -18,7 +18,7 @@ from experiments.harness.operators import Input  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
-from report.theory.operator_workspaces import ARITHMETIC, TAKES_NOTHING  # noqa: E402
+from report.theory.operator_workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
 
 Shape = tuple[int, ...]
 
@@ -107,7 +107,29 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     "addmm": (lambda x: torch.addmm(x[:, :40], x, x.t()), (40, 70)),
     "baddbmm": (lambda x: torch.baddbmm(x[:, :, :40], x, x.transpose(1, 2)), (3, 40, 70)),
     "cat": (lambda x: torch.cat((x, x), 1), (4, 70)),
+    "stack": (lambda x: torch.stack((x, x), 1), (4, 70)),
     "clone": (lambda x: x.clone(), (4, 70)),
+    "_to_copy": (lambda x: x.to(torch.int64), (4, 70)),
+    "sin": (torch.sin, (4, 70)),
+    "cos": (torch.cos, (4, 70)),
+    "clamp_min": (lambda x: torch.clamp_min(x, 0.1), (4, 70)),
+    "linalg_vector_norm": (lambda x: torch.linalg.vector_norm(x, dim=1), (4, 70)),
+    "pow, a number": (lambda x: 2.0**x, (4, 70)),
+    "mean": (lambda x: x.mean(1), (4, 70)),
+    "native_group_norm": (lambda x: functional.group_norm(x, 2), (2, 4, 8, 8)),
+    "native_layer_norm, transposed": (lambda x: functional.layer_norm(x.t(), (4,)), (4, 70)),
+    "index": (lambda x: x[torch.zeros(9, dtype=torch.int64)], (4, 70)),
+    "repeat": (lambda x: x.repeat(2, 3), (4, 70)),
+    "roll": (lambda x: x.roll(3, 1), (4, 70)),
+    "roll, two extents": (lambda x: x.roll((1, 3), (0, 1)), (4, 70)),
+    "_scaled_dot_product_flash_attention_for_cpu": (
+        lambda x: functional.scaled_dot_product_attention(x, x, x),
+        (2, 3, 200, 16),
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu, long": (
+        lambda x: functional.scaled_dot_product_attention(x, x, x),
+        (1, 2, 800, 16),
+    ),
     "max_pool2d_with_indices": (lambda x: functional.max_pool2d(x, 2), (2, 3, 20, 20)),
     "avg_pool2d": (lambda x: functional.avg_pool2d(x, 2), (2, 3, 20, 20)),
     "_softmax": (lambda x: torch.softmax(x, 1), (4, 70)),
@@ -123,7 +145,7 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
 
 
 def test_every_operator_with_such_a_rule_is_tried() -> None:
-    assert {name.partition(",")[0] for name in ALONE} == TAKES_NOTHING | ARITHMETIC
+    assert {name.partition(",")[0] for name in ALONE} == TAKES_NOTHING | set(OF_OPERATORS)
 
 
 @pytest.mark.parametrize("name", list(ALONE))
