@@ -86,16 +86,20 @@ class Recorder(TorchDispatchMode):
         self._module = module
         self._names = {id(part): name for name, part in module.named_modules()}
         self._calling: list[str] = []
+        self._parameters: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
         self._inputs: tuple[Tensor, ...] = ()
         self._state: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Number parameters and buffers, as ``Module.to`` moves them, and inputs; all of them stay.
+        """Number parameters and buffers, as ``Module.to`` moves them, and inputs.
 
-        Their numbers tell the order in which a device allocates them.
+        Their numbers tell the order in which a device allocates them.  A buffer may be let go,
+        where the call puts another in its place.
         """
         for tensor in _moved(self._module):
-            self._storages.number(tensor, watch=False)
+            self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
+        self._take_names()
         self._inputs = tuple(self._tensor(each, watch=False) for each in inputs)
 
     def restart(self, state: Sequence[torch.Tensor]) -> None:
@@ -107,6 +111,15 @@ class Recorder(TorchDispatchMode):
         self._history, self.operators = tuple(self.operators), []
         self.flops.clear()
         self._state = tuple(self._tensor(each) for each in state)
+        self._take_names()
+
+    def _take_names(self) -> None:
+        """Parameters and buffers by name, as they are before the call."""
+        self._parameters = {
+            name: self._tensor(each, watch=False)
+            for name, each in self._named(nn.Module.named_parameters)
+        }
+        self._buffers = {n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)}
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -200,16 +213,14 @@ class Recorder(TorchDispatchMode):
 
     def recorded(self) -> tuple[Network, tuple[Operator, ...]]:
         """All that was written down, and the operators before ``restart``."""
-        parameters = {n: self._tensor(p) for n, p in self._named(nn.Module.named_parameters)}
-        buffers = {n: self._tensor(b) for n, b in self._named(nn.Module.named_buffers)}
         operators, gone = in_place((*self._history, *self.operators))
         network = Network(
             storages=tuple(0 if n in gone else s for n, s in enumerate(self._storages.sizes)),
-            parameters=parameters,
-            buffers=buffers,
+            parameters=self._parameters,
+            buffers=self._buffers,
             inputs=self._inputs,
             state=renamed(self._state, gone),
-            operators=tuple(_attributed(operators[len(self._history) :], parameters)),
+            operators=tuple(_attributed(operators[len(self._history) :], self._parameters)),
         )
         return network, operators[: len(self._history)]
 

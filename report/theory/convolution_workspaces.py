@@ -45,7 +45,7 @@ def on_avx2(layer: Convolution, conditions: Conditions) -> int | None:
     if layer.transposed or layer.dtype != "float32" or conditions.autocast is not None:
         return None
     plain = layer.kernel == (1, 1) and layer.stride == (1, 1) and layer.padding == (0, 0)
-    if _native(layer, conditions):
+    if computed_by_pytorch(layer, conditions):
         if layer.groups > 1:
             return None
         return 0 if plain else unfolded(layer).amount
@@ -56,7 +56,7 @@ def on_avx2(layer: Convolution, conditions: Conditions) -> int | None:
     return _contiguous(layer, conditions, plain)
 
 
-def _native(layer: Convolution, conditions: Conditions) -> bool:
+def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
     """Whether PyTorch computes it itself (``Convolution.cpp``, ``use_mkldnn``).
 
     Also a small batch of 1 × 1 kernels on one thread.

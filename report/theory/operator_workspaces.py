@@ -15,7 +15,8 @@ import msgspec
 
 from report.records.layers import BatchNorm, Convolution, DType, Layer, Pooling
 from report.records.operations import ITEM_BYTES, Operator, Tensor
-from report.theory.convolution_workspaces import BLOCK, on_avx2
+from report.theory.convolution_workspaces import BLOCK, computed_by_pytorch, on_avx2
+from report.theory.memory import output_bytes
 from report.theory.operators import KINDS
 from report.theory.workspaces import Conditions, largest, moments, unknown_workspace
 
@@ -26,7 +27,7 @@ TAKES_NOTHING: Final = frozenset({
     "relu", "relu_", "hardtanh", "hardtanh_", "sigmoid", "sigmoid_", "tanh", "gelu", "silu",
     "silu_", "hardswish", "hardswish_", "hardsigmoid", "leaky_relu", "sin", "cos", "clamp_min",
     "addmm", "mm", "bmm", "baddbmm", "cat", "stack", "clone", "_to_copy", "max_pool2d_with_indices",
-    "avg_pool2d", "_softmax", "_log_softmax", "constant_pad_nd", "embedding", "linalg_vector_norm",
+    "avg_pool2d", "constant_pad_nd", "embedding", "linalg_vector_norm",
 })  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number, which becomes one: in float64 and float32.
 _ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
@@ -47,23 +48,41 @@ def workspace(operator: Operator, conditions: Conditions) -> int | None:
     rule = _OF_LAYERS.get(operator.base)
     layer = rule(operator) if rule is not None and types <= _TYPES else None
     conditions = _in_layout(conditions, operator)
-    if isinstance(layer, Convolution) and conditions.block == BLOCK:
-        return on_avx2(layer, conditions)
-    if layer is None or unknown_workspace(layer, conditions) or _untried(layer, conditions):
+    if isinstance(layer, Convolution):
+        return _of_convolution(operator, layer, conditions)
+    if layer is None or unknown_workspace(layer, conditions):
         return None
+    return _largest(layer, conditions)
+
+
+def _largest(layer: Layer, conditions: Conditions) -> int:
+    """What the layer's own rules give for its largest moment, beside the output."""
     moment = largest(layer, moments(layer, conditions))
-    missing = 0 if moment.with_output else _bytes(operator.writes[0])
-    return moment.amount - missing
+    return moment.amount - (0 if moment.with_output else output_bytes(layer))
 
 
-def _untried(layer: Layer, conditions: Conditions) -> bool:
+def _of_convolution(operator: Operator, layer: Convolution, conditions: Conditions) -> int | None:
+    """Its kernel's, and copies of input and weight that lie in another layout."""
+    last = conditions.layout == "channels_last"
+    read = (operator.tensor("input"), operator.tensor("weight"))
+    copies = sum(_bytes(t) for t in read if t is not None and not _is_packed(t, last))
+    if conditions.block == BLOCK:
+        if copies and computed_by_pytorch(layer, conditions):
+            return None
+        taken = on_avx2(layer, conditions)
+    elif unknown_workspace(layer, conditions) or _untried(layer, conditions):
+        return None
+    else:
+        taken = _largest(layer, conditions)
+    return None if taken is None else taken + copies
+
+
+def _untried(layer: Convolution, conditions: Conditions) -> bool:
     """Whether a convolution on AVX-512 lies outside of what the rules of layers were met on.
 
     Padding beyond a row of the output sends it to another kernel; channels-last weights lie in
     blocks of up to four vectors, which is known of whole blocks.
     """
-    if not isinstance(layer, Convolution):
-        return False
     if conditions.layout == "channels_last":
         channels = layer.output_shape[1]
         return channels > conditions.block and channels % (4 * conditions.block) != 0
@@ -94,12 +113,14 @@ def _is_channels_last(tensor: Tensor) -> bool:
     return True
 
 
-def _is_contiguous(tensor: Tensor) -> bool:
+def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
+    """Whether elements follow one another in the order of extents, or with the channels last."""
+    order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
     expected = 1
-    for extent, stride in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
-        if extent != 1 and stride != expected:
+    for place in order:
+        if tensor.shape[place] != 1 and tensor.strides[place] != expected:
             return False
-        expected *= extent
+        expected *= tensor.shape[place]
     return True
 
 
@@ -122,17 +143,17 @@ def _of_mean(operator: Operator, conditions: Conditions) -> int | None:
     return _NUMBER_BYTES if operator.writes[0].elements > 1 else None
 
 
-def _of_layer_norm(operator: Operator, conditions: Conditions) -> int | None:
+def _of_rows(operator: Operator, conditions: Conditions) -> int | None:
     """A copy of an input whose elements are in another order."""
-    source = operator.tensor("input")
+    source = operator.tensor("input") or operator.tensor("self")
     if source is None:
         return None
-    return 0 if _is_contiguous(source) else _bytes(source)
+    return 0 if _is_packed(source) else _bytes(source)
 
 
 def _of_group_norm(operator: Operator, conditions: Conditions) -> int | None:
     source = operator.tensor("input")
-    return 0 if source is not None and _is_contiguous(source) else None
+    return 0 if source is not None and _is_packed(source) else None
 
 
 def _of_index(operator: Operator, conditions: Conditions) -> int | None:
@@ -174,7 +195,7 @@ OF_OPERATORS: Final[Mapping[str, Callable[[Operator, Conditions], int | None]]] 
     **dict.fromkeys(_ARITHMETIC, _of_arithmetic),
     "pow": _of_power,
     "mean": _of_mean,
-    "native_layer_norm": _of_layer_norm,
+    **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _of_rows),
     "native_group_norm": _of_group_norm,
     "index": _of_index,
     "repeat": _of_repeat,

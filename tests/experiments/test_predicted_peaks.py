@@ -133,6 +133,7 @@ ALONE: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     "max_pool2d_with_indices": (lambda x: functional.max_pool2d(x, 2), (2, 3, 20, 20)),
     "avg_pool2d": (lambda x: functional.avg_pool2d(x, 2), (2, 3, 20, 20)),
     "_softmax": (lambda x: torch.softmax(x, 1), (4, 70)),
+    "_softmax, transposed": (lambda x: torch.softmax(x.t(), 1), (4, 70)),
     "_log_softmax": (lambda x: torch.log_softmax(x, 0), (4, 70)),
     "constant_pad_nd": (lambda x: functional.pad(x, (1, 2)), (4, 70)),
     "native_layer_norm": (lambda x: functional.layer_norm(x, (70,)), (4, 70)),
