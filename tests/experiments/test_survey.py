@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from experiments.networks import catalogue  # noqa: E402
-from experiments.theory.survey.networks import Counts, read_counts, write_counts  # noqa: E402
-from experiments.theory.survey.peaks import Peak, predicted, read_peaks  # noqa: E402
-from experiments.theory.survey.published import (  # noqa: E402
+from experiments.networks import catalogue
+from experiments.theory.survey.networks import Counts, read_counts, write_counts
+from experiments.theory.survey.peaks import Peak, predicted, read_peaks
+from experiments.theory.survey.published import (
     NO_ATTENTION,
     OTHER_SIZE,
     OTHERS,
