@@ -36,8 +36,8 @@ def compiled(card: str) -> Setting:
     return replace(eager(card), compiler="dynamo")
 
 
-def _layout(torch: str, direction: str = "inference") -> tuple[Setting, Setting]:
-    first = Setting(OLD, torch, direction=direction)
+def _layout(torch: str, direction: str = "inference", card: str = OLD) -> tuple[Setting, Setting]:
+    first = Setting(card, torch, direction=direction)
     return first, replace(first, layout="nhwc")
 
 
@@ -50,9 +50,15 @@ COMPARISONS: Final = {
     "last_113": Comparison("Channels last, PyTorch 1.13", *_layout("1.13")),
     "last_210": Comparison("Channels last, PyTorch 2.1", *_layout("2.1.0")),
     "last_240": Comparison("Channels last, PyTorch 2.4", *_layout("2.4.0")),
+    "last_4090": Comparison("Channels last, RTX 4090", *_layout("2.4.0", card=MIDDLE)),
     "last_training": Comparison("Channels last, training", *_layout("1.12", "training")),
     "bf16": Comparison("AMP: bfloat16 for float16", compiled(PRO), _BF16),
     "pure_bf16": Comparison("All bfloat16 for AMP", _BF16, replace(_BF16, precision="bf16")),
+    "compiled_last": Comparison(
+        "Compile for channels last, RTX 4090",
+        _layout("2.4.0", card=MIDDLE)[1],
+        Setting(MIDDLE, "2.4.0", compiler="dynamo"),
+    ),
     "card_4090": Comparison(
         "RTX 3090 to 4090", Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
     ),
@@ -69,7 +75,8 @@ COMPARISONS: Final = {
     ),
 }  # fmt: skip
 #: What one batch of runs compares; what cards and versions do, in which machines may differ too.
-WITHIN: Final = tuple(COMPARISONS)[:9]
+WITHIN: Final = tuple(COMPARISONS)[:10]
+COMPILING, CHANNELS_LAST = WITHIN[:3], WITHIN[3:8]
 AGAINST_CARD: Final = ("card_4090", "card_5090", "compiled_4090", "compiled_5090", "compiled_6000")
 AGAINST_ITSELF: Final = ("torch_210", "torch_240", "torch_291")
 #: Classes of intensity (FLOP/B), each from its number to the next.

@@ -16,7 +16,9 @@ from report.quantity.verdicts import Range, Several, Statement, all_of, equals, 
 from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey.figures import all_figures, by_class, classes
 from report.studies.gpu_survey.settings import (
+    CHANNELS_LAST,
     COMPARISONS,
+    COMPILING,
     MIDDLE,
     NEW,
     OLD,
@@ -67,15 +69,21 @@ def _counts(survey: Survey) -> dict[str, Quantity]:
         "counted_cnns": survey.share(eager(NEW)).count,
         "transfers": exact("transfers of an activation", "1", TRANSFERS),
         "unfused": exact("transfers without fusion", "1", UNFUSED),
-        "instead_count": survey.gain("instead").count,
+        **{f"{id}_count": survey.gain(id).count for id in ("instead", "compiled_last")},
     }
 
 
 def _ratios(survey: Survey) -> dict[str, Quantity]:
     """What is printed as it would be if it were measured: gains, and rates of one network."""
-    medians = (*WITHIN, *_STEPS, "instead", "torch_210")
+    medians = (*WITHIN, *_STEPS, "compiled_last", "instead", "torch_210", "torch_291")
     found: dict[str, Quantity] = {f"{id}_gain": survey.gain(id).median for id in medians}
-    for id, percent in (("last_113", 5), ("last_training", 5), ("torch_210", 5), ("torch_210", 95)):
+    for id, percent in (
+        ("last_113", 5),
+        ("last_training", 5),
+        ("torch_210", 5),
+        ("torch_210", 95),
+        ("torch_291", 95),
+    ):
         found[f"{id}_q{percent}"] = survey.gain(id).quantile(percent)
     for id, cards in _STEPS.items():
         found |= {f"{id}_{what}": gain for what, gain in survey.sheet_gains(*cards).items()}
@@ -138,8 +146,8 @@ def _claims(survey: Survey) -> Iterator[Claim]:
 
     more = expect("> 1")
     yield judge("compiler-beats-card", median("instead", more))
-    yield judge("compile-pays", all_of(*(median(id, more) for id in WITHIN[:3])))
-    yield judge("last-pays", all_of(*(median(id, more) for id in WITHIN[3:7])))
+    yield judge("compile-pays", all_of(*(median(id, more) for id in COMPILING)))
+    yield judge("last-pays", all_of(*(median(id, more) for id in CHANNELS_LAST)))
     yield judge("bf16-is-even", median("bf16", equals(1, within=0.02)))
     yield judge("eager-below-half", below_half(("old", "middle", "new")))
     yield judge("compiled-below-half", below_half(("middle_compiled", "new_compiled")))
