@@ -283,9 +283,16 @@ def shared_steps(
     ``written`` are the studies that have a manuscript, with the ids of their figures' steps;
     ``pages`` those that have a page, with whether they have a PDF.
     """
+    listed = wanted.html and wanted.engine != "quarto" and pages
+    quarto = (_quarto_step(written, files, wanted),) if written else ()
+    return quarto + ((_index_step(pages, files),) if listed else ())
+
+
+def _quarto_step(written: dict[str, tuple[str, ...]], files: Files, wanted: Wanted) -> Step:
+    """All papers as a Quarto project."""
     manuscripts = tuple(Reads(f"{study}/manuscript") for study in written)
     figures = tuple(Reads(id) for ids in written.values() for id in ids)
-    quarto = Step(
+    return Step(
         id=f"{_SHARED}/quarto",
         study="",
         action="quarto",
@@ -297,7 +304,11 @@ def shared_steps(
             ("studies", " ".join(written)),
         ),
     )
-    index = Step(
+
+
+def _index_step(pages: dict[str, bool], files: Files) -> Step:
+    """The pages of the site that tell of all papers."""
+    return Step(
         id=f"{_SHARED}/index",
         study="",
         action="index",
@@ -320,8 +331,6 @@ def shared_steps(
         ),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),
     )
-    listed = wanted.html and wanted.engine != "quarto" and pages
-    return ((quarto,) if written else ()) + ((index,) if listed else ())
 
 
 def _formats(wanted: Wanted) -> str:
