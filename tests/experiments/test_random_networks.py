@@ -68,12 +68,12 @@ class Last(nn.Module):
         return (self.layer(x, x, x) if self.attends else self.layer(x))[0]
 
 
-def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
+def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911, PLR0912
     """A layer for ``(N, C, H, W)``."""
     channels, side = shape[1], min(shape[2:])
     kind = draw(st.sampled_from((
         "convolution", "transposed", "norm", "group norm", "activation", "pool", "adaptive",
-        "softmax", "interpolate", "join", "pad", "reduce",
+        "softmax", "interpolate", "join", "pad", "reduce", "copy",
     )))  # fmt: skip
     groups = draw(st.sampled_from([g for g in (1, 2, 3, channels) if channels % g == 0]))
     kernel = draw(st.integers(1, min(3, side)))
@@ -86,7 +86,9 @@ def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
                 padding="same" if same else draw(st.integers(0, kernel // 2)),
                 dilation=draw(st.integers(1, 2)) if side >= 5 else 1,
                 bias=draw(st.booleans()),
-                padding_mode=draw(st.sampled_from(("zeros", "circular", "replicate"))),
+                padding_mode=draw(st.sampled_from(
+                    ("zeros", "circular", "replicate", *["reflect"] * (side > 1))
+                )),
             )  # fmt: skip
         case "transposed":
             return nn.ConvTranspose2d(
@@ -100,9 +102,11 @@ def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
         case "activation":
             return draw(st.sampled_from(ACTIVATIONS))
         case "pool":
-            ceil = draw(st.booleans())
+            ceil, indices = draw(st.booleans()), draw(st.booleans())
             if draw(st.booleans()):
-                return nn.MaxPool2d(kernel, dilation=1, ceil_mode=ceil)
+                dilation = draw(st.integers(1, 2)) if side >= 5 else 1
+                pool = nn.MaxPool2d(kernel, draw(st.integers(1, 3)), 0, dilation, indices, ceil)
+                return Last(pool, attends=False) if indices else pool
             return nn.AvgPool2d(kernel, ceil_mode=ceil)
         case "adaptive":
             return nn.AdaptiveAvgPool2d(draw(st.integers(1, 4)))
@@ -116,7 +120,26 @@ def on_maps(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
             return Joined(branch, draw(st.sampled_from(("cat", "sum"))))
         case "pad":
             return nn.ZeroPad2d(draw(st.integers(0, 2)))
-    return Function(lambda x: x - x.mean((2, 3), keepdim=True))
+        case "copy":
+            return Function(lambda x: x.contiguous(memory_format=torch.channels_last))
+    reduce = draw(st.sampled_from((torch.mean, torch.sum, torch.amax, torch.var)))
+    return Function(lambda x: x - reduce(x, dim=(2, 3), keepdim=True))
+
+
+def on_volumes(draw: Draw, shape: tuple[int, ...]) -> nn.Module:
+    """A layer for ``(N, C, D, H, W)``."""
+    channels, kernel = shape[1], draw(st.integers(1, min(2, *shape[2:])))
+    match draw(st.sampled_from(("convolution", "transposed", "norm", "pool", "activation"))):
+        case "convolution":
+            return nn.Conv3d(channels, draw(st.integers(1, 3)), kernel, draw(st.integers(1, 2)),
+                             padding=draw(st.integers(0, kernel // 2)))  # fmt: skip
+        case "transposed":
+            return nn.ConvTranspose3d(channels, channels, kernel, groups=channels)
+        case "norm":
+            return nn.BatchNorm3d(channels)
+        case "pool":
+            return draw(st.sampled_from((nn.MaxPool3d, nn.AvgPool3d)))(kernel)
+    return draw(st.sampled_from(ACTIVATIONS))
 
 
 def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0911
@@ -124,7 +147,7 @@ def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0
     width = shape[2]
     kind = draw(st.sampled_from((
         "linear", "norm", "attention", "lstm", "gru", "convolution", "einsum", "softmax",
-        "activation",
+        "activation", "embedding", "products",
     )))  # fmt: skip
     match kind:
         case "linear":
@@ -148,19 +171,26 @@ def on_sequences(draw: Draw, shape: tuple[int, ...]) -> nn.Module:  # noqa: PLR0
             return Function(lambda x: torch.einsum("ble,bme->blm", x, x))
         case "softmax":
             return nn.Softmax(draw(st.integers(0, 2)))
+        case "embedding":
+            words = Function(lambda x: x[..., 0].abs().clamp(max=6).long())
+            return nn.Sequential(words, nn.Embedding(7, draw(st.integers(1, 5))))
+        case "products":
+            return Function(lambda x: torch.bmm(x, x.transpose(1, 2)))
     return draw(st.sampled_from(ACTIVATIONS))
 
 
 @st.composite
 def networks(draw: Draw) -> tuple[nn.Module, tuple[int, ...]]:
     """A network of one to six layers, and the shape of its input."""
-    maps = draw(st.booleans())
     extents = st.integers(1, 6)
-    shape = (draw(st.integers(1, 3)), draw(extents), draw(extents), *([draw(extents)] * maps))
+    on, rank = draw(st.sampled_from(
+        ((on_sequences, 3), (on_sequences, 3), (on_maps, 4), (on_maps, 4), (on_volumes, 5))
+    ))  # fmt: skip
+    shape = (draw(st.integers(1, 3)), *(draw(extents) for _ in range(rank - 1)))
     layers: list[nn.Module] = []
     current = shape
     for _ in range(draw(st.integers(1, 6))):
-        layer = (on_maps if maps else on_sequences)(draw, current).eval()
+        layer = on(draw, current).eval()
         try:
             result = nn.Sequential(*layers, layer)(torch.zeros(shape))
         except ValueError:  # a norm over a single value
