@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from report.paper.findings import Findings
 from report.quantity.evaluation import point
 from report.records.layers import Layer
 from report.records.record import Case, Record
+from report.studies import compute
 from report.studies.inference_memory.choices import decisions
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs
@@ -30,6 +32,7 @@ from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
 from tests import factory
 from tests import inference as inf
+from tests.degraded import committed
 from tests.papers import assert_whole, found_in, inputs_of, reported, rows, value
 
 STUDY = "inference_memory"
@@ -560,3 +563,29 @@ def test_foreign_factors_are_refused(change: dict[str, Any], words: str) -> None
         found(inf.record([strange]))
     assert str(caught.value).startswith("data/inference_memory/")
     assert str(caught.value).endswith("run the experiment of this version again.")
+
+
+# ------------------------------------------------------------------------------ rates of others
+
+
+def test_imported_rates_judge_layout_and_not_what_the_source_compares() -> None:
+    theirs = committed(STUDY).imported
+    result = compute(STUDY, replace(inputs_of(STUDY, full()), imported=theirs))
+    assert_whole(STUDY, result)
+    judged = verdicts(result, "imported")
+    assert judged == {
+        "last-pays": "supported",
+        "compiled-pays": "supported",
+        "half-time": "not measured",
+        "amc-time": "not comparable",
+        "amc-memory": "not measured",
+    }
+    # VGG-16 at 224 pixels and a batch of 1,024, as a reader finds it in the files.
+    old, later, compiled = rows(result, "tbl-rates")
+    assert old["VGG-16"] == pytest.approx(1717.44 / 1475.59, rel=5e-3)
+    assert later["VGG-16"] == pytest.approx(1729.39 / 1021.7, rel=5e-3)
+    assert compiled["VGG-16"] == pytest.approx(3852.37 / 2235.61, rel=5e-3)
+    for row in (old, later, compiled):
+        assert row["5 %"] < row["25 %"] < row["Median"].value < row["75 %"] < row["95 %"]
+    plain, last = (value(result, f"rates_version_{name}_vgg") for name in ("plain", "last"))
+    assert later["VGG-16"] / old["VGG-16"] == pytest.approx(last / plain, rel=1e-2)

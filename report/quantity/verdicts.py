@@ -72,7 +72,10 @@ def exactly(number: float) -> Range:
 
 @dataclass(frozen=True)
 class Statement:
-    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named."""
+    """That ``quantity`` lies in ``range``, on a device of the kind ``about`` if that is named.
+
+    A kind that no device has, such as one with the base of a comparison, is comparable to none.
+    """
 
     quantity: Quantity
     range: Range

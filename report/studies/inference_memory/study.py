@@ -8,7 +8,7 @@ from typing import Any, Final
 from report.paper.findings import Claim, Findings, Inputs
 from report.quantity.evaluation import level
 from report.quantity.operations import first_within
-from report.studies.inference_memory import scores, source, traces
+from report.studies.inference_memory import imported_rates, scores, source, traces
 from report.studies.inference_memory.claims import all_claims
 from report.studies.inference_memory.figures import all_figures
 from report.studies.inference_memory.gpu import host_bound, keeper
@@ -51,15 +51,20 @@ def findings(inputs: Inputs) -> Findings:
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
     traced = traces.traces(inputs, shown) if shown else ()
-    claims = {claim.id: claim for claim in all_claims(inputs, measured)}
+    rates = imported_rates.imported_rates(inputs)
+    judged_claims = (*all_claims(inputs, measured), *imported_rates.claims(rates))
+    claims = {claim.id: claim for claim in judged_claims}
+    of_others = (imported_rates.rate_table(rates),) if rates and shown else ()
     downloads = {f"batches-{run.key}": download(run) for run in measured}
     return Findings(
-        values={v.id: v for v in all_values(inputs, primary, gpu)},
-        tables={t.id: t for t in all_tables(inputs, measured, shown, traced)},
+        values={
+            v.id: v for v in (*all_values(inputs, primary, gpu), *imported_rates.values(rates))
+        },
+        tables={t.id: t for t in (*all_tables(inputs, measured, shown, traced), *of_others)},
         figures={f.id: f for f in (all_figures(inputs, shown) if shown else ())},
         claims=claims,
         reconciliations={r.id: r for run in measured for r in reconciled(run).values()},
-        facts=_facts(inputs, measured, shown, gpu, claims),
+        facts={**_facts(inputs, measured, shown, gpu, claims), **imported_rates.facts(rates)},
         downloads=downloads | {t.name: traces.download(shown, t) for t in traced if shown},
         audits=source.checks(inputs.reported),
     )
