@@ -142,6 +142,7 @@ IMPORTS = [
     for folder in sorted((factory.ROOT / "data").glob("*/imported"))
     for stored in list_imports(folder.parent.name, factory.ROOT / "data")
 ]
+SURVEYED = [stored.record for stored in IMPORTS if stored.record.study == "gpu_survey"]
 
 
 @pytest.mark.parametrize("stored", IMPORTS, ids=lambda stored: stored.record.origin.file)
@@ -168,12 +169,23 @@ def test_one_card_agrees_with_itself_at_equal_image_sizes(
     file: str, image: int, rate: float
 ) -> None:
     """ResNet-50 with AMP in NCHW, images a second; 41 % less is a larger image."""
-    (record,) = (each.record for each in IMPORTS if each.record.origin.file == file)
+    (record,) = (each for each in SURVEYED if each.origin.file == file)
     level = {"network": "resnet50", "batch": 1024, "image": image}
     (resnet,) = (each for each in record.cases if each.factors == level)
     assert resnet.samples("image_rate") == (rate,)
 
 
 def test_the_tables_of_timm_have_as_many_networks_as_the_files_have_lines() -> None:
-    counts = [len(each.record.cases) for each in IMPORTS if each.record.origin.format == "timm_csv"]
+    counts = [len(each.cases) for each in SURVEYED]
     assert (len(counts), min(counts), max(counts)) == (22, 834, 1629)
+
+
+def test_a_file_that_two_studies_read_is_the_same_in_both() -> None:
+    once = {each.origin.file: each for each in SURVEYED}
+    again = [s.record for s in IMPORTS if s.record.study != "gpu_survey"]
+    shared = [(each, once[each.origin.file]) for each in again if each.origin.file in once]
+    assert shared
+    for record, first in shared:
+        assert record.cases == first.cases
+        moment = first.origin.imported
+        assert msgspec.structs.replace(record.origin, imported=moment) == first.origin
