@@ -20,6 +20,7 @@ from report.studies.training_roofline import (
     run_values,
     settings,
     threads,
+    training_rates,
     values,
 )
 from report.studies.training_roofline.claims import all_claims
@@ -46,8 +47,12 @@ def findings(inputs: Inputs) -> Findings:
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
     checks = tuple(chain.from_iterable(by_kind.values()))
     figures = all_figures(inputs, measured, shown, known, by_kind)
-    theirs = published.published(inputs)
-    judged = (*all_claims(inputs, measured, known, pair), *published.claims(theirs))
+    theirs, trained = published.published(inputs), training_rates.trained(inputs)
+    judged = (
+        *all_claims(inputs, measured, known, pair),
+        *published.claims(theirs),
+        *training_rates.claims(trained),
+    )
     claims = {claim.id: claim for claim in judged}
     found = (
         *values.source_values(inputs, known),
@@ -55,16 +60,19 @@ def findings(inputs: Inputs) -> Findings:
         *run_values.thread_values(pair),
         *gpu.gpu_values(inputs, gpu.first_gpu(measured)),
         *published.values(theirs),
+        *training_rates.values(trained),
     )
     tables = all_tables(inputs, measured, shown, known, checks, pair)
+    drawn = (*published.figures(theirs), *training_rates.figures(trained))
     return Findings(
         values={value.id: value for value in found},
         tables={table.id: table for table in tables},
-        figures={f.id: f for f in (*figures, *published.figures(theirs))},
+        figures={f.id: f for f in (*figures, *drawn)},
         claims=claims,
         facts={
             **_facts(inputs, measured, primary, shown),
             **published.facts(theirs),
+            **training_rates.facts(trained),
             "claimed": [claim.name or claim.id for claim in claims.values()],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
             "zero": [v.id for v in found if v.number == 0],
