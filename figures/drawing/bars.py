@@ -15,7 +15,7 @@ from figures.drawing import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HATCHES: Final = ("", "////", "....", "xxxx", "\\\\\\\\", "----")
+HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----")
 #: What stands in a row without a bar.
 NOT_MEASURED: Final = "not measured"
 

@@ -25,6 +25,7 @@ from figures.drawing import (
     waterfall,
 )
 from figures.drawing.fonts import only_glyphs, printable, register
+from figures.drawing.svg import shorten
 from figures.image_grid import ImageGrid
 from figures.levels import Levels
 from figures.roofline import Roofline
@@ -75,7 +76,7 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         with only_glyphs():
             pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-        return Rendered(pdf, svg)
+        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"))
 
 
 def _equalise(figure: Figure) -> None:

@@ -15,7 +15,7 @@ from figures.timeline import LANE, LEVEL, Level, Span, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_HATCHES: Final = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++")
+_HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 _LABEL_SIZE: Final = 6.0
 _BAR: Final = 0.74
 #: The part of the figure's width that its axes take, about; it decides which labels have room.

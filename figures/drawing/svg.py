@@ -1,0 +1,48 @@
+"""Paths of an SVG in fewer bytes: matplotlib writes six decimals, and every point of a line."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Decimals of a coordinate in points: a hundredth is below what a screen or a printer shows.
+_DECIMALS: Final = 2
+_PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
+_NUMBER: Final = re.compile(r"-?\d+\.\d+")
+
+Command = list[str]
+
+
+def shorten(svg: str) -> str:
+    """``svg`` with rounded coordinates, and without points inside a level or upright line."""
+    return _PATH.sub(lambda path: path[1] + _shorter(path[2]), svg)
+
+
+def _shorter(path: str) -> str:
+    drawn: list[Command] = []
+    for line in _NUMBER.sub(_rounded, path).splitlines():
+        command = line.split()
+        if command[0] == "L" and drawn and drawn[-1] == command:
+            continue
+        if len(drawn) > 1 and _within(drawn[-2], drawn[-1], command):
+            drawn.pop()
+        drawn.append(command)
+    return " ".join(part for command in drawn for part in command)
+
+
+def _rounded(number: re.Match[str]) -> str:
+    text = f"{float(number[0]):.{_DECIMALS}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _within(before: Command, point: Command, after: Command) -> bool:
+    """Whether ``point`` lies on the level or upright line from ``before`` to ``after``."""
+    if before[0] not in "ML" or (point[0], after[0]) != ("L", "L"):
+        return False
+    return any(
+        before[level] == point[level] == after[level]
+        and (float(point[along]) - float(before[along]))
+        * (float(after[along]) - float(point[along]))
+        >= 0
+        for level, along in ((1, 2), (2, 1))
+    )
