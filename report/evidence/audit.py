@@ -61,7 +61,7 @@ class Printed:
     def text(self) -> str:
         """The digits of the source, where it prints decimals at all."""
         places = 0 if isinstance(self.number, int) or self.decimals is None else self.decimals
-        return f"{self.number:,.{places}f}"
+        return f"{self.number:,.{places}f}".replace("-", "\N{MINUS SIGN}")
 
     @property
     def interval(self) -> Interval:
@@ -218,6 +218,7 @@ class Check:
         return {
             "place": self.derived.place,
             "printed": self.derived.number,
+            "text": self.derived.text,
             "unit": self.derived.unit,
             "formula": self.formula,
             "inputs": [{"place": item.place, "number": item.number} for item in self.inputs],

@@ -70,7 +70,9 @@ def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, str]:
         ),
         variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
     )
-    return _cited(_ALIGNED.sub(r'\1 class="\2"', page), study, links)
+    # pandoc ends a void element as XML does, which checkers of HTML warn of.
+    page = _ALIGNED.sub(r'\1 class="\2"', page).replace("<br />", "<br>")
+    return _cited(page, study, links)
 
 
 def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path:

@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     title: Text = "Performance of convolutional networks, measured and reproduced"
     lead: Text = (
         "Each paper is computed from raw measurements that are kept beside it: "
-        "theory, measurement and what a source reported stand side by side."
+        "theory, measurement and published values stand side by side."
     )
     course: Text | None = None
     authors: tuple[Author, ...] = ()

@@ -91,16 +91,17 @@ class Paper:
     def audits(self) -> list[Mapping[str, Any]]:
         """The published values that were computed again."""
         audits = self.values.get("audits", ())
-        # What a source printed keeps its digits.
-        return [
-            {**audit, "printed": f"{audit['printed']:,}", "recomputed": plain(audit["recomputed"])}
-            for audit in audits
-        ]
+        return [{**audit, "recomputed": _in_full(audit["recomputed"])} for audit in audits]
 
     @property
     def audited(self) -> list[tuple[str, int]]:
         """How many published values have which verdict."""
         return sorted(Counter(audit["verdict"] for audit in self.audits).items())
+
+
+def _in_full(number: float) -> str:
+    """A whole number with all its digits: a rounded one would seem to differ from the printed."""
+    return plain(int(number) if number.is_integer() else number)
 
 
 def _bare(sentence: str) -> str:

@@ -239,8 +239,8 @@ ENTRY = Entry(
 )
 CLAIM = {"sentence": "It is so (@fig-time).", "label": "CPU", "verdict": "refuted", "because": "1"}
 AUDIT = {
-    "place": "Table I", "printed": 0.45, "recomputed": 0.5, "unit": "1", "formula": "a / b",
-    "verdict": "differs", "finding": "differs",
+    "place": "Table I", "printed": 0.45, "text": "0.45", "recomputed": 0.5, "unit": "1",
+    "formula": "a / b", "verdict": "differs", "finding": "differs",
 }  # fmt: skip
 RECORD = {
     "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
@@ -267,7 +267,8 @@ BARE = Paper(Entry("other", "Other", "Three.", "other/index.html"))
     ("name", "expected"),
     [
         ("index.html", ["Work &amp; memory", "How &lt;fast&gt;?", "2 GB/s", "[1, 3]", "2 refuted",
-                        "Measured on CPU; GPU, 2025-01-02", "nothing measured yet"]),
+                        "Measured on CPU; GPU; newest record of 2025-01-02",
+                        "nothing measured yet"]),
         ("claims.html", ["<td class=\"long\">It is so.</td>", "Not said", "states no claims"]),
         ("reported.html", ["0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"']),
         ("machines.html", ["9 GB/s", ">5<", "sample</a> 2025-01-02"]),

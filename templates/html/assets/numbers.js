@@ -75,7 +75,7 @@
     if (value.numbers) add("In numbers", value.numbers, value.n ? " (each part in its median; the number is the median over processes)" : "");
     const sources = value.sources ?? [];
     if (sources.length) add("From", ...sources.map(file => origin(file, records)));
-    else if (!value.reason) add("From", "theory");
+    else if (!value.reason) add("From", "no record: theory, or published values");
     return list;
   };
 

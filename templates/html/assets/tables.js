@@ -42,6 +42,13 @@
 
   document.querySelectorAll("main table").forEach(table => {
     const head = table.tHead?.rows.length === 1 ? table.tHead.rows[0] : null;
+    // On a phone the rows of the pages over all studies become cards, whose cells need their names.
+    if (head && document.body.matches(".overview")) {
+      const names = [...head.cells].map(text);
+      for (const row of table.tBodies[0].rows) {
+        [...row.cells].forEach((cell, column) => { cell.dataset.label = names[column]; });
+      }
+    }
     const plain = head && table.tBodies.length === 1 && table.tBodies[0].rows.length > 2
       && [...table.rows].every(row => row.cells.length === head.cells.length);
     if (plain) {
