@@ -32,9 +32,13 @@ def dead_links(site: Path) -> Iterator[str]:
 
 
 def links_to_pdf(site: Path) -> set[str]:
-    """The pages that lead to a PDF, relative to ``site``."""
-    pages = site.rglob("*.html")
-    return {page.relative_to(site).as_posix() for page in pages if '.pdf"' in page.read_text()}
+    """The pages that lead to the PDF of a paper, relative to ``site``."""
+    papers = {f"{study}.pdf" for study in BOTH}
+    return {
+        page.relative_to(site).as_posix()
+        for page in site.rglob("*.html")
+        if papers & {link.rpartition("/")[2] for link in _LINK.findall(page.read_text("utf-8"))}
+    }
 
 
 def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
