@@ -79,8 +79,9 @@ def test_a_whole_build_passes(folder: Path, capsys: pytest.CaptureFixture[str]) 
 def test_without_expectations_only_what_is_stale_counts(folder: Path) -> None:
     assert faults(request_for(folder)) == ()
     (folder / "out" / "html" / STUDY / "index.html").unlink()
-    (fault,) = faults(request_for(folder))
-    assert fault == f"{STUDY}/html is stale: html/{STUDY}/index.html is missing."
+    missing, after = faults(request_for(folder))
+    assert missing == f"{STUDY}/html is stale: html/{STUDY}/index.html is missing."
+    assert after == f"site/index is stale: it follows from {STUDY}/html."
 
 
 def test_nothing_is_written(folder: Path) -> None:

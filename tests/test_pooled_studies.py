@@ -32,5 +32,5 @@ def test_a_study_is_computed_from_pooled_runs_and_names_them(study: str) -> None
     pooled = [v for v in found.values.values() if any("-twin" in s for s in v.sources)]
     assert not files or any(isinstance(value.number, Estimate) for value in pooled)
     assert all(s.removesuffix("-twin") in v.sources for v in pooled for s in v.sources)
-    told = found.facts["files"]
-    assert set(told) == files | {f"{file}-twin" for file in files}
+    others = {stored.file for stored in inputs.imported}
+    assert set(found.facts["files"]) == files | {f"{file}-twin" for file in files} | others

@@ -161,11 +161,6 @@ class Findings:
             if one == other:
                 raise ValueError(f"downloads: two have the file name {one}; give each its own")
 
-    def without_quantities(self) -> Findings:
-        """The same in plain values, which can be stored."""
-        plain = {key: replace(value, quantity=None) for key, value in self.values.items()}
-        return replace(self, values=plain)
-
     def of_all_runs(self, inputs: Inputs) -> Findings:
         """The same, where tables and figures of a record name the runs that are pooled with it.
 

@@ -34,7 +34,7 @@ class Value:
 
     ``name`` says what it is, ``formula`` how it was computed, ``sources`` which record or reported
     files it was computed from (none for pure theory).  ``quantity`` is what was computed; it is not
-    stored with the findings of a study.
+    pickled, since its operations are functions without names.
     """
 
     id: str
@@ -45,6 +45,10 @@ class Value:
     sources: tuple[str, ...] = ()
     style: Style = "measured"
     quantity: Quantity | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the quantity, for other processes and for the folder of what is kept."""
+        return {**self.__dict__, "quantity": None}
 
     @property
     def anchor(self) -> str:

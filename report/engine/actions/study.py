@@ -25,7 +25,7 @@ def perform(task: Task) -> Done:
     }
     for name, drawing in drawings.items():
         keep(drawing, task.stage / name)
-    keep(findings.without_quantities(), task.kept / FINDINGS)
+    keep(findings, task.kept / FINDINGS)
     opened = details(findings.values.values(), inputs.records)
     write_json({**opened, "machines": machines(inputs.records)}, task.kept / DETAILS)
     kept = task.kept.relative_to(task.stage).as_posix()
