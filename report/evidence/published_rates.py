@@ -15,6 +15,8 @@ from report.errors import StudyError
 from report.evidence.network_families import Family, family_of
 from report.records.imported_files import StoredImport
 
+#: The importer of timm's tables.
+_TIMM: Final = "timm_csv"
 #: An element in half precision (B).
 ELEMENT: Final = 2
 #: Each activation is written once and read once.
@@ -94,6 +96,11 @@ class Published:
     def last(self) -> Mapping[str, Row]:
         """The last row of each network, as a reader finds it who looks for a name alone."""
         return {row.network: row for row in self.rows}
+
+
+def timm_tables(imports: Iterable[StoredImport]) -> tuple[StoredImport, ...]:
+    """Those of what a study has imported that are tables of timm."""
+    return tuple(each for each in imports if each.record.origin.format == _TIMM)
 
 
 def published(imports: Iterable[StoredImport]) -> dict[Setting, Published]:

@@ -13,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.paper.values import Value, declare
+from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, declared
 from report.text.format import Style
@@ -67,6 +68,16 @@ class Difference:
 
     above: str
     below: str
+
+
+def quantile_fields(of: Callable[[Row], Distribution]) -> list[Field[Row]]:
+    """Columns of a distribution's quantiles, with its median in their midst."""
+
+    def cut(percent: int) -> Field[Row]:
+        return Field(f"{percent} %", "1", lambda row: of(row).quantile(percent))
+
+    below, above = PERCENTS[: len(PERCENTS) // 2], PERCENTS[len(PERCENTS) // 2 :]
+    return [*map(cut, below), Field("Median", "1", lambda row: of(row).median), *map(cut, above)]
 
 
 def table(

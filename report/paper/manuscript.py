@@ -45,6 +45,13 @@ def write_manuscript(
     return render_manuscript(template, findings, altered).text
 
 
+class _Values(SimpleNamespace):
+    """The values of a study by their ids; ``"id" in v`` asks whether there is one."""
+
+    def __contains__(self, id: str) -> bool:
+        return id in self.__dict__
+
+
 def render_manuscript(
     template: Path,
     findings: Findings,
@@ -68,7 +75,7 @@ def render_manuscript(
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
-            v=SimpleNamespace(**findings.values),
+            v=_Values(**findings.values),
             tables={key: to_markdown(table) for key, table in findings.tables.items()},
             figures={key: figure.as_markdown() for key, figure in findings.figures.items()},
             claims=findings.claims,

@@ -104,11 +104,8 @@ def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
 
 
 def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSeries:
-    known = [each if isinstance(each, Estimate) else None for each in found]
-    value, low, high = (
-        (*(getattr(each, end) if each else None for each in known), None)
-        for end in ("value", "low", "high")
-    )
+    # The last row is the source's.
+    value, low, high = ((*ends, None) for ends in _ends(found))
     return DotSeries(variant.name, value, _series(variant), low=low, high=high)
 
 
@@ -186,13 +183,15 @@ def _operation_speedups(inputs: Inputs, run: Run | None) -> Drawing:
     return _wide(left, right)
 
 
+def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, ...]]:
+    """The values, the lower and the upper ends; None where one is missing."""
+    for end in ("value", "low", "high"):
+        yield tuple(getattr(one, end) if isinstance(one, Estimate) else None for one in found)
+
+
 def _speedup_bars(run: Run, setting: Setting, every: Sequence[Kind], variant: Variant) -> BarSeries:
     found = [estimate(run.speedup(setting, variant, f"{kind}_time")) for kind in every]
-    known = [each if isinstance(each, Estimate) else None for each in found]
-    value, low, high = (
-        tuple(getattr(each, end) if each else None for each in known)
-        for end in ("value", "low", "high")
-    )
+    value, low, high = _ends(found)
     return BarSeries(variant.name, value, low, high, series=_series(variant))
 
 

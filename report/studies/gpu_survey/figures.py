@@ -10,12 +10,12 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from figures.roofline import Marks, Roofline
 from report.evidence.network_families import Family
 from report.evidence.published_gains import Roof, counted, gains, shares
-from report.evidence.published_rates import Published, Row, Setting
+from report.evidence.published_rates import Published, Setting
 from report.paper.findings import Figure
-from report.paper.roofs import TERA
+from report.paper.published_roofs import EMPTY, row_marks, sheet_panel
 from report.quantity.distribution import PERCENTS, Distribution
 from report.studies.gpu_survey.settings import (
     AGAINST_CARD,
@@ -135,34 +135,20 @@ def _rooflines(survey: Survey) -> Figure:
     panels = tuple(_roofline(survey.tables, card, roof) for card, roof in survey.roofs.items())
     settings = (each for card in CARDS for each in (eager(card), compiled(card)))
     files = [survey.tables[each].file for each in settings if each in survey.tables]
-    empty = Roofline("Intensity (FLOP/B)", "Rate (TFLOP/s)", ())
-    drawing = Drawing(panels or (empty,), wide=True, height=2.6, same_axes=True)
+    drawing = Drawing(panels or (EMPTY,), wide=True, height=2.6, same_axes=True)
     return Figure("fig-rooflines", "", "", drawing, (*files, "devices.yaml"))
 
 
 def _roofline(tables: Mapping[Setting, Published], card: str, roof: Roof) -> Roofline:
     """All CNNs of a card, eager and compiled, with the networks of the other studies named."""
-    marks = []
+    marks: list[Marks] = []
     ways = {"eager": eager(card), "compiled": compiled(card)}
     for number, (label, setting) in enumerate(ways.items()):
         if setting in tables:
             rows = counted(tables[setting])
             named = [row for row in rows if row.network in _LABELLED[number]]
-            marks += [_marks(label, rows, number, many=True), _marks("", named, number)]
-    peak, bandwidth = (Ceiling(*3 * [each / TERA]) for each in (roof.peak, roof.bandwidth))
-    line = RoofLine("data sheet", peak, bandwidth, "sheet")
-    return Roofline(
-        "Intensity (FLOP/B)", "Rate (TFLOP/s)", (line,), tuple(marks), title=SHORT[card]
-    )
-
-
-def _marks(label: str, rows: Iterable[Row], number: int, *, many: bool = False) -> Marks:
-    shown = tuple(rows)
-    return Marks(
-        label,
-        tuple(row.intensity() for row in shown),
-        tuple(row.work / TERA for row in shown),
-        series=number,
-        names=() if many else tuple(NAMED[row.network] for row in shown),
-        many=many,
-    )
+            names = [NAMED[row.network] for row in named]
+            marks += [
+                row_marks(label, rows, number, many=True), row_marks("", named, number, names)
+            ]  # fmt: skip
+    return sheet_panel(SHORT[card], roof, marks)

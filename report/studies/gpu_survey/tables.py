@@ -8,9 +8,8 @@ from report.evidence.network_families import CNNS, Family
 from report.evidence.published_gains import gains
 from report.evidence.published_rates import Published, Setting
 from report.missing import Missing
-from report.paper.declared import Content, Field, table
+from report.paper.declared import Content, Field, quantile_fields, table
 from report.paper.tables import Table
-from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.expression import absent, exact
 from report.studies.gpu_survey.settings import (
     CARDS,
@@ -96,9 +95,6 @@ def _comparisons(survey: Survey) -> Table:
         for each in COMPARISONS.values()
         for name, families in (("CNNs", CNNS), ("attention", _ATTENTION))
     ]
-    cuts = [
-        Field[tuple[str, Distribution]](f"{percent} %", "1", _cut(percent)) for percent in PERCENTS
-    ]
     return table(
         "tbl-comparisons",
         rows,
@@ -106,17 +102,11 @@ def _comparisons(survey: Survey) -> Table:
             Field("Comparison", "", lambda row: row[0]),
             Field("Networks", "1", lambda row: row[1].count),
             Field("Faster", "1", lambda row: row[1].share("that gain", _faster), "%"),
-            *cuts[:2],
-            Field("Median", "1", lambda row: row[1].median),
-            *cuts[2:],
+            *quantile_fields(lambda row: row[1]),
         ],
         sources=survey.files,
         wide=True,
     )
-
-
-def _cut(percent: int):  # type: ignore[no-untyped-def]
-    return lambda row: row[1].quantile(percent)
 
 
 def _faster(gain: float) -> bool:

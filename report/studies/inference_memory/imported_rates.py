@@ -11,19 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from report.evidence.published_gains import Comparison, gains
-from report.evidence.published_rates import Setting, published
+from report.evidence.published_rates import Setting, published, timm_tables
 from report.paper.claims import judge
-from report.paper.declared import Field, table
+from report.paper.declared import Field, quantile_fields, table
 from report.paper.findings import Claim, Inputs
 from report.paper.tables import Table
 from report.paper.values import Value, declare
-from report.quantity.distribution import PERCENTS, Distribution
+from report.quantity.distribution import Distribution
 from report.quantity.expression import absent
 from report.quantity.verdicts import Several, Statement, all_of, equals, expect
 from report.studies.inference_memory.claims import ABOUT
 from report.text.escape import markdown
 
-_FORMAT: Final = "timm_csv"
 #: Of the source's claims, which speak of AMP with the layout against plain ``float32``.
 _AGAINST_FLOAT32: Final = "cuda against float32"
 _OLD: Final = Setting("NVIDIA GeForce RTX 3090", "1.13")
@@ -63,7 +62,7 @@ class Rates:
 
 def imported_rates(inputs: Inputs) -> Rates | None:
     """The gains of the imported tables; None without one."""
-    stored = [each for each in inputs.imported if each.record.origin.format == _FORMAT]
+    stored = timm_tables(inputs.imported)
     if not stored:
         return None
     tables = published(stored)
@@ -85,22 +84,16 @@ def values(rates: Rates | None) -> Iterator[Value]:
 def rate_table(rates: Rates) -> Table:
     """Quantiles over CNNs, and single networks beside them."""
 
-    def quantile(percent: int) -> Field[str]:
-        return Field(f"{percent} %", "1", lambda id: rates.gains[id].quantile(percent))
-
     def of(network: str) -> Field[str]:
         return Field(_NAMED[network], "1", lambda id: rates.gains[id].of(network))
 
-    cuts = [quantile(percent) for percent in PERCENTS]
     return table(
         "tbl-rates",
         tuple(COMPARISONS),
         [
             Field("Change", "", lambda id: COMPARISONS[id].name),
             Field("CNNs", "1", lambda id: rates.gains[id].count),
-            *cuts[:2],
-            Field("Median", "1", lambda id: rates.gains[id].median),
-            *cuts[2:],
+            *quantile_fields(lambda id: rates.gains[id]),
             *map(of, _NAMED),
         ],
         sources=rates.files,

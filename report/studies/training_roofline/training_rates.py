@@ -9,17 +9,17 @@ leaves out normalisations, activations and the optimiser's update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from figures.canvas import Drawing
-from figures.roofline import Ceiling, Marks, RoofLine, Roofline
+from figures.roofline import Roofline
 from report.evidence.published_gains import Comparison, Roof, counted, gains, roof_of, shares
-from report.evidence.published_rates import Published, Row, Setting, published
+from report.evidence.published_rates import Published, Row, Setting, published, timm_tables
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Inputs
-from report.paper.roofs import TERA
+from report.paper.published_roofs import row_marks, sheet_panel
 from report.paper.values import Value, declare
 from report.quantity.distribution import Distribution
 from report.quantity.expression import Quantity, exact
@@ -84,7 +84,7 @@ class Trained:
 
 def trained(inputs: Inputs) -> Trained | None:
     """The tables of the card; None unless both have the networks of this study, with counts."""
-    tables = published(s for s in inputs.imported if s.record.origin.format == "timm_csv")
+    tables = published(timm_tables(inputs.imported))
     counts, roof = tables.get(_COUNTS), roof_of(_CARD, inputs.devices)
     if counts is None or roof is None or any(s not in tables for s in _LAYOUTS.values()):
         return None
@@ -181,23 +181,10 @@ def _panel(found: Trained, layout: str) -> Roofline:
     rows = counted(found.tables[layout])
     own = [row for row in rows if row.network in _NAMED]
     drawn = (
-        _marks("other CNNs", [row for row in rows if row not in own], 0, many=True),
-        _marks("", own, 1, names=tuple(_LABELS[row.network] for row in own)),
+        row_marks("other CNNs", [row for row in rows if row not in own], 0, many=True),
+        row_marks("", own, 1, [_LABELS[row.network] for row in own]),
     )
-    peak, bandwidth = (
-        Ceiling(*3 * [each / TERA]) for each in (found.roof.peak, found.roof.bandwidth)
-    )
-    roof = RoofLine("data sheet", peak, bandwidth, "sheet")
-    title = _TITLES[layout]
-    return Roofline("Intensity (FLOP/B)", "Rate (TFLOP/s)", (roof,), drawn, title=title)
-
-
-def _marks(
-    label: str, rows: Iterable[Row], series: int, *, names: tuple[str, ...] = (), many: bool = False
-) -> Marks:
-    xy = [(row.intensity(), row.work / TERA) for row in rows]
-    x, y = zip(*xy, strict=True)
-    return Marks(label, x, y, series=series, names=names, many=many)
+    return sheet_panel(_TITLES[layout], found.roof, drawn)
 
 
 def facts(found: Trained | None) -> dict[str, Any]:
