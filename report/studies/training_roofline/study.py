@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from report.evidence.ceilings import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
+from report.paper.values import Value
 from report.quantity.operations import at_most
 from report.quantity.verdicts import slower
 from report.studies.training_roofline import (
@@ -29,7 +30,7 @@ from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.source import audit_by_kind
 from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
 from report.studies.training_roofline.tables import all_tables
-from report.studies.training_roofline.theory import complexities
+from report.studies.training_roofline.theory import Complexity, complexities
 from report.text.escape import markdown
 
 
@@ -46,28 +47,25 @@ def findings(inputs: Inputs) -> Findings:
     layers = {name: of.layers for name, of in known.items()}
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
     checks = tuple(chain.from_iterable(by_kind.values()))
-    figures = all_figures(inputs, measured, shown, known, by_kind)
     theirs, trained = published.published(inputs), training_rates.trained(inputs)
-    judged = (
-        *all_claims(inputs, measured, known, pair),
-        *published.claims(theirs),
-        *training_rates.claims(trained),
-    )
+    of_others = (*published.claims(theirs), *training_rates.claims(trained))
+    judged = (*all_claims(inputs, measured, known, pair), *of_others)
     claims = {claim.id: claim for claim in judged}
     found = (
-        *values.source_values(inputs, known),
-        *run_values.run_values(inputs, primary),
-        *run_values.thread_values(pair),
-        *gpu.gpu_values(inputs, gpu.first_gpu(measured)),
+        *_own_values(inputs, measured, known, pair),
         *published.values(theirs),
         *training_rates.values(trained),
     )
     tables = all_tables(inputs, measured, shown, known, checks, pair)
-    drawn = (*published.figures(theirs), *training_rates.figures(trained))
+    figures = (
+        *all_figures(inputs, measured, shown, known, by_kind),
+        *published.figures(theirs),
+        *training_rates.figures(trained),
+    )
     return Findings(
         values={value.id: value for value in found},
         tables={table.id: table for table in tables},
-        figures={f.id: f for f in (*figures, *drawn)},
+        figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
             **_facts(inputs, measured, primary, shown),
@@ -79,6 +77,19 @@ def findings(inputs: Inputs) -> Findings:
         },
         audits=checks,
     )
+
+
+def _own_values(
+    inputs: Inputs,
+    measured: Sequence[Run],
+    known: dict[str, Complexity],
+    pair: threads.Threads | None,
+) -> Iterator[Value]:
+    """The numbers of the prose that are not others' measurements."""
+    yield from values.source_values(inputs, known)
+    yield from run_values.run_values(inputs, primary_run(measured))
+    yield from run_values.thread_values(pair)
+    yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
 
 
 def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
