@@ -21,7 +21,7 @@ from report.theory.work import flops, forward_macs
 
 #: A case may be this much faster than the best ceiling, since ceilings scatter too.
 _SCATTER: Final = 1.25
-FLOAT32: Final = "float32"
+_FLOAT32: Final = "float32"
 
 
 def check_records(files: list[Path], say: Callable[[str], None]) -> int:
@@ -110,7 +110,7 @@ def _plausible(record: Record) -> Check:
     ceilings = [
         ceiling.work / min(ceiling.samples)
         for ceiling in record.ceilings
-        if ceiling.dtype == FLOAT32
+        if ceiling.dtype == _FLOAT32
         and ceiling.work_unit == "FLOP"
         and ceiling.samples
         and min(ceiling.samples) > 0
@@ -118,7 +118,7 @@ def _plausible(record: Record) -> Check:
     if not ceilings:
         return Check("note", "ceilings", "none was measured, so that no rate can be judged")
     best = max(ceilings)
-    single = [case for case in record.cases if case.factors.get("precision", FLOAT32) == FLOAT32]
+    single = [case for case in record.cases if case.factors.get("precision", _FLOAT32) == _FLOAT32]
     fast = [(rate, case) for case in single if (rate := _rate(case)) > _SCATTER * best]
     if fast:
         rate, case = max(fast, key=lambda each: each[0])
