@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
+import csv
+import io
+from typing import Any
 
-from report.records.frames import Column, case_frame, sample_frame, select
+import msgspec
+import pandas as pd
+import pytest
+
+from report.records.frames import Column, case_frame, sample_frame, select, write_samples
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
 from tests import factory
@@ -64,6 +70,38 @@ def test_samples_of_rounds_name_their_process_and_policy() -> None:
         [1, "retained", 0.25],
         [2, "default", 0.75],
     ]
+
+
+def cells(column: pd.Series[Any]) -> list[object]:
+    return [None if pd.isna(cell) else cell for cell in column]
+
+
+@pytest.mark.parametrize("stored", [(), (SECOND,), (FIRST, SECOND)])
+def test_the_csv_is_the_frame(stored: tuple[factory.Stored, ...]) -> None:
+    stream = io.StringIO()
+    write_samples(stored, stream)
+    stream.seek(0)
+    found, frame = pd.read_csv(stream), sample_frame(stored)
+    columns = list(found.columns)
+    assert columns[-2:] == [str(Column.REPETITION), str(Column.VALUE)]
+    assert set(columns) >= set(frame.columns)
+    for name in frame.columns:
+        assert cells(found[name]) == cells(frame[name])
+
+
+def test_cells_of_the_csv_are_as_in_the_record() -> None:
+    odd = {"batch": 8, "name": 'a "b", c', "flag": True}
+    cases = [
+        msgspec.structs.replace(factory.case(8, time=(0.5,)), factors=odd),
+        factory.case(4, time=(0.25,)),
+    ]
+    stream = io.StringIO()
+    write_samples((factory.stored(factory.record(cases)),), stream)
+    first, *rows = csv.DictReader(stream.getvalue().splitlines())
+    assert {name: first[name] for name in (*odd, "value", "policy")} == {
+        "batch": "8", "name": 'a "b", c', "flag": "True", "value": "0.5", "policy": "",
+    }  # fmt: skip
+    assert {row["batch"] for row in rows} == {"4"}
 
 
 def test_units_are_those_of_the_quantities() -> None:

@@ -182,7 +182,7 @@ def _samples(study: str) -> Step:
         id=f"{study}/samples",
         study=study,
         action="samples",
-        packages=packages.TABULATING,
+        packages=packages.READING,
         reads=(Reads(f"{study}/read", (CHOSEN,)),),
     )
 

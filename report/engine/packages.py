@@ -16,7 +16,6 @@ _ENDING: Final = ".dist-info"
 #: What each kind of work depends on, with what that is built on.
 READING: Final = ("msgspec", "pyyaml")
 COMPUTING: Final = (*READING, "numpy", "scipy")
-TABULATING: Final = (*READING, "numpy", "pandas")
 DRAWING: Final = (
     "contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "numpy", "packaging", "pillow",
     "pyparsing", "python_dateutil",

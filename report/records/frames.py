@@ -7,9 +7,11 @@ named as in the record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from report.records.imported_files import StoredImport
 from report.records.record import Case, Factor, Series
@@ -37,24 +39,51 @@ class Column(StrEnum):
 
 def sample_frame(stored: Iterable[Stored | StoredImport]) -> pd.DataFrame:
     """All samples of all cases, one row each; values in the unit that the row names."""
-    series = _frame(
-        {
-            **_case_columns(item, index, case),
-            Column.PROCESS: process,
-            Column.POLICY: policy,
-            Column.QUANTITY: series.quantity,
-            Column.UNIT: series.unit,
-            # Spread over rows below, which is much quicker than a mapping for each sample.
-            Column.REPETITION: list(range(len(series.samples))),
-            Column.VALUE: list(series.samples),
-        }
-        for item in stored
-        for index, case in enumerate(item.record.cases)
-        for process, policy, measured in _measured(case)
-        for series in measured
+    # Samples are spread over rows last, which is much quicker than a mapping for each of them.
+    rows = (
+        {**row, Column.REPETITION: list(range(len(samples))), Column.VALUE: list(samples)}
+        for row, samples in _series_rows(stored)
     )
+    series = _frame(rows)
     spread = [str(Column.REPETITION), str(Column.VALUE)]
     return series.explode(spread, ignore_index=True).infer_objects() if len(series) else series
+
+
+def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:
+    """Write what ``sample_frame`` holds as CSV, series by series, since all need much room at once.
+
+    A whole number stays one, also where other cases lack its factor.
+    """
+    names = dict.fromkeys(str(name) for row, _ in _series_rows(stored) for name in row)
+    stream.write(_line((*names, Column.REPETITION, Column.VALUE)) + "\n")
+    for row, samples in _series_rows(stored):
+        begin = _line(row.get(name) for name in names)
+        stream.write("".join(f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)))
+
+
+def _line(cells: Iterable[Any]) -> str:
+    """The cells as a line of CSV without its end."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(cells)
+    return stream.getvalue()
+
+
+def _series_rows(
+    stored: Iterable[Stored | StoredImport],
+) -> Iterator[tuple[dict[str, Any], Sequence[float]]]:
+    """What all samples of a series have in common, with these samples."""
+    for item in stored:
+        for index, case in enumerate(item.record.cases):
+            for process, policy, measured in _measured(case):
+                for series in measured:
+                    row = {
+                        **_case_columns(item, index, case),
+                        Column.PROCESS: process,
+                        Column.POLICY: policy,
+                        Column.QUANTITY: series.quantity,
+                        Column.UNIT: series.unit,
+                    }
+                    yield row, series.samples
 
 
 def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ...]]]:

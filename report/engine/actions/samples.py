@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 from report.engine.graph import CHOSEN, RECORDS_FOLDER, SAMPLES
 from report.engine.task import Done, Task
-from report.instruments.counters.logs import gzipped
-from report.records.frames import sample_frame
+from report.instruments.counters.logs import gzip_writer, gzipped
+from report.records.frames import write_samples
 from report.records.imported_files import read_import
 from report.records.store import read_record
 
@@ -21,8 +22,11 @@ def perform(task: Task) -> Done:
     imported = tuple(read_import(task.data / file, task.data) for file in chosen["imported"])
     if not (records or imported):
         return Done(())
-    table = sample_frame((*records, *imported)).to_csv(index=False, lineterminator="\n")
-    (task.kept / SAMPLES).write_bytes(gzipped(table.encode()))
+    with (
+        (task.kept / SAMPLES).open("wb") as file,
+        io.TextIOWrapper(gzip_writer(file), "utf-8", newline="\n") as stream,
+    ):
+        write_samples((*records, *imported), stream)
     copied = (*files, *chosen["imported"])
     kept = task.kept.relative_to(task.stage).as_posix()
     return Done((f"{kept}/{SAMPLES}", *(f"{kept}/{_copy(task, file)}" for file in copied)))

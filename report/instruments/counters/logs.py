@@ -11,12 +11,15 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
 from report.errors import RecordError
 from report.records import strict
+
+#: The highest level takes three times as long as this one for files that are 5 % smaller.
+_COMPRESSION: Final = 6
 
 REMEDY: Final = "restore the file with git, or run the experiment again"
 
@@ -52,9 +55,16 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
 def gzipped(text: bytes) -> bytes:
     """``text`` compressed, the same bytes for the same text at any time and on any Python."""
     buffer = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as stream:
+    with gzip_writer(buffer) as stream:
         stream.write(text)
     return buffer.getvalue()
+
+
+def gzip_writer(target: BinaryIO) -> gzip.GzipFile:
+    """Compresses into ``target`` as ``gzipped`` does, piece by piece."""
+    return gzip.GzipFile(
+        filename="", mode="wb", fileobj=target, mtime=0, compresslevel=_COMPRESSION
+    )
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
