@@ -110,6 +110,12 @@ def _add_run(go: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder with a data set of your own, for the studies that read images",
     )
+    go.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="I/N",
+        help="measure the I-th of N parts of the run; papers merge them (see docs/cluster.md)",
+    )
     _add_surroundings(go)
 
 
@@ -135,6 +141,13 @@ def _add_surroundings(go: argparse.ArgumentParser) -> None:
     )
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
     go.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, slash, of = text.partition("/")
+    if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
+        return int(number), int(of)
+    raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
 def _seconds(text: str) -> float:
@@ -228,6 +241,7 @@ def _run(options: argparse.Namespace) -> int:
         resume=options.resume,
         counters=options.counters,
         label=options.label,
+        shard=options.shard,
         wait_quiet=options.wait_quiet,
     )
     return _told(*run(request, watch(Console(stderr=True), options.debug)), options.records)

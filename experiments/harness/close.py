@@ -11,6 +11,7 @@ from experiments.harness import counting, environment, rounds
 from experiments.harness.journal import CeilingsBefore, Journal, RunLog, journals, read_run_log
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.study import Study
+from experiments.harness.sweep import elsewhere
 from report.errors import MeasurementError
 from report.records.record import Case, Record
 from report.records.store import write_record
@@ -61,8 +62,9 @@ def close(name: str, records: Path) -> tuple[Record, Path]:
 
 def _so_far(study: Study, run_log: RunLog) -> tuple[Case, ...]:
     """Every case of the plan: its outcome, or that it has none."""
+    found = {**run_log.finished, **elsewhere(study, run_log.header)}
     return tuple(
-        run_log.finished.get(index)
+        found.get(index)
         or Case(
             factors=factors,
             status="unavailable",

@@ -20,7 +20,7 @@ import msgspec
 
 from experiments.harness.study import CounterChoice, Factors
 from report.errors import MeasurementError
-from report.records.record import Case, Ceiling, Code, Environment, Protocol, Round
+from report.records.record import Case, Ceiling, Code, Environment, Protocol, Round, Shard
 
 JOURNAL_VERSION: Final = 2
 
@@ -45,6 +45,7 @@ class Header(_Line, frozen=True, kw_only=True, tag="run"):
     environment: Environment
     cases: tuple[Factors, ...]
     counters: CounterChoice = "none"
+    shard: Shard | None = None
 
 
 class CeilingsBefore(_Line, frozen=True, kw_only=True, tag="ceilings_before"):
@@ -151,14 +152,27 @@ def read_run_log(path: Path) -> RunLog:
     whole, newline, _ = content.rpartition(b"\n")
     lines = [_decoded(path, n, line) for n, line in enumerate(whole.split(b"\n"), 1) if newline]
     if not lines or not isinstance(lines[0], Header):
-        raise MeasurementError(
-            f"{path.name}: the journal does not begin with its run; delete the file and run "
-            "without --resume."
-        )
+        raise _no_run(path)
     run_log = RunLog(lines[0], len(whole) + len(newline))
     for line in lines[1:]:
         _tell(run_log, line)
     return run_log
+
+
+def read_header(path: Path) -> Header:
+    """What a journal says of its run; raises ``MeasurementError`` as ``read_run_log`` does."""
+    with path.open("rb") as stream:
+        header = _decoded(path, 1, stream.readline())
+    if not isinstance(header, Header):
+        raise _no_run(path)
+    return header
+
+
+def _no_run(path: Path) -> MeasurementError:
+    return MeasurementError(
+        f"{path.name}: the journal does not begin with its run; delete the file and run without "
+        "--resume."
+    )
 
 
 def _decoded(path: Path, number: int, text: bytes) -> Line:
@@ -194,14 +208,15 @@ def _tell(run_log: RunLog, line: Line) -> None:
 class Journal:
     """A journal open for writing, by one process at a time; a context manager."""
 
-    def __init__(self, path: Path, valid_bytes: int = 0) -> None:
+    def __init__(self, path: Path, valid_bytes: int = 0, *, new: bool = False) -> None:
         """Open ``path`` and cut off what follows ``valid_bytes``.
 
-        Raises ``MeasurementError`` if another process has it open.
+        Raises ``MeasurementError`` if another process has it open, and ``FileExistsError`` if it
+        is to be ``new`` and is there.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._stream = path.open("ab", buffering=0)
+        self._stream = path.open("xb" if new else "ab", buffering=0)
         if not _locked(self._stream.fileno()):
             self._stream.close()
             raise MeasurementError(f"{path.name}: another run is writing this journal now.")

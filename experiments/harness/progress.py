@@ -38,8 +38,9 @@ class _Watch:
     def began(self, cases: tuple[Factors, ...], finished: Mapping[int, Case], study: Study) -> None:
         """Say how much there is to do."""
         self.cases = cases
-        kept = f", {len(finished)} of them kept from an earlier run" if finished else ""
-        self.note(f"Measuring {len(cases)} cases{kept}.")
+        left = "; the others are kept from an earlier run, or left to other shards"
+        of = f"{len(cases) - len(finished)} of " if finished else ""
+        self.note(f"Measuring {of}{len(cases)} cases{left if finished else ''}.")
 
     def case_began(self, index: int) -> None:
         """Nothing: a line is printed when the case ends."""

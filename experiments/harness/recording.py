@@ -43,6 +43,7 @@ def record_of(
         protocol=header.protocol,
         environment=environment,
         ceilings=ceilings,
+        shard=header.shard,
         cases=cases,
         attachments=(*_attached(run_log), *attachments),
     )

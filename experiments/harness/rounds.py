@@ -33,6 +33,7 @@ from experiments.harness.text import last_line, period_text
 from experiments.harness.worker import Task
 from report.errors import MeasurementError
 from report.records.record import Case, Policy, Protocol, Round
+from report.records.shards import measures_process, outcome
 from report.system.subprocesses import started
 
 #: Further processes for what was disturbed: at most so many a policy, and so much of the time.
@@ -144,6 +145,8 @@ class Rounds:
     journal: Journal
     watcher: Watcher
     began: float
+    #: The share of all planned processes that this run starts, 1 unless it is a shard.
+    share: float
 
     @property
     def protocol(self) -> Protocol:
@@ -157,7 +160,7 @@ class Rounds:
         """
         budget = self.protocol.budget_s
         spent = sum(ended.seconds for ended in self.run_log.rounds)
-        return float("inf") if budget is None else share * budget - spent
+        return float("inf") if budget is None else share * self.share * budget - spent
 
 
 def measure(
@@ -172,10 +175,11 @@ def measure(
         for index, factors in enumerate(run_log.header.cases)
         if study.timed is not None
         and study.is_timed(factors)
-        and run_log.finished[index].status == "ok"
+        and _may_be_timed(run_log.finished.get(index))
     }
     processes = run_log.header.protocol.processes
-    all_turns = turns(processes) if timed else ()
+    planned = turns(processes) if timed else ()
+    all_turns = [t for t in planned if measures_process(run_log.header.shard, t.process)]
     of_policy = {
         policy: tuple(
             index
@@ -192,6 +196,7 @@ def measure(
         journal=journal,
         watcher=watcher,
         began=time.monotonic(),
+        share=len(all_turns) / len(planned) if planned else 1.0,
     )
     if timed:
         watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
@@ -200,8 +205,14 @@ def measure(
         cases = of_policy[turn.policy]
         chosen = affordable(cases, run_log.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
-    for policy, planned in run_log.header.protocol.processes.items():
-        _repeat(policy, planned if timed else 0, rounds)
+    for policy, count in processes.items():
+        own = sum(turn.policy == policy for turn in all_turns)
+        _repeat(policy, count, min(REPEATS, own), rounds)
+
+
+def _may_be_timed(alone: Case | None) -> bool:
+    """Whether a case ended well in the run's own process, or is left to that of another shard."""
+    return alone is None or alone.status == "ok"
 
 
 def _main(processes: Mapping[Policy, int]) -> Policy:
@@ -209,9 +220,9 @@ def _main(processes: Mapping[Policy, int]) -> Policy:
     return "retained" if "retained" in processes else next(iter(processes))
 
 
-def _repeat(policy: Policy, planned: int, rounds: Rounds) -> None:
-    """Further processes for the cases that were disturbed."""
-    for process in range(planned + 1, planned + 1 + min(REPEATS, planned)):
+def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
+    """At most so many further processes for the cases that were disturbed."""
+    for process in range(planned + 1, planned + 1 + most):
         cases = to_repeat(rounds.cases, rounds.run_log.rounds, policy, planned)
         if not cases or rounds.left(1 + REPEAT_SHARE) <= 0:
             return
@@ -313,15 +324,10 @@ def _failed(turn: Turn, reason: str) -> Round:
 
 
 def added(cases: Sequence[Case], log: Sequence[Ended]) -> tuple[Case, ...]:
-    """The cases with their rounds, in the order of measuring.
-
-    A case none of whose rounds went well has the outcome of the first one.
-    """
+    """The cases with their rounds, in the order of measuring, and the outcome of those."""
     found = []
     for index, case in enumerate(cases):
         of = tuple(ended.round for ended in log if ended.case == index)
-        outcome = {}
-        if of and all(round_.status != "ok" for round_ in of):
-            outcome = {"status": of[0].status, "reason": of[0].reason}
-        found.append(msgspec.structs.replace(case, rounds=of, **outcome))
+        status, reason = outcome(of) if of else (case.status, case.reason)
+        found.append(msgspec.structs.replace(case, rounds=of, status=status, reason=reason))
     return tuple(found)

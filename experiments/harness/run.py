@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -25,15 +22,8 @@ from experiments.harness import (
     timing,
 )
 from experiments.harness.identity import checked_label, machine_number
-from experiments.harness.journal import (
-    CeilingsBefore,
-    Header,
-    Journal,
-    RunLog,
-    journal_path,
-    journals,
-    read_run_log,
-)
+from experiments.harness.journal import CeilingsBefore, Header, Journal, RunLog
+from experiments.harness.opening import opened
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.selection import Selection, select
 from experiments.harness.study import (
@@ -43,11 +33,13 @@ from experiments.harness.study import (
     Device,
     Session,
     Study,
+    UsageError,
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError
-from report.records.record import Moment, Protocol, Record
-from report.records.store import write_record
+from report.records.record import Moment, Protocol, Record, Shard
+from report.records.shards import OPTION, measures_case
+from report.records.store import digest, write_record
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ class Request:
     ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
     ``label`` is what people call this machine.  ``budget`` is in s; ``wait_quiet`` says for how
     many minutes at most to wait until the machine does nothing else.  Executed work is counted
-    (``auto``) in a full plan and else not.
+    (``auto``) in a full plan and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1.
     """
 
     study: str
@@ -71,6 +63,7 @@ class Request:
     counters: CounterChoice | None = None
     images: Path | None = None
     label: str | None = None
+    shard: tuple[int, int] | None = None
     wait_quiet: float | None = None
 
     @property
@@ -109,6 +102,7 @@ def command_of(request: Request, threads: int) -> tuple[str, ...]:
         words += ["--set", setting]
     words += [] if request.budget is None else ["--budget", f"{request.budget:g}"]
     words += [] if request.counters is None else ["--counters", request.counters]
+    words += [] if request.shard is None else [OPTION, "{}/{}".format(*request.shard)]
     words += [] if request.label is None else ["--label", request.label]
     words += [] if request.wait_quiet is None else ["--wait-quiet", f"{request.wait_quiet:g}"]
     words += [] if request.images is None else ["--data", request.images.resolve().name]
@@ -130,11 +124,11 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         images=request.images is not None,
     )
     threads = runtime.checked_threads(request.threads)
-    header = _header(request, selection, threads)
+    header = _header(request, study, selection, threads)
     session = Session(request.device, header.protocol, request.images, threads)
     if study.prepare is not None:
         study.prepare(session)
-    run_log, journal = _opened(request, header, observer)
+    run_log, journal = opened(request.records, header, observer, resume=request.resume)
     with journal:
         try:
             _wait_quiet(request, threads, observer)
@@ -155,7 +149,7 @@ def _wait_quiet(request: Request, threads: int, observer: Observer) -> None:
         observer.note(f"{noise} Measuring all the same.")
 
 
-def _header(request: Request, selection: Selection, threads: int) -> Header:
+def _header(request: Request, study: Study, selection: Selection, threads: int) -> Header:
     """All that is known before the first measurement; imports torch and checks the device."""
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(
@@ -177,7 +171,25 @@ def _header(request: Request, selection: Selection, threads: int) -> Header:
         environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
         cases=selection.cases,
         counters=request.counter_choice,
+        shard=_shard(request, study, selection, protocol),
     )
+
+
+def _shard(
+    request: Request, study: Study, selection: Selection, protocol: Protocol
+) -> Shard | None:
+    """Which part of which sweep is measured; raises ``UsageError`` for more than there can be."""
+    if request.shard is None:
+        return None
+    number, of = request.shard
+    most = len(selection.cases)
+    if study.timed is not None:
+        most = max(protocol.processes.values(), default=1)
+    if of > most:
+        what = "processes" if study.timed is not None else "cases"
+        raise UsageError(f"--shard {number}/{of}: there are {most} {what}, for {most} shards.")
+    parts = (request.study, selection.cases, request.counter_choice)
+    return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
 
 
 def _possible(protocol: Protocol, device: Device) -> Protocol:
@@ -205,83 +217,6 @@ def _impossible(protocol: Protocol, device: Device) -> dict[str, str]:
 
 def _now() -> str:
     return utc(datetime.now(UTC))
-
-
-def _opened(request: Request, header: Header, observer: Observer) -> tuple[RunLog, Journal]:
-    """A new journal, or with ``--resume`` the newest one that can go on."""
-    folder = request.records / request.study
-    unfinished = journals(folder, header.environment.key)
-    if request.resume:
-        return _reopened(unfinished, header)
-    if unfinished:
-        observer.note(
-            f"An earlier run was not finished and is kept in {unfinished[-1].name}; --resume "
-            "continues it."
-        )
-    # Not before, since a run that cannot begin leaves nothing in the folder of records.
-    facts = environment.numbered(header.environment, machine_number(request.records))
-    header = msgspec.structs.replace(header, environment=facts)
-    path, header = _unused(folder, header)
-    journal = Journal(path)
-    journal.append(header)
-    return RunLog(header, valid_bytes=0), journal
-
-
-def _unused(folder: Path, header: Header) -> tuple[Path, Header]:
-    """A journal's name that no run of the same second has taken, and the header with its time."""
-    while (path := journal_path(folder, header.started, header.environment.key)).exists():
-        time.sleep(0.1)
-        header = msgspec.structs.replace(header, started=_now())
-    return path, header
-
-
-def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[RunLog, Journal]:
-    if not unfinished:
-        raise MeasurementError(
-            f"--resume: {header.study} has no unfinished run on {header.environment.key}; run "
-            "without --resume."
-        )
-    for path in reversed(unfinished):
-        with suppress(MeasurementError):  # of another version, or another process is at it
-            run_log = read_run_log(path)
-            if not differences(run_log.header, header):
-                return run_log, Journal(path, run_log.valid_bytes)
-    path = unfinished[-1]
-    run_log = read_run_log(path)
-    if differing := "; ".join(differences(run_log.header, header)):
-        raise MeasurementError(
-            f"--resume: {path.name} cannot be continued, since this differs: {differing}; give the "
-            "same options, or run without --resume."
-        )
-    return run_log, Journal(path, run_log.valid_bytes)
-
-
-#: What of the environment must be the same in all parts of a run; loads are not.
-_SAME: Final = (
-    *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
-    *("operating_system", "python", "torch", "variables"),
-)
-
-
-def differences(then: Header, now: Header) -> tuple[str, ...]:
-    """What keeps two runs from being one: each in words, with both values where they are short."""
-    found = []
-    if then.protocol.plan != now.protocol.plan:
-        found.append(f"the plan ({then.protocol.plan}, now {now.protocol.plan})")
-    elif then.protocol != now.protocol:
-        found.append("the time budget or the number of samples")
-    if then.cases != now.cases:
-        found.append(f"the cases ({len(then.cases)}, now {len(now.cases)}, or other factors)")
-    if then.code.measuring_code != now.code.measuring_code:
-        found.append("the measuring code")
-    for name in _SAME:
-        if getattr(then.environment, name) != getattr(now.environment, name):
-            found.append(f"the environment ({name})")
-    if then.environment.precision != now.environment.precision:
-        found.append("the precision")
-    if then.counters != now.counters:
-        found.append(f"what is counted ({then.counters}, now {now.counters})")
-    return tuple(found)
 
 
 def _measured(
@@ -347,12 +282,13 @@ def _interrupted(
     interrupt: KeyboardInterrupt, request: Request, run_log: RunLog, journal: Journal
 ) -> StoppedError:
     kept = len(run_log.finished)
+    own = sum(measures_case(run_log.header.shard, i) for i in range(len(run_log.header.cases)))
     code = exit_code_of(interrupt)
-    if kept == 0:
+    if kept == 0 and not run_log.rounds:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
     again = shlex.join((*run_log.header.command, *_places(request), "--resume"))
-    share = f"{kept} of {len(run_log.header.cases)} cases"
+    share = f"{kept} of {own} cases"
     return StoppedError(
         f"Interrupted: {share} are kept (close {request.study} makes them a record as they are); "
         f"continue with: {again}",

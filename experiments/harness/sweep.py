@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Protocol as Interface
 
-from experiments.harness.journal import Finish, Journal, Keep, RunLog, Start, Stop
+from experiments.harness.journal import Finish, Header, Journal, Keep, RunLog, Start, Stop
 from experiments.harness.measure import release
 from experiments.harness.outcomes import outcome_of
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from report.errors import MeasurementError
 from report.records.layers import Layer
 from report.records.record import Case
+from report.records.shards import measures_case
 
 
 class Observer(Interface):
@@ -48,12 +50,13 @@ def sweep(
     ``KeyboardInterrupt`` is noted in the journal and raised again.
     """
     cases = run_log.header.cases
+    others = elsewhere(study, run_log.header)
     for index in run_log.crashing_cases():
         _finish(index, _crashing(study, cases[index]), run_log, journal)
-    observer.began(cases, run_log.finished, study)
+    observer.began(cases, {**run_log.finished, **others}, study)
     try:
         for index, factors in enumerate(cases):
-            if index in run_log.finished:
+            if index in run_log.finished or index in others:
                 continue
             journal.append(Start(case=index))
             observer.case_began(index)
@@ -69,7 +72,28 @@ def sweep(
             observer.case_ended(index, case)
     finally:
         observer.ended()
-    return tuple(run_log.finished[index] for index in range(len(cases)))
+    found = {**run_log.finished, **others}
+    return tuple(found[index] for index in range(len(cases)))
+
+
+def elsewhere(study: Study, header: Header) -> dict[int, Case]:
+    """The cases that other shards of the sweep measure by themselves, by their number."""
+    found = {}
+    for index, factors in enumerate(header.cases):
+        if header.shard is None or measures_case(header.shard, index):
+            continue
+        layers: tuple[Layer, ...] = ()
+        with suppress(Exception):  # what cannot be built is the finding of the other shard
+            layers = study.layers(factors)
+        number = index % header.shard.of + 1
+        found[index] = Case(
+            factors=factors,
+            status="unavailable",
+            reason=f"This was left to shard {number} of {header.shard.of}.",
+            layers=layers,
+            series=(),
+        )
+    return found
 
 
 def _keep(index: int, file: CaseFile, run_log: RunLog, journal: Journal) -> None:

@@ -14,10 +14,12 @@ from report.evidence.devices import read_devices
 from report.evidence.imported_runs import attributions
 from report.evidence.reported import read_reported
 from report.evidence.runs import labels
+from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.records import pins
 from report.records.imported_files import StoredImport, list_imports, read_import
 from report.records.listing import listing
+from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
     Attaching,
     Listed,
@@ -97,17 +99,20 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     listed, pinned = list_records(study, data), read_pins(data).get(study, ())
     choices = choices_of(listed, data, pinned, asked)
     imported = list_imports(study, data)
-    read: list[Listed | StoredImport] = [*(choice.primary for choice in choices), *imported]
+    primary = (part for choice in choices for part in choice.primary.parts or (choice.primary,))
+    read: list[Listed | StoredImport] = [*primary, *imported]
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
         for item in read
         for name, content in _attachments(item, attachments_of(study), data).items()
     }
-    used: list[Listed | StoredImport] = [item for choice in choices for item in choice.used]
+    used: list[Listed | StoredImport] = [
+        part for choice in choices for item in choice.used for part in item.parts or (item,)
+    ]
     there: list[Listed | StoredImport] = [*listed, *imported]
     return Chosen(
         origin=_origin(study, choices, there, data),
-        runs=tuple(tuple(item.file for item in choice.used) for choice in choices),
+        runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
         digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
         notices=(*_alterations(there), *told(study, choices, pinned)),
         imported=tuple(item.file for item in imported),
@@ -128,7 +133,7 @@ def load(
         reported_file=_reported(study, data),
         devices=read_devices(data / "devices.yaml"),
         attachments={
-            **{item.file: _attachments(item, patterns, data) for item in own},
+            **{item.file: _of_shards(item, patterns, data) for item in own},
             **{item.file: _attachments(item, patterns, data) for item in theirs},
         },
         imported=theirs,
@@ -136,8 +141,9 @@ def load(
 
 
 def _pooled(files: Sequence[str], data: Path) -> Stored:
-    """The record of a device with the other runs of its measurement."""
-    first, *others = (check_layers(read_record(data / file, data)) for file in files)
+    """The run of a device with the others of its measurement, shards merged."""
+    read = (check_layers(read_record(data / file, data)) for file in files)
+    first, *others = map(whole, runs_of(read))
     return replace(first, others=tuple(others))
 
 
@@ -149,14 +155,14 @@ def _origin(
 ) -> Origin:
     used = [item for choice in choices for item in choice.used]
     imported = [item for item in there if isinstance(item, StoredImport)]
-    files = (*(item.file for item in used), *(item.file for item in imported))
+    files = (*(f for item in used for f in item.files), *(item.file for item in imported))
     return Origin(
         records=files,
         devices=labels([choice.primary for choice in choices]),
         measured=max((item.record.started[:10] for item in used), default=None),
         reported=_reported(study, data),
         altered=tuple((i.file, way) for i in there for way in i.alterations),
-        asked=tuple(i.file for choice in choices if choice.by == "use" for i in choice.used),
+        asked=tuple(f for c in choices if c.by == "use" for i in c.used for f in i.files),
         imported=tuple(each.as_json() for each in attributions(imported)),
     )
 
@@ -182,6 +188,19 @@ def _attachments(stored: Attaching, patterns: tuple[str, ...], data: Path) -> di
     names = (attachment.name for attachment in stored.record.attachments)
     wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
     return {name: read_attachment(stored, name, data) for name in wanted}
+
+
+def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
+    """The files beside a run; of a merged one, those of the first record of each shard.
+
+    What was counted of its cases is joined; other files belong to one case, and so to one shard.
+    """
+    found: dict[str, bytes] = {}
+    for part in first_parts(stored):
+        for name, content in _attachments(part, patterns, data).items():
+            place = f"{part.file.removesuffix('.json')}/{name}"
+            found[name] = joined_logs(found[name], content, place) if name in found else content
+    return found
 
 
 def read_pins(data: Path) -> dict[str, tuple[str, ...]]:

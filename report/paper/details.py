@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from report.missing import Missing
@@ -29,11 +29,12 @@ def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any
     series: dict[Sampled, int] = {}
     shown: dict[Quantity, str] = {}
     found = {value.anchor: _of_value(value, series, shown) for value in values}
-    runs = (run for stored in records for run in stored.runs)
+    runs = [run for stored in records for run in stored.runs]
+    shards = {run.file: run.files for run in runs}
     return {
         "values": found,
-        "series": [_of_series(leaf) for leaf in series],
-        "records": {run.file: _of_record(run) for run in runs},
+        "series": [_of_series(leaf, shards) for leaf in series],
+        "records": {part.file: _of_record(part) for run in runs for part in run.parts or (run,)},
     }
 
 
@@ -88,7 +89,7 @@ def _number_text(part: Quantity) -> str:
     return quantity_text(found, str(part.unit), "exact" if isinstance(found, int) else "measured")
 
 
-def _of_series(leaf: Sampled) -> dict[str, Any]:
+def _of_series(leaf: Sampled, shards: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     samples = [sample for process in leaf.processes for sample in process.samples]
     low, high, unit = min(samples), max(samples), str(leaf.unit)
     runs = list(dict.fromkeys(process.run for process in leaf.processes))
@@ -97,7 +98,7 @@ def _of_series(leaf: Sampled) -> dict[str, Any]:
         "low": quantity_text(low, unit),
         "high": quantity_text(high, unit),
         "n": len(samples),
-        "files": list(leaf.files),
+        "files": [name for file in leaf.files for name in shards.get(file, (file,))],
         "processes": [
             [runs.index(process.run), int(process.disturbed), *_drawn(process, low, high)]
             for process in leaf.processes

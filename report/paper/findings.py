@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -42,7 +42,7 @@ class Inputs:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of all records, each followed by those that are pooled with it."""
-        own = (run.file for stored in self.records for run in stored.runs)
+        own = (file for stored in self.records for run in stored.runs for file in run.files)
         return (*own, *(each.file for each in self.imported))
 
 
@@ -164,17 +164,23 @@ class Findings:
     def of_all_runs(self, inputs: Inputs) -> Findings:
         """The same, where tables and figures of a record name the runs that are pooled with it.
 
-        Values name their files themselves; a study names that of the record, and need not know.
+        Values name their runs themselves, and all their shards here; a study names the record, and
+        need not know.
         """
-        runs = {stored.file: [run.file for run in stored.runs] for stored in inputs.records}
-        if not any(stored.others for stored in inputs.records):
+        if not any(stored.others or stored.parts for stored in inputs.records):
             return self
+        runs = {s.file: tuple(run.file for run in s.runs) for s in inputs.records}
+        shards = {run.file: run.files for stored in inputs.records for run in stored.runs}
+
+        def every(sources: Iterable[str]) -> tuple[str, ...]:
+            return tuple(dict.fromkeys(f for file in sources for f in shards.get(file, (file,))))
 
         def all_of(sources: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(f for file in sources for f in runs.get(file, [file])))
+            return every(f for file in sources for f in runs.get(file, (file,)))
 
         return replace(
             self,
+            values={k: replace(v, sources=every(v.sources)) for k, v in self.values.items()},
             tables={k: replace(t, sources=all_of(t.sources)) for k, t in self.tables.items()},
             figures={k: replace(f, sources=all_of(f.sources)) for k, f in self.figures.items()},
         )

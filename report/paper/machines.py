@@ -31,7 +31,7 @@ def _machine(stored: Stored) -> dict[str, Any]:
         **_facts(environment),
         "ceilings": {words: _ceiling(run, name) for name, words in CEILINGS.items()},
         "measured": max(each.record.started for each in stored.runs)[:10],
-        "files": [each.file for each in stored.runs],
+        "files": [file for each in stored.runs for file in each.files],
     }
 
 

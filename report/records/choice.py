@@ -1,8 +1,9 @@
 """Which records a paper uses of each device, and why not the others.
 
-One record speaks for a device: the newest full run, or the one that the user named.  Further runs
-of the same measurement are pooled with it, so that scatter between runs shows; the one among them
-that kept most files beside it speaks for all, since it has the counts that others may lack.
+One run speaks for a device: the newest full one, or the one that the user named.  Further runs of
+the same measurement are pooled with it, so that scatter between runs shows; the one among them that
+kept most files beside it speaks for all, since it has the counts that others may lack.  The shards
+of a run are merged before; as long as some are missing, it is no full one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Generic, Literal, TypeAlias
 from report.errors import RecordError
 from report.records.pooling import contradiction, unlike
 from report.records.record import Record
+from report.records.shards import conflict, joined, merged, missing_shards, runs_of
 from report.records.store import Item, Named
 
 #: What decided: the rule, the user's file of pins, or the option of one build.
@@ -56,9 +58,10 @@ def choose_records(
     device.  Raises ``RecordError`` for a name of no record, or for two records of one device that
     cannot be pooled.
     """
-    candidates = sorted(stored, key=_preference)
+    candidates = sorted(runs_of(stored), key=_preference)
+    known = {file for item in candidates for file in item.files}
     for names, by in ((pinned, "pins"), (asked, "use")):
-        _check_known(names, {item.file for item in candidates}, by)  # type: ignore[arg-type]
+        _check_known(names, known, by)  # type: ignore[arg-type]
     devices = dict.fromkeys(item.record.environment.key for item in candidates)
     choices = (
         _of_device([c for c in candidates if c.record.environment.key == key], pinned, asked)
@@ -68,7 +71,19 @@ def choose_records(
 
 
 def _preference(item: Named) -> tuple[bool, str, str]:
-    return (item.record.protocol.plan == "full", item.record.started, item.file)
+    return (is_full(item), item.record.started, item.file)
+
+
+def is_full(item: Named) -> bool:
+    """Whether a run is one of the full plan that lacks nothing."""
+    return item.record.protocol.plan == "full" and not missing_shards(item)
+
+
+def kind(item: Named) -> str:
+    """What a run is that is no full one, in words."""
+    if missing_shards(item):
+        return "an incomplete sweep"
+    return f"a {item.record.protocol.plan} run"
 
 
 def _check_known(names: Iterable[str], known: set[str], by: Decision) -> None:
@@ -81,7 +96,7 @@ def _check_known(names: Iterable[str], known: set[str], by: Decision) -> None:
 def _of_device(items: Sequence[Item], pinned: Sequence[str], asked: Sequence[str]) -> Choice[Item]:
     """The choice among the records of one device, in the order of preference, best last."""
     for names, by in ((asked, "use"), (pinned, "pins")):
-        if named := [item for item in items if item.file in names]:
+        if named := [item for item in items if not set(names).isdisjoint(item.files)]:
             return _as_named(items, named, by)  # type: ignore[arg-type]
     primary, *rest = reversed(items)
     reasons = {item.file: _why_left(primary, item) for item in rest}
@@ -116,24 +131,29 @@ def _newest_first(items: Iterable[Item]) -> list[Item]:
 
 def _why_left(primary: Named, item: Named) -> str:
     """Why a record is not used beside the one that speaks for its device; nothing if it is."""
-    plan, better = item.record.protocol.plan, primary.record.protocol.plan
-    if better == "full" != plan:
-        return f"a {plan} run beside a full one"
-    if better != "full":
+    if is_full(primary) and not is_full(item):
+        return f"{kind(item)} beside a full {'run' if missing_shards(item) else 'one'}"
+    if not is_full(primary):
         return "older"
     why = unlike(primary.record, item.record)
     return f"older and {why}" if why else ""
 
 
 def without_contradictions(choice: Choice[Item], read: Callable[[Item], Record]) -> Choice[Item]:
-    """The choice less the runs that found another value of what is the same in every run.
+    """The choice less the runs and shards that found another value of what is always the same.
 
-    ``read`` gives the whole record; it is not called where nothing is pooled.
+    ``read`` gives the record of a file; it is not called where nothing is pooled or merged.
     """
-    if not choice.others:
+    if not (choice.others or any(len(item.parts) > 1 for item in choice.used)):
         return choice
-    first = read(choice.primary)
-    found = {item.file: contradiction(first, read(item)) for item in choice.others}
+    (primary, first, lost), *agreed = (_agreed(item, read) for item in choice.used)
+    choice = replace(
+        choice,
+        primary=primary,
+        others=tuple(item for item, _, _ in agreed),
+        left=(*lost, *(each for *_, more in agreed for each in more), *choice.left),
+    )
+    found = {item.file: contradiction(first, record) for item, record, _ in agreed}
     refused = tuple(
         (item, f"not the same measurement: {found[item.file]} as in {short(choice.primary)}")
         for item in choice.others
@@ -141,6 +161,25 @@ def without_contradictions(choice: Choice[Item], read: Callable[[Item], Record])
     )
     kept = tuple(item for item in choice.others if not found[item.file])
     return replace(choice, others=kept, left=(*refused, *choice.left))
+
+
+def _agreed(
+    item: Item, read: Callable[[Item], Record]
+) -> tuple[Item, Record, tuple[tuple[Item, str], ...]]:
+    """A run of the shards that agree, its record, and the other shards with the reason."""
+    if not item.parts:
+        return item, read(item), ()
+    kept: list[Item] = []
+    records: list[Record] = []
+    refused = []
+    for part in item.parts:
+        record = read(part)
+        if why := conflict(records, record):
+            refused.append((part, f"not merged with {short(item)}: {why} as there"))
+        else:
+            kept.append(part)
+            records.append(record)
+    return joined(kept), merged(records), tuple(refused)
 
 
 def short(item: Named) -> str:

@@ -31,6 +31,8 @@ def faults(record: Record) -> Iterator[str]:
     for index, ceiling in enumerate(record.ceilings):
         yield from _ceiling_faults(ceiling, f"ceilings[{index}]")
     yield from case_faults(record.cases)
+    if record.shard is not None and record.shard.number > record.shard.of:
+        yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
     if twice := repeated(attachment.name for attachment in record.attachments):
         yield f"attachments: found the name {twice} twice"
 

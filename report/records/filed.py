@@ -60,7 +60,7 @@ class FiledCase(_Filed, frozen=True, omit_defaults=True):
     rounds: tuple[Round, ...] = ()
 
 
-class FiledRecord(Whole, frozen=True):
+class FiledRecord(Whole, frozen=True, kw_only=True, omit_defaults=True):
     """One invocation of one experiment on one machine.
 
     ``networks`` are the layers of each network that ran, in the order of running: as of one image,

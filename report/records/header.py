@@ -20,6 +20,7 @@ from report.records.record import (
     Code,
     Environment,
     Protocol,
+    Shard,
     Slug,
     Status,
     Timestamp,
@@ -36,6 +37,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     protocol: Protocol
     environment: Environment
     attachments: tuple[Attachment, ...]
+    shard: Shard | None = None
 
 
 _decoder = msgspec.json.Decoder(Head)

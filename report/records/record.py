@@ -288,8 +288,23 @@ class Attachment(_Part, frozen=True):
     meaning: Text
 
 
+class Shard(_Part, frozen=True):
+    """The part of a sweep that a run measured: ``number``, from 1, of as many as ``of`` says.
+
+    ``sweep`` is the same in all parts of one sweep: the digest of its cases and of what is counted
+    of them.
+    """
+
+    number: Count
+    of: Count
+    sweep: Digest
+
+
 class Whole(_Part, frozen=True):
-    """What a record says beside its cases, in memory as in its file."""
+    """What a record says beside its cases, in memory as in its file.
+
+    ``shard`` is null for a run that measured all that was planned; a file leaves it out then.
+    """
 
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     study: Slug
@@ -300,9 +315,10 @@ class Whole(_Part, frozen=True):
     protocol: Protocol
     environment: Environment
     ceilings: tuple[Ceiling, ...]
+    shard: Shard | None = None
 
 
-class Record(Whole, frozen=True):
+class Record(Whole, frozen=True, kw_only=True):
     """One invocation of one experiment on one machine."""
 
     cases: tuple[Case, ...]

@@ -8,9 +8,9 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
@@ -27,7 +27,8 @@ _REMEDY: Final = "restore the file with git, or give read permission"
 class Stored:
     """A record together with the file it came from, relative to the data directory.
 
-    ``others`` are further runs of the same measurement, which are pooled with it.
+    ``others`` are further runs of the same measurement, which are pooled with it.  ``parts`` are
+    the shards that ``record`` was merged from, as their files hold them; none of a whole run.
     """
 
     record: Record
@@ -35,6 +36,16 @@ class Stored:
     #: In which ways the content is not what the file's name says, in words; none if it is.
     alterations: tuple[str, ...] = ()
     others: tuple[Stored, ...] = ()
+    parts: tuple[Stored, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of this run: its own, or those of its shards."""
+        return tuple(part.file for part in self.parts) or (self.file,)
+
+    def with_parts(self, parts: tuple[Self, ...]) -> Self:
+        """The same as a run of these shards."""
+        return replace(self, parts=parts)
 
     @property
     def untouched(self) -> bool:
@@ -49,7 +60,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class Listed:
-    """The head of a record with its file; ``sha256`` is that of the file as it lies there."""
+    """The head of a record with its file; ``sha256`` is that of the file as it lies there.
+
+    ``parts`` are the shards that are one run with it, itself among them.
+    """
 
     record: Head
     file: str
@@ -57,16 +71,34 @@ class Listed:
     alterations: tuple[str, ...] = ()
     #: How many of its cases ended in which way.
     outcomes: Mapping[Status, int] = field(default_factory=dict, compare=False)
+    parts: tuple[Listed, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of this run: its own, or those of its shards."""
+        return tuple(part.file for part in self.parts) or (self.file,)
+
+    def with_parts(self, parts: tuple[Self, ...]) -> Self:
+        """The same as a run of these shards."""
+        return replace(self, parts=parts)
 
 
 class Named(Protocol):
-    """A record, or its head, with its file."""
+    """A record, or its head, with its file, or with those of the shards that it stands for."""
 
     @property
     def record(self) -> Record | Head: ...
 
     @property
     def file(self) -> str: ...
+
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+    @property
+    def parts(self) -> tuple[Self, ...]: ...
+
+    def with_parts(self, parts: tuple[Self, ...]) -> Self: ...
 
 
 class _WithAttachments(Protocol):

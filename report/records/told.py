@@ -9,8 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from report.records.choice import Choice, choose_records, short, without_contradictions
+from report.records.choice import (
+    Choice,
+    choose_records,
+    is_full,
+    kind,
+    short,
+    without_contradictions,
+)
 from report.records.pins import read_pins
+from report.records.shards import missing_shards
 from report.records.store import Item, Listed, Named, list_records, read_record
 
 Choices: TypeAlias = tuple[Choice[Listed], ...]
@@ -37,15 +45,46 @@ def told(study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]) -> 
         keep = _pin(study, choice, choice.used, pinned)
         kept = f"; to keep it so: {keep}" if choice.by == "use" else ""
         yield f"data/{choice.primary.file}: {_primary(choice)}{kept}."
+        yield from _parts(choice.primary)
         for item in choice.others:
             alone = _pin(study, choice, (choice.primary,), pinned)
-            yield (
-                f"data/{item.file}: pooled with {short(choice.primary)}; to use that one alone: "
-                f"{alone}."
-            )
+            pooled = f"pooled with {short(choice.primary)}{_merged(item)}"
+            yield f"data/{item.file}: {pooled}; to use that one alone: {alone}."
+            yield from _parts(item)
         for item, why in choice.left:
             instead = _pin(study, choice, (item,), pinned)
-            yield f"data/{item.file}: not used, {why}; to use it: {instead}."
+            yield f"data/{item.file}: not used, {why}{_merged(item)}; to use it: {instead}."
+            yield from _parts(item)
+
+
+def _parts(item: Named) -> Iterator[str]:
+    """A line for each further shard of a run."""
+    for part in item.parts[1:]:
+        yield f"data/{part.file}: {_shard(part, item)}."
+
+
+def _shard(part: Named, item: Named) -> str:
+    """What a further shard is to the run of ``item``."""
+    shard = part.record.shard
+    of = f"shard {shard.number} of {shard.of}" if shard else "a shard"
+    return f"merged with {short(item)}, {of}"
+
+
+def _merged(item: Named) -> str:
+    """Of how many shards a run was merged, and which are missing; nothing of a whole run."""
+    if not item.parts:
+        return ""
+    shard, missing = item.record.shard, missing_shards(item)
+    of = shard.of if shard else len(item.parts)
+    if not missing:
+        return f", merged from {of} shards"
+    return f", merged from {of - len(missing)} of {of} shards, missing {_listed(missing)}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """``3`` or ``1, 2 and 4``."""
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
@@ -53,11 +92,16 @@ def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
     for choice in choices:
         if choice.primary.file == file:
             return True, _primary(choice)
-        if any(item.file == file for item in choice.others):
-            return True, f"pooled with {short(choice.primary)}"
-        for item, why in choice.left:
+        for item in choice.others:
             if item.file == file:
-                return False, f"not used, {why}"
+                return True, f"pooled with {short(choice.primary)}{_merged(item)}"
+        for item, why in choice.left:
+            if file in item.files:
+                return False, f"not used, {why}{_merged(item)}"
+        for item in choice.used:
+            for part in item.parts:
+                if part.file == file:
+                    return True, f"{_shard(part, item)}{_merged(item)}"
     return False, "not used, since it is no record of this study"
 
 
@@ -68,17 +112,17 @@ def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
 
 
 def _is_plain(choice: Choice[Item]) -> bool:
-    return choice.by == "rule" and choice.primary.record.protocol.plan == "full"
+    primary = choice.primary
+    return choice.by == "rule" and primary.record.protocol.plan == "full" and not primary.parts
 
 
 def _primary(choice: Choice[Item]) -> str:
     """What the record is that speaks for its device."""
-    plan = choice.primary.record.protocol.plan
     if choice.by == "use":
         words = "used, as --use asks"
     elif choice.by == "pins":
         words = "used, as data/pins.yaml names it"
-    elif plan == "full":
+    elif is_full(choice.primary):
         started = choice.primary.record.started
         newest = all(item.record.started <= started for item in choice.others)
         words = (
@@ -87,7 +131,9 @@ def _primary(choice: Choice[Item]) -> str:
             else "used, a full run of its device that kept more files than newer ones"
         )
     else:
-        words = f"used, a {plan} run that stands in for this device, which has no full one"
+        words = f"used, {kind(choice.primary)} that stands in for this device, which has no full "
+        words += "run" if missing_shards(choice.primary) else "one"
+    words += _merged(choice.primary)
     count = len(choice.others)
     runs = f"{count} other run{'s' if count > 1 else ''}"
     return f"{words}, pooled with {runs}" if count else words
@@ -100,7 +146,8 @@ def _pin(
     pinned: Sequence[str],
 ) -> str:
     """The line of ``pins.yaml`` with which these ``items`` of a choice are used, and no others."""
-    here = {other.file for other in (*choice.used, *(left for left, _ in choice.left))}
+    runs = (*choice.used, *(left for left, _ in choice.left))
+    here = {file for other in runs for file in other.files}
     kept = [pin for pin in dict.fromkeys(pinned) if pin not in here]
     files = (*kept, *(item.file for item in items))
     return f"{study}: [{', '.join(files)}] in data/pins.yaml"

@@ -12,7 +12,8 @@ from conftest import HOST, Notes, make_environment, make_header
 from experiments.__main__ import main, next_build
 from experiments.harness import quiet, run
 from experiments.harness.journal import journal_path
-from experiments.harness.run import Request, command_of, differences
+from experiments.harness.opening import differences
+from experiments.harness.run import Request, command_of
 from experiments.harness.study import Study
 from experiments.harness.sweep import Observer
 from report.records.store import read_study, write_record

@@ -52,6 +52,14 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     )
 
 
+def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
+    """The logs of two shards of one run as one file; raises ``RecordError`` as ``unpack`` does."""
+    if one == other:
+        return one
+    file = _read(one, place)
+    return pack(file.tool, (*file.cases, *unpack(other, file.tool, place)))
+
+
 def gzipped(text: bytes) -> bytes:
     """``text`` compressed, the same bytes for the same text at any time and on any Python."""
     buffer = io.BytesIO()
@@ -69,11 +77,15 @@ def gzip_writer(target: BinaryIO) -> gzip.GzipFile:
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
     """The logs in a file of ``tool``; raises ``RecordError`` that begins with ``place``."""
+    file = _read(content, place)
+    if file.tool != tool:
+        raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")
+    return file.cases
+
+
+def _read(content: bytes, place: str) -> _File:
     try:
         text = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise RecordError(f"{place}: not whole gzip data ({error}); {REMEDY}.") from error
-    file = strict.parse_json(text, _decoder.decode, place, REMEDY)
-    if file.tool != tool:
-        raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")
-    return file.cases
+    return strict.parse_json(text, _decoder.decode, place, REMEDY)

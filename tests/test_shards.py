@@ -1,0 +1,347 @@
+"""Runs that were measured in shards: split a record, and what is read is that record again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.engine.gather import choose, gather
+from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
+from report.records.filed import encode, parse
+from report.records.record import Attachment, Case, Ceiling, Record, Shard
+from report.records.shards import (
+    conflict,
+    joined,
+    measures_case,
+    measures_process,
+    merged,
+    missing_shards,
+    runs_of,
+    whole,
+)
+from report.records.store import Stored, digest, read_record, write_record
+from report.studies import compute
+from tests import factory
+
+SWEEP = "a" * 64
+REAL = sorted((factory.ROOT / "data" / "conv_scaling").glob("20261122T173825Z-intel-xeon-*.json"))[
+    -1
+]
+
+
+def real() -> Record:
+    return read_record(REAL, factory.ROOT / "data").record
+
+
+def part(record: Record, number: int, of: int) -> Record:
+    """What shard ``number`` would have measured, had it found the same samples."""
+    shard = Shard(number=number, of=of, sweep=SWEEP)
+
+    def case(index: int, found: Case) -> Case:
+        rounds = tuple(r for r in found.rounds if measures_process(shard, r.process))
+        if measures_case(shard, index):
+            return msgspec.structs.replace(found, rounds=rounds)
+        left = {"status": "unavailable", "reason": "This was left to another shard.", "series": ()}
+        if any(r.status == "ok" for r in rounds):
+            left |= {"status": "ok", "reason": None}
+        return msgspec.structs.replace(found, rounds=rounds, **left)  # type: ignore[arg-type]
+
+    return msgspec.structs.replace(
+        record,
+        cases=tuple(case(index, found) for index, found in enumerate(record.cases)),
+        ceilings=tuple(ceilings(record.ceilings, shard)),
+        command=(*record.command, "--shard", f"{number}/{of}"),
+        shard=shard,
+    )
+
+
+def ceilings(found: Iterable[Ceiling], shard: Shard) -> Iterable[Ceiling]:
+    """A run of samples for each shard, in their order."""
+    for each in found:
+        n = len(each.samples)
+        first = (shard.number - 1) * n // shard.of
+        samples = each.samples[first : shard.number * n // shard.of]
+        yield msgspec.structs.replace(each, samples=samples)
+
+
+def split(record: Record, of: int) -> list[Record]:
+    return [part(record, number, of) for number in range(1, of + 1)]
+
+
+def sorted_rounds(record: Record) -> Record:
+    """The record with the rounds of each case by process, as merging leaves them."""
+    cases = (
+        msgspec.structs.replace(c, rounds=tuple(sorted(c.rounds, key=lambda r: r.process)))
+        for c in record.cases
+    )
+    return msgspec.structs.replace(record, cases=tuple(cases))
+
+
+def timed(times: int, **change: Any) -> Record:
+    """A made-up record of four cases in eight processes, one of which never fits into memory."""
+    cases = [
+        msgspec.structs.replace(
+            factory.case(batch, memory=factory.memory(batch, batch)),
+            rounds=factory.rounds([[1.0 + batch + k, 2.0] for k in range(times)]),
+        )
+        for batch in (1, 4, 16)
+    ]
+    cases += [factory.case(64, status="out_of_memory", reason="It needs more memory.")]
+    plain = factory.record(cases)
+    protocol = msgspec.structs.replace(plain.protocol, processes={"retained": 8}, budget_s=60.0)
+    return msgspec.structs.replace(plain, **{"protocol": protocol, **change})
+
+
+def item(record: Record) -> Stored:
+    return factory.stored(record)
+
+
+# ------------------------------------------------------------------------------------- merging
+
+
+@given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 20))
+def test_every_case_and_process_belongs_to_one_shard(cases: int, of: int, processes: int) -> None:
+    shards = [Shard(number=n, of=of, sweep=SWEEP) for n in range(1, of + 1)]
+    for index in range(cases):
+        assert sum(measures_case(shard, index) for shard in shards) == 1
+    for process in range(1, processes + 1):
+        assert sum(measures_process(shard, process) for shard in shards) == 1
+
+
+@given(st.integers(1, 8), st.randoms())
+def test_the_shards_of_a_record_merge_to_that_record_in_any_order(of: int, random: Any) -> None:
+    record = timed(8)
+    items = [item(one) for one in split(record, of)]
+    random.shuffle(items)
+    (run,) = runs_of(items)
+    assert missing_shards(run) == ()
+    assert whole(run).record == record
+
+
+@pytest.mark.parametrize("of", [2, 4])
+def test_a_real_record_that_was_split_gives_the_same_values_to_the_byte(
+    of: int, tmp_path: Path
+) -> None:
+    """Times, bytes, counts and ceilings; where they come from is the only difference."""
+    record = real()
+    assert merged(split(record, of)).cases == sorted_rounds(record).cases
+    at_once, in_parts = tmp_path / "one", tmp_path / "many"
+    files = {a.name: (REAL.with_suffix("") / a.name).read_bytes() for a in record.attachments}
+    data_of(at_once, [(record, files)])
+    data_of(in_parts, list(zip(split(record, of), split_files(files, record, of), strict=True)))
+    assert values(in_parts) == values(at_once)
+
+
+def data_of(folder: Path, records: Sequence[tuple[Record, dict[str, bytes]]]) -> None:
+    data = factory.data_folder(folder)
+    for record, files in records:
+        named = (msgspec.structs.replace(a, sha256=digest(files[a.name]))
+                 for a in record.attachments if a.name in files)  # fmt: skip
+        write_record(msgspec.structs.replace(record, attachments=tuple(named)), data, files)
+
+
+def split_files(files: dict[str, bytes], record: Record, of: int) -> Iterable[dict[str, bytes]]:
+    """What was counted, each case with the shard that counts it."""
+    name = attachment_name("lackey")
+    logs = unpack(files[name], "lackey", name)
+    others = [(other, content) for other, content in files.items() if other != name]
+    for number in range(1, of + 1):
+        shard = Shard(number=number, of=of, sweep=SWEEP)
+        mine = {name: pack("lackey", [log for log in logs if measures_case(shard, log.case)])}
+        yield mine | dict(others[number - 1 :: of])
+
+
+def values(folder: Path) -> str:
+    """All values, tables, claims and audits, with the files of all records as one."""
+    data = folder / "data"
+    chosen = choose("conv_scaling", data)
+    found = compute("conv_scaling", gather("conv_scaling", data))
+    text = json.dumps(found.as_json("conv_scaling", chosen.origin.records), sort_keys=True)
+    (files,) = chosen.runs
+    listed = ", ".join(f'"{file}"' for file in files)
+    for file in files:
+        assert file in text, "every shard is named as a source"
+    return text.replace(listed, '"the run"').replace(files[0], "the run")
+
+
+# ----------------------------------------------------------------------- replicates and conflicts
+
+
+def test_a_shard_that_was_measured_twice_adds_its_processes(tmp_path: Path) -> None:
+    parts = [item(one) for one in split(timed(8), 4)]
+    again = item(msgspec.structs.replace(parts[1].record, started="2026-11-02T10:00:00Z"))
+    (run,) = runs_of([*parts, again])
+    case = whole(run).record.cases[0]
+    assert [r.process for r in case.rounds] == list(range(1, 11))
+    twins = [r.series for r in case.rounds if r.process > 8]
+    assert twins == [r.series for r in parts[1].record.cases[0].rounds]
+    assert case.series == timed(8).cases[0].series, "what is measured once a case is not doubled"
+
+
+def test_numbers_follow_each_other_where_shards_are_missing() -> None:
+    parts = [item(one) for one in split(timed(8), 4)]
+    (run,) = runs_of([parts[0], parts[3]])
+    assert missing_shards(run) == (2, 3)
+    first, second, third, fourth = whole(run).record.cases
+    assert [r.process for r in first.rounds] == [1, 2, 3, 4]
+    assert [r.samples("time")[0] for r in first.rounds] == [2.0, 5.0, 6.0, 9.0]
+    assert (second.status, second.series, len(second.rounds)) == ("ok", (), 4)
+    assert (fourth.status, third.status) == ("out_of_memory", "ok")
+
+
+def test_repetitions_of_disturbed_processes_stand_last() -> None:
+    more = factory.round_(9, {"time": (9.0, 9.0)})
+    parts = [
+        msgspec.structs.replace(
+            one,
+            cases=tuple(
+                msgspec.structs.replace(c, rounds=(*c.rounds, more)) if c.rounds else c
+                for c in one.cases
+            ),
+        )
+        for one in split(timed(8), 2)
+    ]
+    rounds = merged(parts).cases[0].rounds
+    assert [r.process for r in rounds] == list(range(1, 11))
+    assert [r.samples("time")[0] for r in rounds[8:]] == [9.0, 9.0]
+
+
+@pytest.mark.parametrize("what", ["sweep", "of", "code", "threads"])
+def test_shards_of_unlike_runs_are_not_merged(what: str) -> None:
+    one, other = split(timed(8), 2)
+    change: dict[str, Any] = {
+        "sweep": {"shard": Shard(number=2, of=2, sweep="b" * 64)},
+        "of": {"shard": Shard(number=2, of=3, sweep=SWEEP)},
+        "code": {"code": msgspec.structs.replace(other.code, measuring_code="1" * 64)},
+        "threads": {"environment": msgspec.structs.replace(other.environment, threads=1)},
+    }[what]
+    items = (item(one), item(msgspec.structs.replace(other, **change)))
+    assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
+
+
+def test_a_whole_run_is_nobodys_shard() -> None:
+    record = timed(8)
+    items = (item(record), item(msgspec.structs.replace(record, started="2026-11-02T10:00:00Z")))
+    assert runs_of(items) == items
+    assert missing_shards(items[0]) == ()
+
+
+def test_other_cases_and_other_bytes_are_conflicts() -> None:
+    one, other = split(timed(8), 2)
+    assert conflict([one], other) is None
+    assert conflict([one], msgspec.structs.replace(other, cases=other.cases[:2])) is not None
+    twin = msgspec.structs.replace(
+        one, cases=(factory.case(1, memory=factory.memory(2, 2)), *one.cases[1:])
+    )
+    assert str(conflict([one], twin)).startswith("allocated_after is 4,098, not 4,097,")
+
+
+def test_the_logs_of_two_shards_are_one_file() -> None:
+    logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
+    record = timed(8)
+    named = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
+    parts = [msgspec.structs.replace(one, attachments=(named,)) for one in split(record, 2)]
+    assert merged(parts).attachments == (named,)
+    from report.instruments.counters.logs import joined_logs
+
+    whole_file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
+    assert whole_file == pack("lackey", logs)
+    assert joined_logs(whole_file, whole_file, "here") == whole_file
+
+
+# ------------------------------------------------------------------------------- choice and lines
+
+
+def saved(folder: Path, *records: Record) -> tuple[Path, list[str]]:
+    data = factory.data_folder(folder)
+    return data, [f"conv_scaling/{write_record(record, data).name}" for record in records]
+
+
+def test_every_shard_has_a_line_and_missing_ones_are_named(tmp_path: Path) -> None:
+    parts = split(timed(8), 4)
+    data, files = saved(tmp_path, parts[0], parts[3])
+    first = files[0].split("/")[1]
+    assert choose("conv_scaling", data).notices == (
+        f"data/{files[0]}: used, an incomplete sweep that stands in for this device, which has no "
+        "full run, merged from 2 of 4 shards, missing 2 and 3.",
+        f"data/{files[1]}: merged with {first}, shard 4 of 4.",
+    )
+    for one in parts[1:3]:
+        write_record(one, data)
+    found = choose("conv_scaling", data)
+    assert found.notices[0] == (
+        f"data/{files[0]}: used, the newest full run of its device, merged from 4 shards."
+    )
+    assert len(found.notices) == len(found.digests) == 4
+    assert [row["used"] for row in found.listing] == [True] * 4
+
+
+def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
+    parts = split(timed(8, started="2026-11-05T10:00:00Z"), 2)
+    data, files = saved(tmp_path, timed(8), parts[0])
+    found = choose("conv_scaling", data)
+    assert found.runs == ((files[0],),)
+    assert found.notices[1] == (
+        f"data/{files[1]}: not used, an incomplete sweep beside a full run, merged from 1 of 2 "
+        f"shards, missing 2; to use it: conv_scaling: [{files[1]}] in data/pins.yaml."
+    )
+    write_record(parts[1], data)
+    assert choose("conv_scaling", data).runs == (
+        (files[1], *choose_file(data, parts[1]), files[0]),
+    )
+
+
+def choose_file(data: Path, record: Record) -> list[str]:
+    from report.records.store import record_name
+
+    return [f"conv_scaling/{record_name(record)}"]
+
+
+def test_a_pin_of_one_shard_is_one_of_its_run(tmp_path: Path) -> None:
+    parts = split(timed(8, started="2026-11-05T10:00:00Z"), 2)
+    data, files = saved(tmp_path, *parts, timed(8, started="2026-11-06T10:00:00Z"))
+    (data / "pins.yaml").write_text(f"conv_scaling: [{files[1]}]")
+    assert choose("conv_scaling", data).runs == ((files[0], files[1]),)
+
+
+def test_a_shard_that_contradicts_is_left_with_the_reason(tmp_path: Path) -> None:
+    parts = split(timed(8), 2)
+    odd = msgspec.structs.replace(
+        parts[0],
+        started="2026-11-01T11:00:00Z",
+        cases=(factory.case(1, memory=factory.memory(2, 2)), *parts[0].cases[1:]),
+    )
+    data, files = saved(tmp_path, *parts, odd)
+    found = choose("conv_scaling", data)
+    assert found.runs == ((files[0], files[1]),)
+    assert any(
+        line.startswith(
+            f"data/{files[2]}: not used, not merged with {files[0].split('/')[1]}: allocated_after "
+            "is 4,098, not 4,097, for batch 1,"
+        )
+        for line in found.notices
+    )
+
+
+def test_a_shard_reads_back_as_it_was_written() -> None:
+    one = part(timed(8), 2, 4)
+    assert parse(encode(one), "here") == one
+    assert b'"shard"' not in encode(timed(8)), "a whole run is filed as it always was"
+    wrong = msgspec.structs.replace(one, shard=Shard(number=5, of=4, sweep=SWEEP))
+    from report.errors import RecordError
+
+    with pytest.raises(RecordError, match=r"shard\.number: expected at most 4, found 5"):
+        parse(encode(wrong), "here")
+
+
+def test_joining_keeps_the_shards_in_their_order() -> None:
+    parts = [item(one) for one in split(timed(8), 3)]
+    assert joined(parts[::-1]) == replace(parts[0], parts=tuple(parts))
