@@ -114,9 +114,16 @@ def _add_run(go: argparse.ArgumentParser) -> None:
         "--shard",
         type=_shard,
         metavar="I/N",
-        help="measure the I-th of N parts of the run; papers merge them (see docs/cluster.md)",
+        help="measure the I-th of N parts of the run; papers merge them",
+    )
+    go.add_argument(
+        "--if-missing",
+        action="store_true",
+        help="leave a shard that is measured as it is, and continue one that is unfinished",
     )
     _add_surroundings(go)
+    go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
+    go.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def _add_surroundings(go: argparse.ArgumentParser) -> None:
@@ -139,8 +146,6 @@ def _add_surroundings(go: argparse.ArgumentParser) -> None:
         metavar="MIN",
         help="wait until other processes leave the processors alone, for at most so many minutes",
     )
-    go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -239,6 +244,7 @@ def _run(options: argparse.Namespace) -> int:
         settings=tuple(options.settings),
         budget=options.budget,
         resume=options.resume,
+        if_missing=options.if_missing,
         counters=options.counters,
         label=options.label,
         shard=options.shard,

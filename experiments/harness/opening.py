@@ -25,7 +25,9 @@ from experiments.harness.journal import (
 from experiments.harness.recording import utc
 from experiments.harness.sweep import Observer
 from report.errors import MeasurementError
-from report.records.record import Shard
+from report.records.pooling import unlike
+from report.records.record import Record, Shard
+from report.records.store import list_records, read_record
 
 
 def opened(
@@ -50,6 +52,25 @@ def opened(
     journal, header = _unused(folder, header)
     journal.append(header)
     return RunLog(header, valid_bytes=0), journal
+
+
+def can_resume(records: Path, header: Header) -> bool:
+    """Whether ``opened`` finds an unfinished run that is the same."""
+    for path in journals(records / header.study, header.environment.key):
+        with suppress(MeasurementError):  # of another version
+            if not differences(read_header(path), header):
+                return True
+    return False
+
+
+def measured_before(records: Path, header: Header) -> tuple[Record, Path] | None:
+    """The newest record of the shard that a run would measure; None where there is none."""
+    for item in reversed(list_records(header.study, records)):
+        head = item.record
+        if head.shard == header.shard is not None and unlike(head, header) is None:
+            path = records / item.file
+            return read_record(path, records).record, path
+    return None
 
 
 def _of_shard(unfinished: Iterable[Path], shard: Shard | None) -> tuple[Path, ...]:

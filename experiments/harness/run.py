@@ -23,7 +23,7 @@ from experiments.harness import (
 )
 from experiments.harness.identity import checked_label, machine_number
 from experiments.harness.journal import CeilingsBefore, Header, Journal, RunLog
-from experiments.harness.opening import opened
+from experiments.harness.opening import can_resume, measured_before, opened
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.selection import Selection, select
 from experiments.harness.study import (
@@ -49,7 +49,8 @@ class Request:
     ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
     ``label`` is what people call this machine.  ``budget`` is in s; ``wait_quiet`` says for how
     many minutes at most to wait until the machine does nothing else.  Executed work is counted
-    (``auto``) in a full plan and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1.
+    (``auto``) in a full plan and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1;
+    with ``if_missing`` one that is measured is left as it is, and an unfinished one is continued.
     """
 
     study: str
@@ -60,6 +61,7 @@ class Request:
     settings: tuple[str, ...] = ()
     budget: float | None = None
     resume: bool = False
+    if_missing: bool = False
     counters: CounterChoice | None = None
     images: Path | None = None
     label: str | None = None
@@ -110,25 +112,22 @@ def command_of(request: Request, threads: int) -> tuple[str, ...]:
 
 
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
-    """Measure, write the record, and return it with its path.
+    """Measure, write the record, and return it with its path; or what is there, where that does.
 
     Raises ``UsageError`` for a request that names what does not exist, ``StoppedError`` when it is
     stopped, and other ``MeasurementError`` when it cannot be done.
     """
-    study = registry.load(request.study).on(request.device)
-    selection = select(
-        study,
-        quick=request.quick,
-        settings=request.settings,
-        budget=request.budget,
-        images=request.images is not None,
-    )
+    study, selection = selected(request)
     threads = runtime.checked_threads(request.threads)
     header = _header(request, study, selection, threads)
+    if request.if_missing and (there := measured_before(request.records, header)):
+        observer.note("This is measured already; nothing is measured again.")
+        return there
     session = Session(request.device, header.protocol, request.images, threads)
     if study.prepare is not None:
         study.prepare(session)
-    run_log, journal = opened(request.records, header, observer, resume=request.resume)
+    resume = request.resume or (request.if_missing and can_resume(request.records, header))
+    run_log, journal = opened(request.records, header, observer, resume=resume)
     with journal:
         try:
             _wait_quiet(request, threads, observer)
@@ -175,6 +174,25 @@ def _header(request: Request, study: Study, selection: Selection, threads: int) 
     )
 
 
+def sweep_of(request: Request, selection: Selection) -> str:
+    """The digest that all shards of a sweep share: of its plan, its cases and what is counted."""
+    plan = selection.plan.protocol
+    parts = (request.study, request.device, plan, selection.cases, request.counter_choice)
+    return digest(msgspec.json.encode(parts, order="sorted"))
+
+
+def selected(request: Request) -> tuple[Study, Selection]:
+    """The study and what of it a run measures; raises ``UsageError``."""
+    study = registry.load(request.study).on(request.device)
+    return study, select(
+        study,
+        quick=request.quick,
+        settings=request.settings,
+        budget=request.budget,
+        images=request.images is not None,
+    )
+
+
 def _shard(
     request: Request, study: Study, selection: Selection, protocol: Protocol
 ) -> Shard | None:
@@ -188,8 +206,7 @@ def _shard(
     if of > most:
         what = "processes" if study.timed is not None else "cases"
         raise UsageError(f"--shard {number}/{of}: there are {most} {what}, for {most} shards.")
-    parts = (request.study, selection.cases, request.counter_choice)
-    return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
+    return Shard(number=number, of=of, sweep=sweep_of(request, selection))
 
 
 def _possible(protocol: Protocol, device: Device) -> Protocol:

@@ -23,6 +23,7 @@ from report.records.record import (
     Shard,
     Slug,
     Status,
+    Text,
     Timestamp,
 )
 
@@ -33,6 +34,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     study: Slug
     started: Timestamp
+    command: tuple[Text, ...]
     code: Code
     protocol: Protocol
     environment: Environment

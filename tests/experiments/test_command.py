@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from conftest import HOST, Notes, make_environment, make_header
 
 from experiments.__main__ import main, next_build
-from experiments.harness import quiet, run
+from experiments.harness import opening, quiet, run
 from experiments.harness.journal import journal_path
 from experiments.harness.opening import differences
 from experiments.harness.run import Request, command_of
@@ -148,11 +149,11 @@ def test_a_run_never_takes_the_journal_of_another_of_the_same_second(
     tmp_path: Path, tiny: Study
 ) -> None:
     header = make_header(tiny)
-    header = msgspec.structs.replace(header, started=run._now())
+    header = msgspec.structs.replace(header, started=opening.utc(datetime.now(UTC)))
     taken = journal_path(tmp_path, header.started, header.environment.key)
     taken.write_text("kept")
-    path, changed = run._unused(tmp_path, header)
-    assert path != taken and not path.exists()
+    journal, changed = opening._unused(tmp_path, header)
+    assert journal.path != taken and journal.path.read_bytes() == b""
     assert changed.started > header.started
     assert taken.read_text() == "kept"
 

@@ -88,10 +88,13 @@ def test_an_interrupted_shard_goes_on_as_that_shard(driver: Driver) -> None:
     code, messages = finished(driver.start("--shard", "1/2", "--resume"))
     assert code == 1
     assert "has no unfinished run" in messages
-    for words in (("--shard", "2/2", "--resume"), ("--shard", "1/2")):
+    for words in (("--shard", "2/2", "--if-missing"), ("--shard", "1/2")):
         code, messages = finished(driver.start(*words))
         assert code == 0, messages
     assert sorted(driver.measured()) == sorted([*SIZES, "4"])
+    code, messages = finished(driver.start("--shard", "2/2", "--if-missing"))
+    assert code == 0, messages
+    assert "measured already" in messages
     assert all(case.status == "ok" for case in the_run(driver.data).cases)
 
 
