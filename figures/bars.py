@@ -16,7 +16,8 @@ _BAR, _ROW, _REST, _LEGEND_LINE = 0.115, 0.24, 0.62, 0.15
 class BarSeries:
     """One bar a row; None where a row has none.
 
-    ``low`` and ``high`` are the ends of the intervals, None or empty where there are none.
+    ``hollow`` ones are outlines, for what was not measured.  ``low`` and ``high`` are the ends of
+    the intervals, None or empty where there are none.
     """
 
     label: str
@@ -24,6 +25,7 @@ class BarSeries:
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     series: int = 0
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Bars:
     """A finished description: the names of the rows from top to bottom, and their bars.
 
     ``stacked`` puts the bars of a row one after another from zero: those above zero to the right,
-    those below to the left.  The axis always has its zero, since the lengths of bars are compared.
+    those below to the left.  ``ends`` are texts behind the last bar of each row.  The axis always
+    has its zero, since the lengths of bars are compared.
     """
 
     names: tuple[str, ...]
@@ -40,6 +43,7 @@ class Bars:
     stacked: bool = False
     reference: float | None = None
     title: str = ""
+    ends: tuple[str, ...] = ()
 
     @property
     def height(self) -> float:

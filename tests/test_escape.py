@@ -72,6 +72,7 @@ def test_latex_has_no_raw_special_character(text: str) -> None:
 
 
 def test_latex_keeps_signs_apart() -> None:
+    assert latex("log₂ n") == r"log\textsubscript{2} n"
     assert latex("a--b") == "a-{}-b"
     assert latex("a---b") == "a-{}-{}-b"
     assert latex("''") == "'{}'"

@@ -187,6 +187,15 @@ def test_no_label_is_hidden_from_the_legend() -> None:
         assert texts == ["Run_1 $5", " _x $a$"]
 
 
+def test_no_type_is_below_seven_points_where_no_figure_is_scaled() -> None:
+    sizes = [
+        size for name, size in style.RC.items() if name.endswith("size") and "mark" not in name
+    ]
+    texts = [size for size in sizes if isinstance(size, int | float) and size]
+    assert min(style.SMALL, *texts) >= 7
+    assert style.PAGE_INCHES <= 160 / 25.4, "the text of the one-column styles is 160 mm wide"
+
+
 def test_a_legend_above_covers_nothing_and_carries_the_title() -> None:
     with drawn(draw, Scaling("x", "y", (POINTS, HOLLOW), title="Forward")) as figure:
         (axes,) = figure.axes

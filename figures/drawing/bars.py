@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from figures.bars import FILLED, LEGEND_COLUMNS, Bars, BarSeries
 from figures.drawing import style
+from figures.drawing.labels import legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,20 @@ def _draw_stacked(figure: Bars, axes: Axes) -> None:
             starts.append(ends[row][side])
             ends[row][side] += length
         _bars(series, rows, lengths, starts, FILLED, axes)
+    for row, text in enumerate(figure.ends):
+        _write(text, ends[row][0], row, axes)
+
+
+def _write(text: str, x: float, row: int, axes: Axes) -> None:
+    """A text in small type just right of ``x`` on the axis."""
+    axes.annotate(
+        text,
+        xy=(x, row),
+        xytext=(3.0, 0.0),
+        textcoords="offset points",
+        va="center",
+        fontsize=style.SMALL,
+    )
 
 
 def _draw_side_by_side(figure: Bars, axes: Axes) -> None:
@@ -67,11 +82,11 @@ def _bars(
         lengths,
         left=starts,
         height=thickness * 0.9,
-        color=colour,
+        facecolor="white" if series.hollow else colour,
         alpha=0.85,
-        edgecolor="white",
-        linewidth=0.3,
-        hatch=HATCHES[series.series % len(HATCHES)],
+        edgecolor=colour if series.hollow else "white",
+        linewidth=0.8 if series.hollow else 0.3,
+        hatch="" if series.hollow else HATCHES[series.series % len(HATCHES)],
         label=style.legend_label(series.label),
     )
 
@@ -93,7 +108,7 @@ def _mark_empty_rows(figure: Bars, axes: Axes) -> None:
                 xytext=(3.0, 0.0),
                 textcoords="offset points",
                 va="center",
-                fontsize=6.5,
+                fontsize=style.SMALL,
                 color=style.THEORY,
             )
 
@@ -109,10 +124,4 @@ def _label(figure: Bars, axes: Axes) -> None:
     if figure.title:
         axes.set_title(figure.title, loc="left")
     if len(figure.series) > 1:
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=LEGEND_COLUMNS,
-            borderaxespad=0.2,
-            columnspacing=1.0,
-        )
+        legend_above(axes, LEGEND_COLUMNS)

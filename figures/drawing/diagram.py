@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FILL: Final = 0.28
-_TEXT_SIZE: Final = 6.5
 _LINE: Final = 0.7
 
 
@@ -70,9 +69,9 @@ def _draw_arrow(arrow: Arrow, axes: Axes) -> None:
             textcoords="offset points",
             ha="center" if y0 == y1 else "left",
             va="bottom" if y0 == y1 else "center",
-            fontsize=_TEXT_SIZE,
+            fontsize=style.SMALL,
         )
 
 
 def _write(text: str, at: Point, axes: Axes) -> None:
-    axes.text(*at, text, ha="center", va="center", fontsize=_TEXT_SIZE, linespacing=1.25)
+    axes.text(*at, text, ha="center", va="center", fontsize=style.SMALL, linespacing=1.25)

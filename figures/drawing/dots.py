@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from figures.dots import Dots, DotSeries
 from figures.drawing import style
+from figures.drawing.labels import legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _RING: Final = 6.0
 #: The widths of an interval and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
+_COLUMNS: Final = 3
 
 
 def draw(figure: Dots, axes: Axes) -> None:
@@ -37,7 +39,7 @@ def draw(figure: Dots, axes: Axes) -> None:
     if len(figure.series) > 1 and figure.title:
         axes.legend(loc="upper right", borderaxespad=0.2)
     elif len(figure.series) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, borderaxespad=0.2)
+        legend_above(axes, _COLUMNS)
 
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:

@@ -1,19 +1,49 @@
-"""Places the names of series beside the ends of their lines, so that none touches a neighbour."""
+"""Places the names of series: beside the ends of their lines, or in a legend above the axes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from figures.drawing import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
 #: Points between the middles of two names, and from the axes to a name.
 _LINE, _AWAY = 1.25 * style.SMALL, 4.0
 #: The share of a figure's height that its axes have, before they are laid out.
 _AXES_SHARE: Final = 0.72
+
+
+def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Legend:
+    """A legend above the axes in as many of ``columns``, at ``least``, as their panel has room for.
+
+    The labels of the axes are final; ``options`` are those of matplotlib's legend.
+    """
+    for count in range(columns, least - 1, -1):
+        legend: Legend = axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=count,
+            borderaxespad=0.2,
+            columnspacing=1.0,
+            **options,
+        )
+        if fits(legend, axes):
+            break
+    return legend
+
+
+def fits(legend: Legend, axes: Axes) -> bool:
+    """Whether a legend is no wider than the axes' panel less the labels at its left."""
+    figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
+    assert figure is not None
+    beside = axes.yaxis.get_tightbbox()
+    margin = max(axes.bbox.x0 - beside.x0, 0.0) if beside else 0.0
+    panel = figure.bbox.width / (grid.get_gridspec().ncols if grid else 1)
+    return bool(legend.get_window_extent().width <= panel - margin)
 
 
 def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
 from figures.drawing.bars import HATCHES
+from figures.drawing.labels import legend_above
 from figures.levels import Levels
 
 if TYPE_CHECKING:
@@ -68,10 +69,4 @@ def _label(figure: Levels, axes: Axes) -> None:
     axes.set_xticks([])
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=_COLUMNS,
-        borderaxespad=0.2,
-        columnspacing=1.0,
-    )
+    legend_above(axes, _COLUMNS)

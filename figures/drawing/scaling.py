@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
-from figures.drawing.labels import label_ends
+from figures.drawing.labels import fits, label_ends, legend_above
 from figures.scaling import Absent, Band, Curve, Points, Scaling
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ _RING: Final = 5.5
 #: Heights of crosses as shares of the axis.
 _EDGE, _STEP = 0.99, 0.035
 #: The share of the axis that one line of a legend needs.
-_ROOM_A_LINE: Final = 0.1
-#: What the numbers and the label beside an axis take of its panel's width.
-_MARGIN_INCHES: Final = 0.5
+_ROOM_A_LINE: Final = 0.13
+#: Columns of a legend, where there is room for them.
+_COLUMNS: Final = 2
 
 
 def draw(figure: Scaling, axes: Axes) -> None:
@@ -121,40 +121,25 @@ def _label(figure: Scaling, axes: Axes) -> None:
 
 
 def _label_series(figure: Scaling, axes: Axes) -> None:
-    """The title, and the legend where there is more than one entry."""
+    """The title, and the legend where there is more than one entry.
+
+    A legend above the axes covers no point and no interval, and carries the title; where the panel
+    is too narrow for it, it stands where it covers least.
+    """
     entries, title = len(axes.get_legend_handles_labels()[1]), figure.title
-    if figure.bands and figure.y_from_zero:
-        # A band spans the whole width, so that a legend finds room only above it.
-        axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * math.ceil(entries / 2)))
-        axes.legend(loc="upper center", borderaxespad=0.2, ncols=2, columnspacing=1.0)
-    elif entries > 1 and _legend_above(title, axes):
-        return
-    elif entries > 1:
+    if entries > 1 and not (figure.bands and figure.y_from_zero):
+        heading = {"title": title or None, "title_fontsize": "medium", "alignment": "left"}
+        if fits(legend := legend_above(axes, _COLUMNS, _COLUMNS, **heading), axes):
+            return
+        legend.remove()
         axes.legend(loc="best", borderaxespad=0.3)
+    elif entries > 1:
+        # A band spans the whole width, so that a legend finds room only above it.
+        for columns in (_COLUMNS, 1):
+            legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
+            if fits(legend, axes):
+                break
+        lines = math.ceil(entries / columns)
+        axes.set_ylim(top=axes.get_ylim()[1] * (1 + _ROOM_A_LINE * lines))
     if title:
         axes.set_title(title, loc="left")
-
-
-def _legend_above(title: str, axes: Axes) -> bool:
-    """A legend above the axes, where it covers no point and no interval; it carries the title.
-
-    Returns whether it fits over its panel; if not, there is none.
-    """
-    figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
-    assert figure is not None
-    legend = axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=2,
-        borderaxespad=0.2,
-        columnspacing=1.0,
-        title=title or None,
-        title_fontsize="medium",
-        alignment="left",
-    )
-    panels = grid.get_gridspec().ncols if grid else 1
-    room = figure.get_figwidth() / panels - _MARGIN_INCHES
-    fits = bool(legend.get_window_extent().width / figure.dpi <= room)
-    if not fits:
-        legend.remove()
-    return fits

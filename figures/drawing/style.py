@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
-#: Width of one column of an IEEE page and of the whole page, in inches.
+#: Inches: a column of an IEEE page, and the 160 mm of the one-column styles, which an IEEE page
+#: holds too.  No style makes a figure smaller, so that its type is as large as is said here.
 COLUMN_INCHES: Final = 3.5
-PAGE_INCHES: Final = 7.16
+PAGE_INCHES: Final = 6.29
 
 INK: Final = "#1f2328"
 GRID: Final = "#d9dde2"
@@ -22,8 +23,8 @@ THEORY: Final = "#4d4d4d"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
-#: The size of labels inside a figure (pt), that of a legend.
-SMALL: Final = 6.5
+#: The smallest type of a figure (pt): labels inside it, and legends.
+SMALL: Final = 7
 
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
 FEW_DECADES: Final = 2.5
@@ -43,8 +44,8 @@ RC: Final[dict[str, object]] = {
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
 from figures.drawing.fonts import ink_width
+from figures.drawing.labels import legend_above
 from figures.timeline import LANE, LEVEL, Level, Span, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
-_LABEL_SIZE: Final = 6.0
 _BAR: Final = 0.74
 #: The part of the figure's width that its axes take, about; it decides which labels have room.
 _AXES_SHARE: Final = 0.8
@@ -82,7 +82,7 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
         span.label,
         ha="center",
         va="center",
-        fontsize=_LABEL_SIZE,
+        fontsize=style.SMALL,
         color="white" if _brightness(colour) < _DARK else style.INK,
         bbox=box,
     )
@@ -93,7 +93,7 @@ def _fits(span: Span, figure: Timeline, axes: Axes) -> bool:
     if whole is None or not figure.end:
         return False
     inches = whole.get_size_inches()[0] * _AXES_SHARE * (span.end - span.start) / figure.end
-    return bool(ink_width(span.label, _LABEL_SIZE) + 2 < inches * _POINTS_AN_INCH)
+    return bool(ink_width(span.label, style.SMALL) + 2 < inches * _POINTS_AN_INCH)
 
 
 def _brightness(colour: str) -> float:
@@ -126,12 +126,4 @@ def _draw_legend(figure: Timeline, axes: Axes) -> None:
         if kind in used
     ]
     if len(handles) > 1:
-        axes.legend(
-            handles=handles,
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=len(handles),
-            borderaxespad=0.2,
-            columnspacing=1.2,
-            handlelength=1.6,
-        )
+        legend_above(axes, len(handles), handles=handles, handlelength=1.6)

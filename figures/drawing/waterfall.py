@@ -29,9 +29,8 @@ UNEXPLAINED: Final = style.colour(1)
 
 _BAR: Final = 0.56
 _LINE: Final = 0.9
-#: Points between a number and the axes, and the size of its type.
-_GAP: Final = 4.0
-_NUMBER_SIZE: Final = 6.5
+#: Points between a number and the axes.
+_GAP: Final = 5.5
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def _name_rows(names: Sequence[str], axes: Axes) -> None:
 
 def _number_rows(rows: Sequence[_Row], unit: str, axes: Axes) -> None:
     """The numbers under their unit in a column of their own at the right, flush right."""
-    width = max(ink_width(row.text, _NUMBER_SIZE) for row in rows)
+    width = max(ink_width(row.text, style.SMALL) for row in rows)
     _write(unit, -0.75, width, style.THEORY, axes)
     for position, row in enumerate(rows):
         colour = UNEXPLAINED if row.colour == UNEXPLAINED else style.INK
@@ -200,7 +199,7 @@ def _write(text: str, position: float, width: float, colour: str, axes: Axes) ->
         textcoords="offset points",
         ha="right",
         va="center",
-        fontsize=_NUMBER_SIZE,
+        fontsize=style.SMALL,
         color=colour,
         annotation_clip=False,
     )

@@ -52,6 +52,8 @@ _BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _RUNAWAY = re.compile(r"Runaway argument\?\n(.+?) ?\\par.*\n(?:.*\n)?! (.+)")
+#: A field that IEEEtran.bst does not print.
+_DOI = re.compile(r"^(\s*)doi(\s*)=\s*\{([^{}]+)\}", re.MULTILINE)
 _BIBTEX = re.compile(r"^(.+)---line (\d+) of file references\.bib$", re.MULTILINE)
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 
@@ -96,8 +98,14 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, target / name)
     if (source / _BIBLIOGRAPHY).is_file():
-        text = bibtex((source / _BIBLIOGRAPHY).read_text("utf-8"))
+        text = _with_dois(bibtex((source / _BIBLIOGRAPHY).read_text("utf-8")))
         (target / _BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
+
+
+def _with_dois(bibliography: str) -> str:
+    """The same with each DOI as a note, linked, since BibTeX's styles drop the field."""
+    linked = r"\1note\2= {doi: \\href{https://doi.org/\3}{\\nolinkurl{\3}}}"
+    return _DOI.sub(linked, bibliography)
 
 
 def find_latex() -> LatexTools | Missing:

@@ -92,6 +92,7 @@ _LATEX: Final = (
         "–": "--",
     }
     | {digit: rf"\textsuperscript{{{value}}}" for value, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+    | {digit: rf"\textsubscript{{{value}}}" for value, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")}
     | {letter: rf"\ensuremath{{\{name}}}" for letter, name in _each(_GREEK).items()}
 )
 

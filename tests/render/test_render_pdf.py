@@ -94,6 +94,7 @@ def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
         assert phrase in text
     assert "Only LaTeX shows" in text
     assert "??" not in text
+    assert "10.1145/1498765" in text, "IEEEtran.bst drops DOIs"
 
 
 @needs_latex
