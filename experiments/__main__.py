@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shlex
 import signal
@@ -16,14 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from experiments import registry
+from experiments.cluster.submit import add_submit, export_script, jobs_of, submit
 from experiments.harness.close import close
 from experiments.harness.doctor import doctor
 from experiments.harness.listing import listing, overview
 from experiments.harness.record_check import check_records
-from experiments.harness.run import Request, StoppedError, Terminated, exit_code_of, run
+from experiments.harness.run import StoppedError, Terminated, exit_code_of, run
 from experiments.harness.runtime import INSTALL
 from experiments.harness.study import UsageError
+from experiments.harness.sweep_status import status
 from experiments.importers.command import add_import, import_files
+from experiments.options import add_run, request_of
 from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.records.record import Record
@@ -48,7 +50,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = _Parser(prog="python -m experiments", description=__doc__)
     commands = made.add_subparsers(
-        dest="command", required=True, metavar="{list,doctor,run,check,close,import,theory}"
+        dest="command",
+        required=True,
+        metavar="{list,doctor,run,submit,status,check,close,import,theory}",
     )
     shown = commands.add_parser("list", help="the studies; of a named one, its factors and plans")
     shown.add_argument("study", nargs="*", help="the studies to tell more about")
@@ -57,7 +61,14 @@ def parser() -> argparse.ArgumentParser:
     )
     health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     health.add_argument("--debug", action="store_true", help="show tracebacks")
-    _add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
+    add_submit(
+        commands.add_parser("submit", help="measure a study in shards, as jobs of a cluster")
+    )
+    there = commands.add_parser("status", help="which shards of a study are measured or missing")
+    there.add_argument("study", help="the study whose sweeps are meant")
+    there.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    there.add_argument("--debug", action="store_true", help="show tracebacks")
     hand_in = commands.add_parser("check", help="whether a record is good to hand in")
     hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
     hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
@@ -73,104 +84,6 @@ def parser() -> argparse.ArgumentParser:
     close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     close.add_argument("--debug", action="store_true", help="show tracebacks")
     return made
-
-
-def _add_run(go: argparse.ArgumentParser) -> None:
-    """The options of ``run``."""
-    go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
-    go.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="cuda measures on a GPU: experimental, see docs/gpu.md for what was tested on one",
-    )
-    go.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
-    go.add_argument("--quick", action="store_true", help="fewer cases and samples")
-    go.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="FACTOR=LEVEL,...",
-        help="measure these levels of a factor only; may be repeated",
-    )
-    go.add_argument(
-        "--budget", type=_seconds, metavar="SECONDS", help="time for each case in each process"
-    )
-    go.add_argument(
-        "--counters",
-        choices=("none", "auto", "all"),
-        help="count executed work: none, what fits into minutes, or all that can be; "
-        "default: auto, with --quick none",
-    )
-    go.add_argument(
-        "--data",
-        dest="images",
-        type=Path,
-        metavar="DIR",
-        help="a folder with a data set of your own, for the studies that read images",
-    )
-    go.add_argument(
-        "--shard",
-        type=_shard,
-        metavar="I/N",
-        help="measure the I-th of N parts of the run; papers merge them",
-    )
-    go.add_argument(
-        "--if-missing",
-        action="store_true",
-        help="leave a shard that is measured as it is, and continue one that is unfinished",
-    )
-    _add_surroundings(go)
-    go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
-    go.add_argument("--debug", action="store_true", help="show tracebacks")
-
-
-def _add_surroundings(go: argparse.ArgumentParser) -> None:
-    """The options of ``run`` that say on which machine it runs and where its record goes."""
-    go.add_argument(
-        "--records",
-        type=Path,
-        default=Path("data"),
-        metavar="DIR",
-        help="where the record is written; default: data",
-    )
-    go.add_argument(
-        "--label",
-        metavar="NAME",
-        help="what you call this machine, such as «classroom laptop 3»; papers call it so too",
-    )
-    go.add_argument(
-        "--wait-quiet",
-        type=_minutes,
-        metavar="MIN",
-        help="wait until other processes leave the processors alone, for at most so many minutes",
-    )
-
-
-def _shard(text: str) -> tuple[int, int]:
-    number, slash, of = text.partition("/")
-    if slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
-        return int(number), int(of)
-    raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
-
-
-def _seconds(text: str) -> float:
-    return _above_zero(text, "seconds")
-
-
-def _minutes(text: str) -> float:
-    return _above_zero(text, "minutes")
-
-
-def _above_zero(text: str, unit: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0")
-    return number
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -210,6 +123,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "doctor": lambda: doctor(options.records, say),
         "check": lambda: check_records(options.files, say),
         "theory": lambda: theory(options),
+        "status": lambda: status(options.study, options.records, say),
     }
     if options.command in commands:
         code = commands[options.command]()
@@ -219,6 +133,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         return import_files(options)
     if options.command == "close":
         return _told(*close(options.study, options.records), options.records)
+    if options.command == "submit":
+        return _submit(options)
     return _run(options)
 
 
@@ -234,23 +150,23 @@ def _run(options: argparse.Namespace) -> int:
 
     from experiments.harness.progress import watch
 
-    request = Request(
-        study=options.study,
-        records=options.records,
-        images=options.images,
-        device=options.device,
-        threads=options.threads,
-        quick=options.quick,
-        settings=tuple(options.settings),
-        budget=options.budget,
-        resume=options.resume,
-        if_missing=options.if_missing,
-        counters=options.counters,
-        label=options.label,
-        shard=options.shard,
-        wait_quiet=options.wait_quiet,
+    return _told(
+        *run(request_of(options), watch(Console(stderr=True), options.debug)), options.records
     )
-    return _told(*run(request, watch(Console(stderr=True), options.debug)), options.records)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    """Measure in jobs until all shards are there, or write the script that does."""
+    from rich.console import Console
+
+    from experiments.harness.progress import watch
+
+    jobs = jobs_of(options)
+    if options.export_sbatch is not None:
+        return export_script(request_of(options), jobs, options.export_sbatch, print)
+    path = submit(request_of(options), jobs, watch(Console(stderr=True), options.debug))
+    print(f"Next build: {next_build(options.study, path, options.records)}")
+    return 0
 
 
 def _told(record: Record, path: Path, records: Path) -> int:

@@ -12,7 +12,7 @@ from report.records.record import Code
 ROOT = Path(__file__).parents[2]
 _FOLDERS = ("experiments", "report/records", "report/instruments")
 _FILES = ("report/errors.py",)
-_IMPORTERS = "experiments/importers"
+_NOT_MEASURING = ("experiments/importers", "experiments/cluster")
 
 
 def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
@@ -31,10 +31,12 @@ def identify(root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 def measuring_sources(root: Path) -> tuple[Path, ...]:
     """Everything under ``experiments/``, and what reads records and counters, sorted.
 
-    But for what reads measurements of others: it decides nothing that is measured here.
+    But for what reads measurements of others and submits jobs: nothing that is measured depends on
+    it.
     """
     inside = (path for folder in _FOLDERS for path in (root / folder).rglob("*.py"))
-    measuring = (path for path in inside if not path.is_relative_to(root / _IMPORTERS))
+    others = tuple(root / folder for folder in _NOT_MEASURING)
+    measuring = (path for path in inside if not any(map(path.is_relative_to, others)))
     files = (*measuring, *(root / name for name in _FILES))
     return tuple(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
 

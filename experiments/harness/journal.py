@@ -247,6 +247,12 @@ class Journal:
         self._stream.close()
 
 
+def is_written(path: Path) -> bool:
+    """Whether a process has the journal open for writing now, as far as the system can tell."""
+    with path.open("rb") as stream:
+        return not _locked(stream.fileno())
+
+
 def _locked(descriptor: int) -> bool:
     """Take the lock; True too where the system has none (it is a guard, not a need)."""
     try:

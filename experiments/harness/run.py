@@ -92,13 +92,15 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
     return 143 if isinstance(interrupt, Terminated) else 130
 
 
-def command_of(request: Request, threads: int) -> tuple[str, ...]:
+def command_of(request: Request, threads: int | None) -> tuple[str, ...]:
     """The command that repeats this run, with no more of this machine than its threads and label.
 
-    Of the folder of images only its own name stands there.
+    Without ``threads`` they are left to the machine.  Of the folder of images only its own name
+    stands there.
     """
     words = ["python", "-m", "experiments", "run", request.study]
-    words += ["--device", request.device, "--threads", str(threads)]
+    words += ["--device", request.device]
+    words += [] if threads is None else ["--threads", str(threads)]
     words += ["--quick"] if request.quick else []
     for setting in request.settings:
         words += ["--set", setting]
@@ -170,7 +172,7 @@ def _header(request: Request, study: Study, selection: Selection, threads: int) 
         environment=msgspec.structs.replace(facts, missing={**facts.missing, **missing}),
         cases=selection.cases,
         counters=request.counter_choice,
-        shard=_shard(request, study, selection, protocol),
+        shard=shard_of(request, study, selection, protocol),
     )
 
 
@@ -193,7 +195,7 @@ def selected(request: Request) -> tuple[Study, Selection]:
     )
 
 
-def _shard(
+def shard_of(
     request: Request, study: Study, selection: Selection, protocol: Protocol
 ) -> Shard | None:
     """Which part of which sweep is measured; raises ``UsageError`` for more than there can be."""
@@ -287,7 +289,7 @@ def _ceilings(
         return ceilings.Found((), str(error))
 
 
-def _places(request: Request) -> tuple[str, ...]:
+def places(request: Request) -> tuple[str, ...]:
     """The folders that the user gave, as given; argparse takes the last of a repeated option."""
     found: tuple[str, ...] = ()
     if request.images is not None:
@@ -304,7 +306,7 @@ def _interrupted(
     if kept == 0 and not run_log.rounds:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    again = shlex.join((*run_log.header.command, *_places(request), "--resume"))
+    again = shlex.join((*run_log.header.command, *places(request), "--resume"))
     share = f"{kept} of {own} cases"
     return StoppedError(
         f"Interrupted: {share} are kept (close {request.study} makes them a record as they are); "

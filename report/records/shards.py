@@ -115,7 +115,7 @@ def merged(parts: Sequence[Record]) -> Record:
         first,
         started=min(part.started for part in parts),
         finished=max(part.finished for part in parts),
-        command=_without_option(first.command),
+        command=without_option(first.command),
         environment=msgspec.structs.replace(
             first.environment,
             missing={k: v for p in reversed(parts) for k, v in p.environment.missing.items()},
@@ -146,7 +146,7 @@ def first_parts(stored: Stored) -> tuple[Stored, ...]:
     return tuple(p for p in stored.parts if id(p.record) in kept) if stored.parts else (stored,)
 
 
-def _without_option(command: tuple[str, ...]) -> tuple[str, ...]:
+def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command of the whole run."""
     if OPTION not in command:
         return command

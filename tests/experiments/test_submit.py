@@ -1,0 +1,311 @@
+"""A sweep as jobs, by processes of this machine and by a real SLURM of one node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Driver
+
+from experiments.cluster import jobs
+from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script, words_of
+from experiments.harness.run import Request
+from experiments.harness.study import UsageError
+from report.errors import RecordError
+from report.records.shards import missing_shards, runs_of, whole
+from report.records.store import read_study
+
+LIMIT_S = 240
+SIZES = ["1", "2", "3", "4", "5", "6"]
+
+
+def until(holds: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    monkeypatch.setenv("TINY_STUDY", "tiny_sharded")
+    return Driver(tmp_path)
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the job that waits in its third case says its process."""
+    monkeypatch.setenv("TINY_HELD", str(tmp_path / "held"))
+    return tmp_path / "held"
+
+
+def check_whole(driver: Driver, again: list[str]) -> None:
+    """All cases and processes are there once, and only those of ``again`` were begun twice."""
+    assert driver.journals() == []
+    assert sorted(driver.measured()) == sorted([*SIZES, *again])
+    assert len(read_study("tiny", driver.data)) == 4
+    (run,) = runs_of(read_study("tiny", driver.data))
+    assert missing_shards(run) == ()
+    for case in whole(run).record.cases:
+        size = case.factors["size"]
+        assert (case.status, case.samples("allocated_peak")) == ("ok", (size,))
+        assert Counter((r.policy, r.process) for r in case.rounds) == Counter(
+            [("retained", n) for n in (1, 2, 3, 4)] + [("default", n) for n in (1, 2)]
+        )
+        assert {sample for r in case.rounds for sample in r.samples("time")} == {size}
+
+
+def submitted(driver: Driver, held: Path, *words: str) -> str:
+    """Submit four shards, kill the job that waits, and return what was said at the end."""
+    process = driver.start(*words, "--nodes", "4", command="submit")
+    until(held.exists, process)
+    os.kill(int(held.read_text()), signal.SIGKILL)
+    out, messages = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, messages
+    assert "Next build: used, the newest full run of its device, merged from 4 shards." in out
+    return messages
+
+
+def status(driver: Driver) -> str:
+    process = driver.start(command="status")
+    out, messages = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, messages
+    return out
+
+
+# ------------------------------------------------------------------------------- on this machine
+
+
+def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
+    driver: Driver, held: Path
+) -> None:
+    pytest.importorskip("submitit")
+    messages = submitted(driver, held, "--cluster", "local")
+    assert "Submitted 4 jobs for the shards 1, 2, 3, 4." in messages
+    assert "Submitted 1 jobs for the shards 3." in messages
+    check_whole(driver, again=["3"])
+    told = status(driver)
+    assert told.count("measured ") == 4
+    assert "All shards are measured; papers merge them." in told
+    process = driver.start("--cluster", "local", "--nodes", "4", command="submit")
+    _, messages = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, "Submitted" in messages) == (0, False)
+
+
+def test_a_stopped_submission_ends_its_jobs_and_status_says_what_is_left(
+    driver: Driver, held: Path
+) -> None:
+    pytest.importorskip("submitit")
+    words = ("--cluster", "local", "--nodes", "1", "--shards", "2")
+    process = driver.start(*words, command="submit")
+    until(held.exists, process)
+    process.send_signal(signal.SIGTERM)
+    _, messages = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 143
+    assert "Interrupted: the jobs are ended" in messages
+    told = status(driver)
+    assert "shard 1/2  " in told
+    assert "shard 2/2  missing" in told
+    assert f"run tiny --device cpu --threads 2 --records {driver.data} --shard 2/2" in told
+
+
+def test_the_next_command_is_told_where_nothing_is_there(driver: Driver) -> None:
+    assert "tiny has no sweep" in status(driver)
+
+
+# ------------------------------------------------------------------------------- what is asked for
+
+
+def test_the_script_for_sbatch_says_all_that_was_asked_for(tmp_path: Path) -> None:
+    profile = Profile(partition="gpu", account="me", gres="gpu:1", time="01:30:00",
+                      modules=("cuda", "gcc/13"),
+                      container="apptainer exec --nv a.sif")  # fmt: skip
+    request = Request(study="conv_scaling", records=Path("data"), device="cuda", label="a b")
+    script = sbatch_script(request, Jobs("slurm", 2, 4, 3, profile), Path("logs"))
+    assert script.splitlines() == [
+        "#!/bin/bash",
+        "#SBATCH --job-name=ridgepoint-conv_scaling",
+        "#SBATCH --array=1-4%2",
+        "#SBATCH --nodes=1",
+        "#SBATCH --partition=gpu",
+        "#SBATCH --account=me",
+        "#SBATCH --gres=gpu:1",
+        "#SBATCH --time=90",
+        "#SBATCH --output=logs/%A_%a.log",
+        "#SBATCH --exclusive",
+        "set -eu",
+        "module load cuda gcc/13",
+        "exec apptainer exec --nv a.sif python -m experiments run conv_scaling --device cuda "
+        "--shard ${SLURM_ARRAY_TASK_ID}/4 --label 'a b' --if-missing",
+    ]
+
+
+def test_options_win_over_a_profile_and_wrong_profiles_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "clusters.yaml"
+    path.write_text("uni: {partition: gpu, account: me, time: 90}\n")
+    found = profile_of(tmp_path, "uni", {"partition": "cpu"})
+    assert (found.partition, found.account, found.minutes) == ("cpu", "me", 90)
+    with pytest.raises(UsageError, match=r"--profile lab: .*clusters\.yaml has uni\."):
+        profile_of(tmp_path, "lab", {})
+    with pytest.raises(UsageError, match=r"--time 'soon' is no time"):
+        profile_of(tmp_path, None, {"time": "soon"})
+    path.write_text("uni: {partitions: gpu}\n")
+    with pytest.raises(RecordError, match=r"clusters\.yaml: .*partitions"):
+        profile_of(tmp_path, "uni", {})
+    with pytest.raises(UsageError, match="there is no"):
+        profile_of(tmp_path / "elsewhere", "uni", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("00:00:30", 1), ("02:00:01", 121), ("1-00:00:00", 1440)]
+)
+def test_times_are_those_of_sbatch(text: str, expected: int) -> None:
+    assert minutes(text) == expected
+
+
+def test_a_job_is_the_run_of_its_shard() -> None:
+    request = Request(study="conv_scaling", records=Path("elsewhere"), quick=True)
+    words = words_of(request, 2, 4, Profile())
+    assert words[1:] == (
+        *("-m", "experiments", "run", "conv_scaling", "--device", "cpu", "--quick"),
+        *("--shard", "2/4", "--records", "elsewhere", "--if-missing"),
+    )
+    assert jobs.PROGRAM is None
+
+
+# ------------------------------------------------------------------------------------- SLURM
+
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={node}
+AuthType=auth/munge
+AuthInfo=socket={room}/munge.socket
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={room}/state
+SlurmdSpoolDir={room}/spool
+SlurmctldPidFile={room}/slurmctld.pid
+SlurmdPidFile={room}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_interval=2
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=500
+PartitionName=main Nodes={host} Default=YES
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A SLURM of one node, this machine; skipped where it cannot start."""
+    for program in ("slurmctld", "slurmd", "sbatch", "munged"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed: apt-get install slurmctld slurmd munge")
+    if os.geteuid() != 0:
+        pytest.skip("only root can start SLURM's daemons")
+    room = tmp_path / "slurm"
+    for folder in (room, room / "state", room / "spool"):
+        folder.mkdir(mode=0o755)
+    (room / "munge.key").write_bytes(os.urandom(1024))
+    (room / "munge.key").chmod(0o400)
+    configuration = room / "slurm.conf"
+    configuration.write_text(
+        CONFIGURATION.format(
+            host=socket.gethostname().split(".")[0],
+            room=room,
+            controller=free_port(),
+            node=free_port(),
+            cpus=os.cpu_count(),
+        )
+    )
+    monkeypatch.setenv("SLURM_CONF", str(configuration))
+    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log",
+             "seed-file": "seed"}  # fmt: skip
+    munge = ["munged", "--foreground", "--force"]
+    munge += [f"--{option}={room}/munge.{end}" for option, end in files.items()]
+    commands = [munge, ["slurmctld", "-D", "-c"], ["slurmd", "-D"]]
+    daemons: list[subprocess.Popen[bytes]] = []
+    try:
+        with (room / "said.txt").open("wb") as said:
+            for words in commands:
+                daemons.append(subprocess.Popen(words, stdout=said, stderr=said))
+                time.sleep(0.5)
+            deadline = time.monotonic() + 30
+            while (
+                "idle"
+                not in subprocess.run(
+                    ["sinfo", "--noheader", "--format=%T"],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                ).stdout
+            ):
+                if time.monotonic() > deadline:
+                    text = (room / "said.txt").read_text(errors="replace")[-500:]
+                    pytest.skip(f"SLURM does not start here: {text}")
+                time.sleep(0.5)
+        yield
+    finally:
+        for daemon in reversed(daemons):
+            daemon.terminate()
+        for daemon in daemons:
+            daemon.wait(timeout=30)
+
+
+def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
+    driver: Driver, held: Path, slurm: None
+) -> None:
+    pytest.importorskip("submitit")
+    messages = submitted(driver, held, "--partition", "main", "--time", "5")
+    assert "Submitted 1 jobs for the shards 3." in messages
+    assert "shard 1 of 4: running on" in messages
+    check_whole(driver, again=["3"])
+
+
+def test_the_script_is_submitted_twice_where_a_job_was_killed(
+    driver: Driver, held: Path, slurm: None, tmp_path: Path
+) -> None:
+    script = tmp_path / "sweep.sh"
+    words = ("--nodes", "4", "--partition", "main", "--time", "5", "--export-sbatch", str(script))
+    process = driver.start(*words, command="submit")
+    out, messages = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, messages
+    assert f"sbatch {script}" in out
+
+    environment = {**os.environ, "TINY_LOG": str(driver.log)}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (Path.cwd(), Path(__file__).parent)))
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(["sbatch", "--wait", script], env=environment, text=True)
+
+    first = start()
+    until(held.exists, first)
+    os.kill(int(held.read_text()), signal.SIGKILL)
+    assert first.wait(timeout=LIMIT_S) != 0
+    assert len(read_study("tiny", driver.data)) == 3
+    assert start().wait(timeout=LIMIT_S) == 0
+    check_whole(driver, again=["3"])
