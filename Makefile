@@ -47,5 +47,5 @@ $(VENV)/papers.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need into $(VENV), PyTorch among it (a few minutes, once)"
-	$(INSTALL) --editable '.[experiments,test]'
+	$(INSTALL) --editable '.[experiments,slurm,test]'
 	@touch $@ $(VENV)/papers.stamp

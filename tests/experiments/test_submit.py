@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Driver
+from conftest import FOLDER, ROOT, Driver
 
 from experiments.cluster import jobs
 from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script, words_of
@@ -48,11 +51,11 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "held"
 
 
-def check_whole(driver: Driver, again: list[str]) -> None:
+def check_whole(driver: Driver, again: list[str], shards: int = 4) -> None:
     """All cases and processes are there once, and only those of ``again`` were begun twice."""
     assert driver.journals() == []
     assert sorted(driver.measured()) == sorted([*SIZES, *again])
-    assert len(read_study("tiny", driver.data)) == 4
+    assert len(read_study("tiny", driver.data)) == shards
     (run,) = runs_of(read_study("tiny", driver.data))
     assert missing_shards(run) == ()
     for case in whole(run).record.cases:
@@ -208,8 +211,10 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=500
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=500 Gres=gpu:1
 PartitionName=main Nodes={host} Default=YES
+PartitionName=gpu Nodes={host}
 """
 
 
@@ -233,15 +238,17 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (room / "munge.key").write_bytes(os.urandom(1024))
     (room / "munge.key").chmod(0o400)
     configuration = room / "slurm.conf"
+    host = socket.gethostname().split(".")[0]
     configuration.write_text(
         CONFIGURATION.format(
-            host=socket.gethostname().split(".")[0],
+            host=host,
             room=room,
             controller=free_port(),
             node=free_port(),
             cpus=os.cpu_count(),
         )
     )
+    (room / "gres.conf").write_text(f"NodeName={host} Name=gpu Count=1 File=/dev/null\n")
     monkeypatch.setenv("SLURM_CONF", str(configuration))
     files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log",
              "seed-file": "seed"}  # fmt: skip
@@ -283,6 +290,10 @@ def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
     messages = submitted(driver, held, "--partition", "main", "--time", "5")
     assert "Submitted 1 jobs for the shards 3." in messages
     assert "shard 1 of 4: running on" in messages
+    refused = driver.start("--partition", "nowhere", "--shards", "3", command="submit")
+    _, messages = refused.communicate(timeout=LIMIT_S)
+    assert refused.returncode == 1
+    assert "The jobs cannot be submitted: sbatch: error: " in messages
     check_whole(driver, again=["3"])
 
 
@@ -290,7 +301,7 @@ def test_the_script_is_submitted_twice_where_a_job_was_killed(
     driver: Driver, held: Path, slurm: None, tmp_path: Path
 ) -> None:
     script = tmp_path / "sweep.sh"
-    words = ("--nodes", "4", "--partition", "main", "--time", "5", "--export-sbatch", str(script))
+    words = ("--nodes", "2", "--partition", "main", "--time", "5", "--export-sbatch", str(script))
     process = driver.start(*words, command="submit")
     out, messages = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, messages
@@ -306,6 +317,52 @@ def test_the_script_is_submitted_twice_where_a_job_was_killed(
     until(held.exists, first)
     os.kill(int(held.read_text()), signal.SIGKILL)
     assert first.wait(timeout=LIMIT_S) != 0
-    assert len(read_study("tiny", driver.data)) == 3
+    assert len(read_study("tiny", driver.data)) == 1
     assert start().wait(timeout=LIMIT_S) == 0
-    check_whole(driver, again=["3"])
+    check_whole(driver, again=["3"], shards=2)
+
+
+# --------------------------------------------------------------------------------- documentation
+
+
+def blocks() -> list[tuple[str, str]]:
+    """What docs/cluster.md tells to type: ("sh", a command) and ("yaml", a file), in order."""
+    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```(sh|yaml)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [
+        (kind, line)
+        for kind, block in found
+        for line in (block.splitlines() if kind == "sh" else [block])
+    ]
+
+
+def test_every_command_of_the_documentation_works(
+    tmp_path: Path, slurm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order, with the tiny study in place of one that takes long."""
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{FOLDER}")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for kind, text in blocks():
+        if kind == "yaml":
+            (tmp_path / "data" / "clusters.yaml").write_text(text)
+            continue
+        if text.startswith("python -m pip"):
+            assert {"experiments", "slurm"} <= extras["optional-dependencies"].keys()
+            continue
+        command, folder = text, tmp_path
+        if text.startswith(("make", "source", "python build.py")):
+            folder = ROOT
+            command = text.replace("make", "make --dry-run").replace("conv_scaling", "--dry-run")
+        else:
+            driver = f"{sys.executable} {FOLDER / 'driver.py'}"
+            command = text.replace("python -m experiments", driver).replace("conv_scaling", "tiny")
+            command = re.sub("^sbatch ", "sbatch --wait ", command)
+        words = ["bash", "-c", command.replace("python build.py", f"{sys.executable} build.py")]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    runs = runs_of(read_study("tiny", tmp_path / "data"))
+    assert [missing_shards(run) for run in runs] == [(), ()]
+    assert sorted(len(run.parts) for run in runs) == [4, 4], (
+        "what was measured by hand is not measured again"
+    )
