@@ -16,7 +16,7 @@ from matplotlib.textpath import TextPath
 from pypdf import PdfReader
 
 from figures.drawing import style
-from figures.drawing.fonts import ink_width, only_glyphs
+from figures.drawing.fonts import families, ink_width, only_glyphs
 from figures.drawing.render import render
 from tests.test_figures import DRAWING
 
@@ -69,3 +69,8 @@ def test_the_layout_is_computed_once_for_both_formats(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ConstrainedLayoutEngine, "execute", counted)
     render(DRAWING, "x")
     assert len(computed) == 1
+
+
+def test_only_texts_that_need_it_are_set_in_further_typefaces() -> None:
+    assert families(["Batch × 64", "µs\nλ"]) == style.FAMILIES[:1]
+    assert families(["Batch", "ส่ง"]) == style.FAMILIES

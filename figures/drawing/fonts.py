@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,12 +19,20 @@ _SETTING: Final = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
 
 
 @cache
-def _held() -> frozenset[int]:
-    """The code points for which one of the fonts has a glyph."""
+def _held(names: str = "*") -> frozenset[int]:
+    """The code points for which one of the fonts with these file ``names`` has a glyph."""
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
-    tables = (TTFont(path, lazy=True).getBestCmap() for path in sorted(FOLDER.glob("*.ttf")))
-    return frozenset(code for table in tables for code in table)
+    paths = sorted(FOLDER.glob(f"{names}.ttf"))
+    return frozenset(code for path in paths for code in TTFont(path, lazy=True).getBestCmap())
+
+
+def families(texts: Iterable[str]) -> tuple[str, ...]:
+    """The typefaces that ``texts`` need; matplotlib looks up each of them for every text."""
+    first = style.FAMILIES[0]
+    held = _held(first.replace(" ", ""))
+    plain = all(ord(char) in held or char == "\n" for text in texts for char in text)
+    return (first,) if plain else style.FAMILIES
 
 
 def printable(text: str) -> str:

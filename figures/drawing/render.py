@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,7 +24,7 @@ from figures.drawing import (
     timeline,
     waterfall,
 )
-from figures.drawing.fonts import only_glyphs, printable, register
+from figures.drawing.fonts import families, only_glyphs, printable, register
 from figures.drawing.svg import shorten
 from figures.image_grid import ImageGrid
 from figures.levels import Levels
@@ -60,15 +60,17 @@ def render(drawing: Drawing, salt: str) -> Rendered:
 
     register()
     width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
-    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, "svg.hashsalt": salt}
+    panels = tuple(_legible(panel) for panel in drawing.panels)
+    own = {"svg.hashsalt": salt, "font.family": families(_texts(panels))}
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **own}
     # The defaults come first, so that a user's matplotlibrc changes nothing.
     with mpl.rc_context(settings):
         figure = Figure(figsize=(width, drawing.height), layout="constrained")
         canvas = FigureCanvasPdf(figure)
         for axes, panel in zip(
-            figure.subplots(1, len(drawing.panels), squeeze=False)[0], drawing.panels, strict=True
+            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
         ):
-            _draw(_legible(panel), axes)
+            _draw(panel, axes)
         if drawing.same_axes:
             _equalise(figure)
         _lay_out(figure)
@@ -108,6 +110,18 @@ def _legible(described: _Described, *, formulas: bool = False) -> _Described:
         }
         changed = replace(described, **texts)
     return changed  # type: ignore[no-any-return]
+
+
+def _texts(described: object) -> Iterator[str]:
+    """All texts of a description."""
+    if isinstance(described, str):
+        yield described
+    elif isinstance(described, tuple):
+        for item in described:
+            yield from _texts(item)
+    elif is_dataclass(described):
+        for field in fields(described):
+            yield from _texts(getattr(described, field.name))
 
 
 def _wrapped(text: str) -> str:
