@@ -18,10 +18,15 @@ function problems.stop()
   error("the document has " .. #found .. " problem(s)", 0)
 end
 
+--- The elements that may have an id; to be called for all others would take most of the time.
+local identified = {
+  "Code", "CodeBlock", "Div", "Figure", "Header", "Image", "Link", "Span", "Table",
+}
+
 local function identifiers(doc)
   local ids = {}
   local function note(element)
-    if element.identifier and element.identifier ~= "" then
+    if element.identifier ~= "" then
       ids[element.identifier] = true
     end
   end
@@ -30,16 +35,11 @@ local function identifiers(doc)
       ids[id] = true
     end
   end
-  doc:walk({
-    Block = function(block)
-      if block.attr then note(block) end
-    end,
-    Inline = function(inline)
-      if inline.attr then note(inline) end
-    end,
-    RawBlock = note_raw,
-    RawInline = note_raw,
-  })
+  local filter = { RawBlock = note_raw, RawInline = note_raw }
+  for _, kind in ipairs(identified) do
+    filter[kind] = note
+  end
+  doc:walk(filter)
   return ids
 end
 
@@ -65,6 +65,9 @@ end
 --- in their line, or begins the next one, is looked for.
 function problems.check_formulas(doc)
   local function look(block)
+    if not pandoc.utils.stringify(block):find("$$", 1, true) then
+      return
+    end
     local words = pandoc.utils.stringify(block.content:map(function(inline)
       return inline.t == "SoftBreak" and pandoc.Str("\n") or inline
     end))

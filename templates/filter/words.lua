@@ -30,8 +30,11 @@ local function pieces(text, most)
   return found
 end
 
---- Inlines of `make` for each piece, with `place` between them.
+--- Inlines of `make` for each piece, with `place` between them; nil for a word that stays whole.
 local function joined(text, most, place, make)
+  if #text <= most then
+    return nil
+  end
   local inlines = pandoc.Inlines({})
   for i, piece in ipairs(pieces(text, most)) do
     if i > 1 then
@@ -64,9 +67,12 @@ function words.in_text(element, place)
   return element:walk(filter(in_text, place))
 end
 
---- The same for narrow columns of a table.
-function words.in_cells(element, place)
-  return element:walk(filter(in_cell, place))
+--- The same for the inlines of a cell in a narrow column of a table.
+function words.in_cells(inlines, place)
+  if #pandoc.utils.stringify(inlines) <= in_cell then
+    return inlines
+  end
+  return inlines:walk(filter(in_cell, place))
 end
 
 return words
