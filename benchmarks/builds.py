@@ -17,6 +17,7 @@ from benchmarks.peers.install import CACHE, InstallError
 from benchmarks.peers.subject import PeerSubject
 from benchmarks.progress import Tell
 from benchmarks.project import Project
+from benchmarks.quarto import Quarto
 from benchmarks.results import Builds, Sample, Timed, Tool
 from benchmarks.scenarios import TITLES, Scenario
 from benchmarks.subject import Subject
@@ -69,6 +70,7 @@ def subjects(scratch: Path, cache: Path = CACHE) -> tuple[Subject, ...]:
         latex,
         Engines("typst", scratch / "engines", lambda: typst.redrawn),
         Engines("latex", scratch / "engines", lambda: latex.redrawn),
+        Quarto(scratch / "quarto"),
         *(PeerSubject(peer, scratch / peer.name, cache) for peer in PEERS),
     )
 
