@@ -13,6 +13,7 @@ from report.errors import StudyError
 from report.missing import Missing
 from report.paper.reconciliations import series_table
 from report.records.layers import Convolution, Layer
+from report.theory.avx2_kernels import BLOCK
 from report.theory.liveness import (
     CALLERS,
     INPUT,
@@ -140,6 +141,45 @@ def test_autocast_keeps_casts_of_all_parameters_so_far() -> None:
     assert first.amount(PARAMETERS) == last.amount(PARAMETERS) == 62_006 * 4
     assert first.amount(INPUT) == 8 * 3 * 1024 * 4
     assert all(at.amount(WEIGHT_CASTS) == 0 for at in held(layers, Conditions()))
+
+
+#: Peaks (B) of one float32 convolution on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch
+#: 2.13.0+cpu, one thread, by the allocator's events; and whether a rule gives all of it.  Input,
+#: then output channels, kernel, stride and padding.
+ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] = (
+    ("contiguous", (1, 3, 96, 96), (64, 11, 4, 2), 618_112, False),  # strides over its padding
+    ("contiguous", (8, 3, 96, 96), (64, 11, 4, 2), 3_144_704, True),
+    ("contiguous", (1, 16, 24, 24), (24, 11, 1, 5), 557_024, False),  # more padding than a row
+    ("contiguous", (8, 48, 20, 20), (96, 13, 1, 6), 6_187_392, False),
+    ("contiguous", (1, 64, 24, 24), (64, 11, 1, 0), 4_310_272, True),
+    ("channels_last", (8, 64, 28, 28), (40, 3, 1, 1), 2_820_280, False),  # blocks of 8, or of 24
+    ("channels_last", (1, 512, 7, 7), (512, 3, 1, 1), 19_380_248, False),
+    ("channels_last", (1, 512, 7, 7), (96, 3, 1, 1), 3_666_712, True),
+    ("channels_last", (8, 32, 28, 28), (12, 3, 1, 1), 1_144_392, True),
+    ("channels_last", (2, 6, 36, 36), (16, 16, 4, 3), 281_568, False),  # 256 taps
+    ("channels_last", (8, 3, 96, 96), (64, 11, 4, 2), 2_166_536, False),
+)
+
+
+@pytest.mark.parametrize(("layout", "shape", "convolution", "measured", "complete"), ON_AVX2)
+def test_peaks_on_avx2_are_met_or_at_least(
+    layout: Layout,
+    shape: tuple[int, ...],
+    convolution: tuple[int, ...],
+    measured: int,
+    complete: bool,
+) -> None:
+    at = peak(Chain(*shape).conv(*convolution).layers, Conditions(layout, block=BLOCK))
+    assert at.complete == complete
+    assert at.total == measured if complete else at.total <= measured
+
+
+def test_bfloat16_on_avx2_is_unfolded_by_pytorch() -> None:
+    """Measured as ``ON_AVX2`` is: 13.5 MB unfolded beside 1.6 MB of output."""
+    layers = Chain(8, 64, 27, 27).conv(192, 5).layers
+    for layout in LAYOUTS:
+        at = peak(layers, Conditions(layout, block=BLOCK, autocast="bfloat16"))
+        assert (at.total, at.complete) == (19_251_328, True)
 
 
 def test_what_is_not_known_is_said() -> None:
@@ -290,12 +330,14 @@ def test_one_layer_is_explained_as_its_events_were(batch: int, conditions: Condi
     """The same terms as the explanation of events uses; a layer alone holds nothing else."""
     layer = mnist_conv2(batch)
     at = peak([layer], conditions)
-    assert at.complete
+    on_avx2, last = conditions.block == BLOCK, conditions.layout == "channels_last"
+    unfolded = on_avx2 and conditions.autocast is not None
+    assert at.complete == (not on_avx2 or unfolded or not last)
     assert at.amount(PARAMETERS) == parameter_bytes(layer)
     for name in (READ, LATER, CALLERS):
         assert at.amount(name) == 0
     blocked = at.amount("Blocked output")
-    assert (blocked == 0) == (conditions.layout == "channels_last")
+    assert (blocked == 0) == (last or unfolded)
 
 
 # --------------------------------------------------------------------------- torch as oracle
@@ -371,8 +413,8 @@ def test_the_peak_is_what_torch_allocates(
     found = measured(name, batch, layout, in_place, autocast)
     at = peak(captured(name, batch), conditions)
     assert sum(at.amount(part) for part in (PARAMETERS, STATISTICS, INPUT)) == found.before
-    assert at.total == found.peak
-    assert at.complete
+    assert at.total == found.peak if at.complete else at.total <= found.peak
+    assert at.complete or block == BLOCK  # on AVX2 the sizes of caches decide about some kernels
 
 
 def test_convolutions_are_known_in_all_networks_of_the_study() -> None:

@@ -3,7 +3,8 @@
 oneDNN chooses a kernel by shape, layout and instruction set, and each copies what it needs into
 layouts of its own.  The rules are those of float32 with PyTorch 2.13 (oneDNN 3.12) on AVX2, met to
 the byte by 2,200 convolutions drawn at random, on one thread and on two.  Where a kernel is chosen
-by the sizes of caches, or by what was not tried, there is no rule (``None``).
+by the sizes of caches (``theory.avx2_kernels``), or by what was not tried, there is no rule
+(``None``).
 
 Letters in formulas are those of ``report.theory.shapes``.
 """
@@ -14,6 +15,14 @@ from math import prod
 from typing import Final
 
 from report.records.layers import Convolution
+from report.theory.avx2_kernels import (
+    BLOCK,
+    copies_output_last,
+    has_known_batch,
+    has_known_block,
+    is_direct,
+    up,
+)
 from report.theory.memory import output_bytes
 from report.theory.shapes import elements
 from report.theory.terms import (
@@ -27,14 +36,6 @@ from report.theory.terms import (
 )
 from report.theory.workspaces import Conditions, native, unfolded
 
-#: Channels of a vector of eight float32, in which AVX2 kernels block them.
-BLOCK: Final = 8
-#: Positions of an output row that a direct kernel computes at once; padding must not exceed them.
-_ROW: Final = 3
-#: Output channels that every block of channels-last kernels (8, 16, 24, 32) divides.
-_WHOLE_BLOCKS: Final = 96
-#: Taps whose descriptors fill one page.
-_ONE_PAGE: Final = 102
 #: Groups for each thread, and bytes of an unfolded group, up to which groups are done one by one.
 _GROUPS: Final = 8
 _UNFOLDED_BYTES: Final = 2**18
@@ -82,17 +83,17 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         tried = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
         return weight_reorder(layer, BLOCK, SHAPES).amount if tried else None
-    if layer.input_shape[1] == 1 or elements(layer.kernel) > _ONE_PAGE:
+    known = has_known_block(layer) and has_known_batch(layer)
+    if layer.input_shape[1] == 1 or not known:
         return None
-    if outputs > BLOCK and outputs % _WHOLE_BLOCKS:
-        return None  # the block is chosen by how well products fill the caches
-    weights = layer.groups * _up(outputs) * inputs * elements(layer.kernel) * 4
+    weights = layer.groups * up(outputs) * inputs * elements(layer.kernel) * 4
     return weights + descriptor_workspace(layer, conditions.threads, SHAPES).amount
 
 
 def _contiguous(layer: Convolution, conditions: Conditions, plain: bool) -> int | None:
-    if layer.padding[1] > min(_ROW, layer.output_shape[3]):
-        return None
+    if not is_direct(layer):
+        copied = layer.groups == 1 and copies_output_last(layer, conditions.threads)
+        return output_bytes(layer) if copied else None
     inputs, outputs = _widths(layer)
     if layer.groups > 1 and not _depthwise(layer) and (inputs % BLOCK or outputs % BLOCK):
         return None if plain else _unfolded_groups(layer, conditions)
@@ -117,7 +118,7 @@ def _strided(layer: Convolution, conditions: Conditions) -> int:
     whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
     if not whole or layer.stride == (1, 1):
         return 0
-    gathered = _up(layer.input_shape[1]) * prod(positions) * 4
+    gathered = up(layer.input_shape[1]) * prod(positions) * 4
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
 
 
@@ -132,7 +133,3 @@ def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
     if not many or group > _UNFOLDED_BYTES:
         return None
     return max(conditions.threads * group + SCRATCHPAD_ALIGNMENT, output_bytes(layer))
-
-
-def _up(channels: int) -> int:
-    return -(-channels // BLOCK) * BLOCK

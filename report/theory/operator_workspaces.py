@@ -15,7 +15,8 @@ import msgspec
 
 from report.records.layers import BatchNorm, Convolution, DType, Layer, Pooling
 from report.records.operations import ITEM_BYTES, Operator, Tensor
-from report.theory.convolution_workspaces import BLOCK, computed_by_pytorch, on_avx2
+from report.theory.avx2_kernels import BLOCK
+from report.theory.convolution_workspaces import computed_by_pytorch, on_avx2
 from report.theory.memory import output_bytes
 from report.theory.operators import KINDS
 from report.theory.workspaces import Conditions, largest, moments, unknown_workspace

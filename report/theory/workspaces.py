@@ -7,8 +7,10 @@ what the layer needs.  Sizes follow from shapes; the evidence of each is the eve
 
 Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512 and AVX2: convolutions without
 groups and dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16
-under autocast.  Of other convolutions, of a convolution of one channel in the channels-last layout
-and of bfloat16 linear layers, workspaces are not known here (``unknown_workspace``).
+under autocast on processors without tiles (AMX).  On AVX2 the sizes of caches decide about some
+kernels (``theory.avx2_kernels``).  Of those, of other convolutions, of one of one channel in the
+channels-last layout and of bfloat16 linear layers, workspaces are not known, and what stands here
+is the least that they take (``unknown_workspace``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from report.records.layers import (
     ELEMENT_BYTES,
@@ -27,6 +31,13 @@ from report.records.layers import (
     Pooling,
 )
 from report.theory.allocator_options import Options
+from report.theory.avx2_kernels import (
+    BLOCK,
+    copies_output_last,
+    has_known_batch,
+    has_known_block,
+    is_direct,
+)
 from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
 from report.theory.shapes import elements
@@ -107,7 +118,7 @@ WORKSPACES: Final = (
 def moments(layer: Layer, conditions: Conditions) -> tuple[Moment, ...]:
     """The moments of one layer, in their order."""
     match layer:
-        case Convolution() if unknown_workspace(layer, conditions):
+        case Convolution() if _untried(layer, conditions):
             return (Moment(True),)
         case Convolution():
             return _convolution(layer, conditions)
@@ -122,16 +133,29 @@ def moments(layer: Layer, conditions: Conditions) -> tuple[Moment, ...]:
 
 
 def unknown_workspace(layer: Layer, conditions: Conditions) -> bool:
-    """Whether a layer takes a workspace that no rule here gives."""
+    """Whether a layer may take more than its moments say, since no rule here gives all of it."""
     if isinstance(layer, Linear):
         return conditions.autocast is not None
     if not isinstance(layer, Convolution):
         return False
-    if layer.dtype not in _KNOWN_TYPES:
-        return True
+    return _untried(layer, conditions) or _left_to_caches(layer, conditions)
+
+
+def _untried(layer: Convolution, conditions: Conditions) -> bool:
+    """Whether nothing at all is known of a convolution."""
     plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and conditions.layout == "channels_last"
-    return not plain or layer.kernel == (1, 1) or unfolds_one_channel
+    known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
+    return not known or unfolds_one_channel
+
+
+def _left_to_caches(layer: Convolution, conditions: Conditions) -> bool:
+    """Whether an AVX2 kernel takes more or less by the sizes of caches."""
+    if conditions.block != BLOCK or native(layer, conditions):
+        return False
+    if conditions.layout == "channels_last":
+        return not (has_known_block(layer) and has_known_batch(layer))
+    return not (is_direct(layer) or copies_output_last(layer, conditions.threads))
 
 
 def _convolution(layer: Convolution, conditions: Conditions) -> tuple[Moment, ...]:
@@ -139,14 +163,21 @@ def _convolution(layer: Convolution, conditions: Conditions) -> tuple[Moment, ..
         return (Moment(True, (unfolded(layer),)),)
     if conditions.layout == "channels_last":
         return (Moment(True, _channels_last(layer, conditions)),)
+    if conditions.block == BLOCK and not is_direct(layer):
+        return (Moment(True, (blocked_output(layer, 1, _ALLOCATED),)),)
     blocked = blocked_output(layer, conditions.block, _ALLOCATED)
     return (Moment(False, (*_reorders(layer, conditions), blocked)), Moment(True, (blocked,)))
 
 
 def native(layer: Convolution, conditions: Conditions) -> bool:
-    """Whether PyTorch computes it itself: one small image and no kernel over 3 × 3."""
+    """Whether PyTorch computes it itself: one small image and no kernel over 3 × 3.
+
+    Also bfloat16 on AVX2, which has no instructions for it.
+    """
+    if conditions.autocast is not None:
+        return conditions.block == BLOCK
     small = elements(layer.input_shape) <= NATIVE_UP_TO and min(layer.kernel) <= 3
-    return layer.input_shape[0] == 1 and small and conditions.autocast is None
+    return layer.input_shape[0] == 1 and small
 
 
 def unfolded(layer: Convolution) -> Term:
@@ -169,8 +200,10 @@ def _reorders(layer: Convolution, conditions: Conditions) -> tuple[Term, ...]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> tuple[Term, ...]:
+    known = conditions.block != BLOCK or has_known_batch(layer)
+    batch = layer if known else msgspec.structs.replace(layer, kernel=(1, 1))
     return (
-        descriptor_workspace(layer, conditions.threads, _ALLOCATED),
+        descriptor_workspace(batch, conditions.threads, _ALLOCATED),
         _weights(layer, conditions),
     )
 

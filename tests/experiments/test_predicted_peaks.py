@@ -14,11 +14,16 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from experiments.harness import memory, passes  # noqa: E402
+from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.harness.operators import Input  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
+from experiments.theory.survey.peaks import laid_out  # noqa: E402
+from report.theory import liveness  # noqa: E402
+from report.theory.avx2_kernels import BLOCK  # noqa: E402
 from report.theory.network import Theory  # noqa: E402
 from report.theory.operator_workspaces import OF_OPERATORS, TAKES_NOTHING  # noqa: E402
+from report.theory.workspaces import Conditions, Layout  # noqa: E402
 
 Shape = tuple[int, ...]
 
@@ -68,6 +73,49 @@ def test_networks_are_met_or_at_least(name: str, shape: Shape) -> None:
 def test_plain_networks_are_complete() -> None:
     for name, shape in (("CIFAR", (8, 3, 32, 32)), ("VGG-11", (2, 3, 224, 224))):
         assert predicted(partial(catalogue.network, name), shape).complete
+
+
+#: Convolutions at the edges of what rules of AVX2 hold for: input and output channels, kernel,
+#: stride, padding, dilation, groups, and the pixels of a side.
+EDGES: tuple[tuple[int, ...], ...] = (
+    (64, 128, 1, 1, 0, 1, 1, 28),
+    (64, 128, 1, 2, 0, 1, 1, 28),
+    (32, 32, 3, 1, 1, 1, 32, 28),
+    (32, 64, 3, 1, 1, 1, 4, 28),
+    (12, 24, 3, 2, 1, 1, 4, 28),
+    (32, 64, 3, 1, 2, 2, 1, 28),
+    (3, 64, 7, 2, 3, 1, 1, 48),
+    (3, 64, 11, 4, 2, 1, 1, 64),  # strides over its padding
+    (16, 24, 11, 1, 5, 1, 1, 24),  # padding beyond what is computed at once
+    (17, 33, 3, 1, 1, 1, 1, 20),  # output channels in blocks of 8, 16 or 24
+    (64, 40, 3, 1, 1, 1, 1, 28),
+    (128, 64, 3, 1, 1, 1, 1, 7),
+    (64, 12, 3, 1, 1, 1, 1, 14),
+    (5, 7, 3, 2, 1, 1, 1, 21),
+    (2, 16, 9, 1, 4, 1, 1, 30),
+    (6, 16, 16, 4, 3, 1, 1, 36),  # more taps than one page has descriptors
+    (8, 8, 2, 1, 2, 1, 1, 12),  # padding as large as the kernel
+)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("batch", [1, 3, 8])
+def test_convolutions_on_avx2_are_met_or_at_least(batch: int, last: bool) -> None:
+    if torch.backends.cpu.get_cpu_capability() != "AVX2":
+        pytest.skip("the rules are those of AVX2; typed peaks stand in tests/test_liveness.py")
+    layout: Layout = "channels_last" if last else "contiguous"
+    conditions = Conditions(layout, torch.get_num_threads(), BLOCK)
+    for channels, *rest, side in EDGES:
+        build, shape = partial(nn.Conv2d, channels, *rest), (batch, channels, side, side)
+        peak = measured(build, shape, last)
+
+        def laid(build: Callable[[], nn.Module] = build) -> nn.Module:
+            return laid_out(build(), layout)
+
+        agrees(checked(laid, [Input(shape, channels_last=last)]), peak)
+        with torch.device("meta"):
+            at = liveness.peak(layers_of(build(), torch.empty(shape)), conditions)
+        assert at.total == peak if at.complete else at.total <= peak, (channels, *rest)
 
 
 class Applied(nn.Module):
