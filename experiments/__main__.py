@@ -21,7 +21,7 @@ from experiments.harness.doctor import doctor
 from experiments.harness.listing import listing, overview
 from experiments.harness.record_check import check_records
 from experiments.harness.run import StoppedError, Terminated, exit_code_of, run
-from experiments.harness.runtime import INSTALL
+from experiments.harness.runtime import INSTALL, INSTALL_NETWORKS
 from experiments.harness.study import UsageError
 from experiments.harness.sweep_status import status
 from experiments.importers.command import add_import, import_files
@@ -109,10 +109,15 @@ def _explained(error: BaseException) -> tuple[str, int]:
         case KeyboardInterrupt():
             return "Interrupted before the run began; nothing is kept.", exit_code_of(error)
         case ModuleNotFoundError():
-            return f"{error.name} is not installed; install it with: {INSTALL}", 1
+            return f"{error.name} is not installed; install it with: {_install(error.name)}", 1
         case OSError():
             return f"{error.filename or 'A file'}: {error.strerror or error}.", 1
     return str(error), 1
+
+
+def _install(module: str | None) -> str:
+    """The command that brings a module; networks of others, and what they need, without torch."""
+    return INSTALL_NETWORKS if module in {"torchvision", "timm"} else INSTALL
 
 
 def _dispatch(options: argparse.Namespace) -> int:

@@ -209,7 +209,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
     "version as text": (change("schema", to="1"), "schema", 'found "1"'),
     "version as truth": (change("schema", to=True), "schema", "found true"),
     "version too old": (change("schema", to=0), "schema", "found version 0, older than 1"),
-    "version too new": (change("schema", to=99), "schema", "found version 99, newer than 2"),
+    "version too new": (change("schema", to=99), "schema", "found version 99, newer than 3"),
 }
 
 
@@ -230,7 +230,7 @@ def test_the_three_version_faults_say_what_to_do() -> None:
         return messages(json.dumps({k: v for k, v in document.items() if v is not None}).encode())
 
     assert "run the experiment again" in said(0)
-    assert "update ridgepoint" in said(3)
+    assert "update ridgepoint" in said(4)
     assert "restore the file with git" in said(None)
 
 
@@ -451,7 +451,7 @@ def old_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
         del renamed["experiment"]
         return renamed
 
-    monkeypatch.setattr(records, "MIGRATIONS", {0: from_zero, 1: from_one})
+    monkeypatch.setattr(records, "MIGRATIONS", {**records.MIGRATIONS, 0: from_zero, 1: from_one})
 
 
 def old_document(version: int) -> dict[str, Any]:
@@ -468,7 +468,7 @@ def test_older_records_climb_the_ladder(
 ) -> None:
     old_ladder(monkeypatch)
     record = parse(json.dumps(old_document(version)).encode(), PLACE)
-    assert (record.schema, record.study, record.protocol.timer) == (2, "conv_scaling", timer)
+    assert (record.schema, record.study, record.protocol.timer) == (3, "conv_scaling", timer)
 
 
 def test_below_the_ladder_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

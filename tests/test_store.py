@@ -234,7 +234,7 @@ def test_a_renamed_record_is_noticed(tmp_path: Path) -> None:
     [
         ('"plan": "full"', '"plan": "half"', "protocol.plan: found 'half'"),
         ('"study": "conv_scaling"', '"study": "other"', "in the folder 'conv_scaling'"),
-        ('"schema": 2', '"schema": 9', "schema: found version 9"),
+        ('"schema": 3', '"schema": 9', "schema: found version 9"),
         ('"cases": [', '"cases": [,', "not valid JSON"),
     ],
 )

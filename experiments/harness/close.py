@@ -13,6 +13,7 @@ from experiments.harness.recording import ceiling_reasons, files_of, record_of, 
 from experiments.harness.study import Study
 from experiments.harness.sweep import elsewhere
 from report.errors import MeasurementError
+from report.records.captures import Captures
 from report.records.record import Case, Record
 from report.records.store import write_record
 
@@ -49,10 +50,15 @@ def close(name: str, records: Path) -> tuple[Record, Path]:
             ceilings=before.ceilings,
             environment=environment.closed(
                 run_log.header.environment,
-                {**ceiling_reasons(before.reason, _ENDED), **counted.missing},
+                {
+                    **ceiling_reasons(before.reason, _ENDED),
+                    **counted.missing,
+                    "operations": _ENDED,
+                },
                 _ENDED,
             ),
             attachments=counted.attachments,
+            operations=Captures(),
             finished=utc(finished),
         )
         written = write_record(record, records, files_of(run_log, counted))

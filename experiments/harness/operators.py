@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from experiments.harness.operator_recorder import Recorder, tensors_in
 from experiments.harness.study import Device
@@ -60,15 +60,16 @@ def capture(
     train: bool = False,
     device: Device = "cpu",
     history: bool = False,
+    weight_decay: float = 0.0,
 ) -> Captured:
     """The operators of one call in evaluation mode without gradients, or of a training step.
 
     The step is the second: forward, the loss, backward, and stochastic gradient descent with
-    momentum, whose state is there from the first one.  The loss is the cross entropy of a matrix of
-    scores, else the sum of the means of all results.  With ``history`` the call too is the second.
-    Raises ``MeasurementError`` with the operator for a network that needs the values of its
-    tensors, or that cannot run on these inputs, and for a training step on a GPU with a PyTorch
-    that was built without CUDA.
+    ``weight_decay`` and momentum, whose state is there from the first one.  The loss is the cross
+    entropy of a matrix of scores, else the sum of the means of all results.  With ``history`` the
+    call too is the second.  Raises ``MeasurementError`` with the operator for a network that needs
+    the values of its tensors, or that cannot run on these inputs, and for a training step on a GPU
+    with a PyTorch that was built without CUDA.
     """
     _check_device(device, train)
     module = built(build).train(train)
@@ -76,7 +77,7 @@ def capture(
     _fake(module, mode, device)
     with mode:
         given = tuple(_given(each, device) for each in inputs)
-    call = _Step(module) if train else _Call(module)
+    call = _Step(module, weight_decay) if train else _Call(module)
     recorder = Recorder(module)
     try:
         with mode:
@@ -111,6 +112,8 @@ def _recurrent(module: nn.Module) -> tuple[str, ...]:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, DataDependentOutputException):
+        return "it asks for the value of a tensor; leave out .item() and conditions on values."
     return shorten(" ".join(str(error).split()), 200) or type(error).__name__
 
 
@@ -201,12 +204,15 @@ class _Step:
     """A training step, the first of which is made before."""
 
     module: nn.Module
+    weight_decay: float
     optimizer: Any = None
 
     def prepare(self, given: tuple[torch.Tensor, ...], *, called: bool) -> None:
         """Make the step after which momentum and gradients are there, asked for or not."""
         trained = [each for each in self.module.parameters() if each.requires_grad]
-        self.optimizer = torch.optim.SGD(trained, lr=_LEARNING_RATE, momentum=_MOMENTUM)
+        self.optimizer = torch.optim.SGD(
+            trained, lr=_LEARNING_RATE, momentum=_MOMENTUM, weight_decay=self.weight_decay
+        )
         _loss(self.module(*given)).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 

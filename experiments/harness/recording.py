@@ -6,6 +6,7 @@ from datetime import datetime
 
 from experiments.harness import counting
 from experiments.harness.journal import RunLog
+from report.records.captures import Captures
 from report.records.filed import encode, parse
 from report.records.record import SCHEMA_VERSION, Attachment, Case, Ceiling, Environment, Record
 from report.records.store import digest
@@ -29,6 +30,7 @@ def record_of(
     ceilings: tuple[Ceiling, ...],
     environment: Environment,
     attachments: tuple[Attachment, ...],
+    operations: Captures,
     finished: str,
 ) -> Record:
     """The record of a run, as it will be read: never write what cannot be."""
@@ -44,6 +46,7 @@ def record_of(
         environment=environment,
         ceilings=ceilings,
         shard=header.shard,
+        operations=operations,
         cases=cases,
         attachments=(*_attached(run_log), *attachments),
     )

@@ -260,13 +260,18 @@ def _measured(
     cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
+    from experiments.harness.captures import kept  # needs torch
+
+    whole = kept(study, counted.added(cases), device, observer)
     reasons = ceiling_reasons(run_log.ceilings.reason, after.reason)
+    missing = {**reasons, **counted.missing, **whole.missing}
     record = record_of(
         run_log,
-        cases=counted.added(cases),
+        cases=whole.cases,
         ceilings=(*run_log.ceilings.ceilings, *after.ceilings),
-        environment=environment.closed(header.environment, {**reasons, **counted.missing}),
+        environment=environment.closed(header.environment, missing),
         attachments=counted.attachments,
+        operations=whole.captures,
         finished=_now(),
     )
     return record, files_of(run_log, counted)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import types
 
 INSTALL = "python -m pip install -e '.[experiments]'"
+#: Networks of others with what they import; their own torch is left alone.
+INSTALL_NETWORKS = (
+    "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
+)
 
 
 def cores_available() -> int:

@@ -1,8 +1,9 @@
 """The record as it lies in a file: JSON in which nothing stands twice.
 
 Every network's layers stand once, as those of one image, and cases refer to them; in memory a case
-has its layers at hand.  A file holds a line for each series, layer and ceiling, so that git can
-compare runs and people can read them.
+has its layers at hand, while operators stay as they lie in the file until they are asked for.  A
+file holds a line for each series, layer, ceiling and operator, so that git can compare runs and
+people can read them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import strict
+from report.records.captures import CaptureRef
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
 from report.records.migration import MIGRATIONS
@@ -49,7 +51,8 @@ class LayersRef(_Filed, frozen=True):
 class FiledCase(_Filed, frozen=True, omit_defaults=True):
     """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
 
-    ``layers`` is null where none ran; ``rounds`` stand where there are any.
+    ``layers`` is null where none ran; ``rounds`` stand where there are any, and ``operations``
+    where they were captured.
     """
 
     factors: dict[str, Factor]
@@ -58,6 +61,7 @@ class FiledCase(_Filed, frozen=True, omit_defaults=True):
     layers: LayersRef | None
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
+    operations: CaptureRef | None = None
 
 
 class FiledRecord(Whole, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,6 +84,7 @@ _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: So many lists and mappings may lie in each other in one line: a series with its samples.
 _LINE_DEPTH: Final = 2
 _HOLDING: Final = (dict, list)
+_ROWS: Final = "operators"
 #: All but the cases lies in a file as it is in memory.
 _SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -127,6 +132,7 @@ def _filed(record: Record) -> FiledRecord:
                 layers=refs[id(case.layers)],
                 series=case.series,
                 rounds=case.rounds,
+                operations=case.operations,
             )
             for case in record.cases
         ),
@@ -166,7 +172,7 @@ def laid_out(part: Any, indent: str = "") -> str:
     inner = indent + " "
     if isinstance(part, dict):
         opening, closing = "{}"
-        members = [f"{_one_line(key)}: {laid_out(part[key], inner)}" for key in part]
+        members = [f"{_compact(key)}: {_member(key, part[key], inner)}" for key in part]
     else:
         opening, closing = "[]"
         members = [laid_out(member, inner) for member in part]
@@ -174,8 +180,23 @@ def laid_out(part: Any, indent: str = "") -> str:
     return f"{opening}\n{inner}{lines}\n{indent}{closing}"
 
 
+def _member(name: str, part: Any, indent: str) -> str:
+    """A member of a mapping; operators stand in a line each, whatever lies in them."""
+    if name != _ROWS or type(part) is not list or not part:
+        return laid_out(part, indent)
+    lines = f",\n{indent} ".join(map(_one_line, part))
+    return f"[\n{indent} {lines}\n{indent}]"
+
+
 def _one_line(part: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(part), indent=0).decode()
+    """With spaces where a person looks, not between thousands of samples."""
+    if type(part) is not dict:
+        return _compact(part)
+    return "{" + ", ".join(f"{_compact(key)}: {_compact(part[key])}" for key in part) + "}"
+
+
+def _compact(part: Any) -> str:
+    return msgspec.json.encode(part).decode()
 
 
 def _flat(part: Any, depth: int) -> bool:
@@ -225,6 +246,7 @@ def _record(filed: FiledRecord, place: str) -> Record:
                 layers=known[case.layers],
                 series=case.series,
                 rounds=case.rounds,
+                operations=case.operations,
             )
             for case in filed.cases
         ),

@@ -35,6 +35,11 @@ def _to_2(data: Data) -> Data:
     return {**data, "schema": 2, "networks": found, "cases": list(cases.values())}
 
 
+def _to_3(data: Data) -> Data:
+    """From version 2: no operators were kept."""
+    return {**data, "schema": 3}
+
+
 def _ref(layers: list[Data], networks: dict[bytes, int]) -> dict[str, int] | None:
     """How a case refers to its layers, which are added to the ``networks`` if they are new."""
     if not layers:
@@ -73,4 +78,4 @@ def _merged(case: Data, part: Data) -> Data:
 
 
 #: ``MIGRATIONS[n]`` turns the plain dictionary of a version ``n`` record into one of ``n + 1``.
-MIGRATIONS: Final[dict[int, Callable[[Data], Data]]] = {1: _to_2}
+MIGRATIONS: Final[dict[int, Callable[[Data], Data]]] = {1: _to_2, 2: _to_3}

@@ -10,6 +10,7 @@ Schema history
     1   2026-11  first version
     2   2026-11  layers stand once a network; cases have rounds, one a process and memory policy;
                  more of the host's identity; ceilings name their instrument and working set
+    3   2026-11  the operators of the networks that cases ran
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from report.records.captures import CaptureRef, Captures
 from report.records.layers import Layer
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -222,7 +224,8 @@ class Case(_Part, frozen=True):
     """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
 
     ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
-    are what processes of their own measured, in the order of measuring.
+    are what processes of their own measured, in the order of measuring.  ``operations`` are the
+    operators that it ran, null where none were kept.
     """
 
     factors: dict[str, Factor]
@@ -231,6 +234,7 @@ class Case(_Part, frozen=True):
     layers: tuple[Layer, ...]
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
+    operations: CaptureRef | None = None
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
@@ -300,7 +304,7 @@ class Shard(_Part, frozen=True):
     sweep: Digest
 
 
-class Whole(_Part, frozen=True):
+class Whole(_Part, frozen=True, kw_only=True):
     """What a record says beside its cases, in memory as in its file.
 
     ``shard`` is null for a run that measured all that was planned; a file leaves it out then.
@@ -316,6 +320,7 @@ class Whole(_Part, frozen=True):
     environment: Environment
     ceilings: tuple[Ceiling, ...]
     shard: Shard | None = None
+    operations: Captures = Captures()
 
 
 class Record(Whole, frozen=True, kw_only=True):
