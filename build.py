@@ -60,6 +60,7 @@ def request_of(options: argparse.Namespace) -> Request:
         jobs=min(options.jobs, most_jobs()),
         data=options.data.resolve(),
         use=_asked(options, studies),
+        style=options.style,
     )
 
 
@@ -215,7 +216,8 @@ def _again(request: Request) -> list[str]:
     paths = ["--out", str(request.out), "--data", str(request.data), "--jobs", str(request.jobs)]
     asked = [str(request.data / file) for files in request.use.values() for file in files]
     use = [word for path in asked for word in ("--use", path)]
-    return [*request.studies, *named, "--engine", request.engine, *paths, *use]
+    style = ["--style", request.style] if request.style else []
+    return [*request.studies, *named, "--engine", request.engine, *style, *paths, *use]
 
 
 def _printed(text: str) -> int:

@@ -210,12 +210,23 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
 
 
 def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
-    own = ["read", "study", "figure/a", "manuscript", "listed", "tex", "pdf", "samples", "html"]
+    first = ["read", "study", "figure/a", "manuscript", "listed"]
+    own = [*first, "tex", "pdf", "bundle", "samples", "html"]
     assert list(all_steps()) == [f"{STUDY}/{name}" for name in own] + ["site/quarto", "site/index"]
     page_only = Wanted(html=True, pdf=False, engine="typst")
     later = later_steps(STUDY, (), FILES, page_only, links_pdf=False)
     assert [step.id for step in later] == [
         f"{STUDY}/{name}" for name in ("manuscript", "listed", "samples", "html")
+    ]
+
+
+def test_another_print_style_is_a_matter_of_the_manuscript_alone() -> None:
+    plain, other = (
+        later_steps(STUDY, ("a",), FILES, BOTH._replace(style=style), links_pdf=True)
+        for style in (None, "acm")
+    )
+    assert [step.id for step, its in zip(plain, other, strict=True) if step != its] == [
+        f"{STUDY}/manuscript"
     ]
 
 

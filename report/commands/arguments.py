@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT
+from report.render.styles import STYLES
 from report.studies import STUDIES
 
 PORT: Final = 8000
@@ -68,6 +69,9 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "latex", "typst", "quarto"),
         default="auto",
         help="what makes the PDFs; auto takes LaTeX where it is complete, else Typst",
+    )
+    parser.add_argument(
+        "--style", choices=STYLES, help="print in this style instead of that of each paper"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")

@@ -11,6 +11,7 @@
 ``<study>/tex``         the LaTeX source
 ``<study>/pdf``         the paper, by Typst or LaTeX; also beside its page, so that the page can
                         be published with it
+``<study>/bundle``      the LaTeX source in one archive
 ``site/index``          the list of all studies, the pages over all of them, and the search
 ``site/quarto``         the Quarto project of all studies, rendered too where that was asked
 ======================  =====================================================================
@@ -49,6 +50,8 @@ RECORDS_FOLDER: Final = "records"
 #: What lists of studies say of one: from the front matter of its document, and in plain words.
 LISTED: Final = "listed.json"
 ENTRY: Final = "entry.json"
+#: The bibliography of a paper as BibTeX set it.
+BIBLIOGRAPHY: Final = "paper.bbl"
 _DRAWING: Final = ".drawing"
 _SHARED: Final = "site"
 
@@ -93,11 +96,12 @@ class Files(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a build shall make: the formats, and what makes the PDF."""
+    """What a build shall make: the formats, the engine of the PDFs, a style for all papers."""
 
     html: bool
     pdf: bool
     engine: Engine
+    style: str | None = None
 
 
 def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
@@ -147,6 +151,11 @@ def paper_files(study: str) -> tuple[str, str]:
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
+def bundle_file(study: str) -> str:
+    """Where the archive of a paper's LaTeX source is."""
+    return f"tex/{study}.tar.gz"
+
+
 def later_steps(
     study: str, figures: Iterable[str], files: Files, wanted: Wanted, *, links_pdf: bool
 ) -> tuple[Step, ...]:
@@ -162,7 +171,7 @@ def later_steps(
     if wanted.engine != "quarto" and wanted.html:
         page = _page(study, drawn, written, files, links_pdf=links_pdf)
         formats += [_samples(study), page]
-    return (*drawn, _manuscript(study, files), _listed(study), *formats)
+    return (*drawn, _manuscript(study, files, wanted.style), _listed(study), *formats)
 
 
 def _figure(study: str, name: str, files: Files) -> Step:
@@ -187,7 +196,7 @@ def _samples(study: str) -> Step:
     )
 
 
-def _manuscript(study: str, files: Files) -> Step:
+def _manuscript(study: str, files: Files, style: str | None) -> Step:
     return Step(
         id=f"{study}/manuscript",
         study=study,
@@ -201,6 +210,7 @@ def _manuscript(study: str, files: Files) -> Step:
         code=(module_of(study),),
         packages=packages.WRITING,
         reads=(Reads(f"{study}/study", (FINDINGS,)), Reads(f"{study}/read", (CHOSEN,))),
+        parameters=(("style", style),) if style else (),
     )
 
 
@@ -245,7 +255,7 @@ _FONTS: Final = "templates/fonts/"
 def _print_steps(
     study: str, drawn: Iterable[Step], written: Reads, files: Files, wanted: Wanted
 ) -> list[Step]:
-    """The LaTeX source, which is written whatever the engine, and the PDF."""
+    """The LaTeX source, which is written whatever the engine, the PDF, and the archive."""
     figures = tuple(Reads(step.id, (".pdf",)) for step in drawn)
     source = Step(
         id=f"{study}/tex",
@@ -272,7 +282,19 @@ def _print_steps(
             packages=packages.TYPST,
             reads=(written, *figures),
         )
-    return [source, paper]
+    return [source, paper, _bundle(source, paper)]
+
+
+def _bundle(source: Step, paper: Step) -> Step:
+    by_latex = paper.action == "latex"
+    return Step(
+        id=f"{source.study}/bundle",
+        study=source.study,
+        action="bundle",
+        packages=(),
+        reads=(Reads(source.id), *([Reads(paper.id, (BIBLIOGRAPHY,))] if by_latex else [])),
+        parameters=(("bibliography", "yes" if by_latex else "no"),),
+    )
 
 
 def shared_steps(

@@ -39,7 +39,7 @@ class Request(NamedTuple):
     """What to build, from where and to where.
 
     ``use`` are records to build from instead of the chosen ones of their devices: study → files
-    relative to ``data``.
+    relative to ``data``.  ``style`` replaces the print style that the papers ask for.
     """
 
     studies: tuple[str, ...]
@@ -50,6 +50,7 @@ class Request(NamedTuple):
     data: Path = ROOT / "data"
     papers: Path = ROOT / "templates" / "papers"
     use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    style: str | None = None
 
 
 class PdfEngine(NamedTuple):
@@ -190,6 +191,7 @@ def _situation(request: Request) -> _Situation:
         html="html" in request.outputs,
         pdf="pdf" in request.outputs,
         engine="quarto" if request.engine == "quarto" else engine.name,
+        style=request.style,
     )
     world = World(places, contents, code, {**packages, "tex": tex.version})
     goal = Goal(request.studies, wanted, list_files(places), request.use)

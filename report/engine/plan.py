@@ -25,6 +25,8 @@ from report.records import IMPORTED
 from report.studies import STUDIES
 
 _NONE = "none"
+#: What the parameters of a step say, where they do not say in which formats it is shown.
+_PARAMETERS = {"read": "records", "manuscript": "print styles"}
 
 
 class Places(NamedTuple):
@@ -131,7 +133,7 @@ def reasons(step: Step, inputs: Inputs, old: Manifest, world: World) -> Iterator
     yield from _versions(before.versions, inputs.versions)
     yield from _changes("what it reads of ", before.upstream, inputs.upstream)
     if before.parameters != inputs.parameters:
-        yield f"other {'records' if step.action == 'read' else 'formats'} are wanted"
+        yield f"other {_PARAMETERS.get(step.action, 'formats')} are wanted"
     yield from altered(entry, world)
 
 

@@ -19,15 +19,23 @@ from report.paper.summary import summary_of
 from report.paper.tables import to_csv, to_latex
 from report.paper.tags import refusal
 from report.records.files import read_file
-from report.render.source import ONE_COLUMN, front_matter, style_of
+from report.render.source import front_matter, in_style, style_of
+from report.render.styles import ONE_COLUMN
 from report.system.outputs import write_json
 
 
 def write_source(
-    study: str, origin: Origin, findings: Findings, data: Path, papers: Path, folder: Path
+    study: str,
+    origin: Origin,
+    findings: Findings,
+    data: Path,
+    papers: Path,
+    folder: Path,
+    style: str | None = None,
 ) -> dict[str, Any]:
     """Write the source folder of a study but for its figures; returns what ``values.json`` holds.
 
+    ``style`` replaces the print style that the template asks for.
     Raises ``RidgepointError`` for a template that asks for what does not exist.
     """
     template = papers / f"{study}.qmd.j2"
@@ -36,7 +44,8 @@ def write_source(
     )
     findings = manuscript.findings
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{study}.qmd").write_text(manuscript.text, encoding="utf-8")
+    text = in_style(manuscript.text, style) if style else manuscript.text
+    (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
     front = front_matter(folder / f"{study}.qmd")
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)

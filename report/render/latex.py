@@ -42,6 +42,8 @@ _NEEDED: Final = {
     "ptmr8t.tfm": "texlive-fonts-recommended",
     "pcrr8t.tfm": "texlive-fonts-recommended",
 }
+#: Where what the class of the ACM loads is; no other style needs it.
+_MORE: Final = "texlive-latex-extra texlive-plain-generic"
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
 _TIME_LIMIT_S: Final = 120.0
 
@@ -51,6 +53,7 @@ _ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 _BIBLIOGRAPHY: Final = "references.bib"
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
+_ABSENT = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
 _RUNAWAY = re.compile(r"Runaway argument\?\n(.+?) ?\\par.*\n(?:.*\n)?! (.+)")
 #: A field that IEEEtran.bst does not print.
 _DOI = re.compile(r"^(\s*)doi(\s*)=\s*\{([^{}]+)\}", re.MULTILINE)
@@ -156,8 +159,16 @@ def tex_version(tools: LatexTools) -> str:
     return finished.stdout.partition("\n")[0]
 
 
-def compile_latex(folder: Path, study: str) -> bytes:
-    """The PDF of a folder that ``write_latex`` made.
+@dataclass(frozen=True)
+class Compiled:
+    """A paper as PDF, and its bibliography as BibTeX set it; empty where nothing is cited."""
+
+    pdf: bytes
+    bibliography: bytes
+
+
+def compile_latex(folder: Path, study: str) -> Compiled:
+    """The PDF and the bibliography of a folder that ``write_latex`` made.
 
     Works on a copy, so that the folder stays a clean source.  Raises ``RenderError`` with the
     first error of LaTeX, or with the references and citations that it does not know.
@@ -186,7 +197,10 @@ def compile_latex(folder: Path, study: str) -> bytes:
         if finished.code != 0 or not pdf.is_file():
             raise _refusal(work, study, log, finished.stdout + finished.stderr)
         _check_references(work / f"{study}.tex", log)
-        return pdf.read_bytes()
+        bibliography = work / f"{study}.bbl"
+        return Compiled(
+            pdf.read_bytes(), bibliography.read_bytes() if bibliography.is_file() else b""
+        )
 
 
 def _read_log(path: Path) -> str:
@@ -203,6 +217,11 @@ def _refusal(folder: Path, study: str, log: str, output: str) -> RenderError:
     entry, error, runaway = _BIBTEX.search(output), _ERROR.search(log), _RUNAWAY.search(log)
     if entry:
         return refusal(place_of_entry(bibliography, int(entry[2])), "BibTeX", entry[1])
+    if absent := _ABSENT.search(log):
+        return RenderError(
+            f"{name_of(document)}: this TeX has no {absent[1]}, which the print style needs; on "
+            f"Debian run 'apt-get install --no-install-recommends {_MORE}'."
+        )
     if error:
         return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
     if runaway:

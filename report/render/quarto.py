@@ -42,6 +42,7 @@ _ONE_COLUMN: Final[Mapping[str, Any]] = {
 }
 _PDF_CLASSES: Final[Mapping[str, Mapping[str, Any]]] = {
     "ieee": {"documentclass": "IEEEtran", "classoption": ["conference"]},
+    "acm": {"documentclass": "acmart", "classoption": ["sigconf", "nonacm"]},
     "report": {**_ONE_COLUMN, "classoption": ["titlepage", "abstract=true"]},
     "article": {**_ONE_COLUMN, "classoption": ["abstract=true"]},
 }

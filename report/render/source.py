@@ -11,15 +11,12 @@ from typing import Any, Final
 from report.errors import RenderError
 from report.records.strict_yaml import YamlError, parse_yaml
 from report.render.problems import name_of, place_of_line
-
-#: The styles that a paper may ask for in ``print-style``, and the one of a paper that does not.
-STYLES: Final = ("ieee", "report", "article")
-DEFAULT_STYLE: Final = "article"
-#: The styles with one column of text as wide as the page.
-ONE_COLUMN: Final = ("report", "article")
+from report.render.styles import DEFAULT_STYLE, ONE_COLUMN, STYLES
 
 _BIBLIOGRAPHY: Final = "references.bib"
-_SWITCHES: Final = ("toc", "lof", "lot")
+#: Lists of figures and tables, which a style of two columns has not.
+_LISTS: Final = ("lof", "lot")
+_SWITCHES: Final = ("toc", *_LISTS)
 #: Levels of headings that contents may name, and how many they do where ``toc-depth`` is not given.
 _DEEPEST: Final = 3
 _PAGE_DEPTH: Final = 2
@@ -86,6 +83,17 @@ def style_of(meta: Mapping[str, Any]) -> Any:
     return meta.get("print-style", DEFAULT_STYLE)
 
 
+def in_style(document: str, style: str) -> str:
+    """The text of a ``.qmd`` with another ``print-style``, without lists that the style lacks."""
+    head = _FRONT_MATTER.match(document)
+    if head is None:
+        return document
+    dropped = {"print-style", *(() if style in ONE_COLUMN else _LISTS)}
+    kept = [line for line in head[1].split("\n") if line.partition(":")[0] not in dropped]
+    front = "\n".join((*kept, f"print-style: {style}"))
+    return document[: head.start(1)] + front + document[head.end(1) :]
+
+
 def _check_contents(name: str, meta: Mapping[str, Any], style: str) -> None:
     """Refuse what Quarto's keys of contents and lists cannot hold, or what the style cannot do."""
     for key in _SWITCHES:
@@ -96,7 +104,7 @@ def _check_contents(name: str, meta: Mapping[str, Any], style: str) -> None:
         raise RenderError(
             f"{name}: toc-depth: found {depth!r}; write a number from 1 to {_DEEPEST}."
         )
-    for key in ("lof", "lot"):
+    for key in _LISTS:
         if meta.get(key) and style not in ONE_COLUMN:
             raise RenderError(
                 f"{name}: {key}: the style {style} has no such list; leave it out or "

@@ -251,8 +251,9 @@ function Collector:paragraph(para)
   end
 end
 
+local TWO_COLUMNS = { ieee = true, acm = true }
 local function has_two_columns(meta)
-  return meta["print-style"] and pandoc.utils.stringify(meta["print-style"]) == "ieee"
+  return meta["print-style"] and TWO_COLUMNS[pandoc.utils.stringify(meta["print-style"])]
 end
 
 --- Returns the document with its floats written, and `targets`: id -> {kind, id, number}.

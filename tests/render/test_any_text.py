@@ -148,7 +148,7 @@ def texts(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
     if isinstance(find_latex(), LatexTools):
         target = tmp_path_factory.mktemp("tex")
         write_latex(source, STUDY, target)
-        found["latex"] = _text_of(compile_latex(target, STUDY))
+        found["latex"] = _text_of(compile_latex(target, STUDY).pdf)
     yield {name: _squeezed(text) for name, text in found.items()}
 
 
@@ -209,7 +209,7 @@ def test_long_words_stay_within_the_text(
         pdf.write_bytes(render_typst(tmp_path, "p"))
     else:
         write_latex(tmp_path, "p", tmp_path / "tex")
-        pdf.write_bytes(compile_latex(tmp_path / "tex", "p"))
+        pdf.write_bytes(compile_latex(tmp_path / "tex", "p").pdf)
     assert misplaced(pdf) == []
     assert LONG in _squeezed(_text_of(pdf.read_bytes()))
 

@@ -44,7 +44,7 @@ def latex_folder(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def latex_pdf(latex_folder: Path) -> bytes:
-    return compile_latex(latex_folder, "sample")
+    return compile_latex(latex_folder, "sample").pdf
 
 
 def test_typst_has_the_numbers_of_the_text(typst_pdf: bytes) -> None:
@@ -133,7 +133,7 @@ def test_latex_styles_know_the_characters_of_units(
         f"abstract: The gist.\nprint-style: {style}\n---\n",
     )
     write_latex(folder, "p", tmp_path / "tex")
-    text = text_of(compile_latex(tmp_path / "tex", "p"))
+    text = text_of(compile_latex(tmp_path / "tex", "p").pdf)
     assert "Text of Section 1." in text
 
 
@@ -158,7 +158,7 @@ def test_a_reference_that_latex_does_not_know_fails(write: Write, tmp_path: Path
 def test_latex_cannot_run_programs(write: Write, tmp_path: Path) -> None:
     folder = write(f"Fine.\n\n```{{=latex}}\n\\immediate\\write18{{touch {tmp_path}/ran}}\n```\n")
     write_latex(folder, "p", tmp_path / "tex")
-    assert compile_latex(tmp_path / "tex", "p").startswith(b"%PDF")
+    assert compile_latex(tmp_path / "tex", "p").pdf.startswith(b"%PDF")
     assert not (tmp_path / "ran").exists()
 
 

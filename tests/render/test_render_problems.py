@@ -30,7 +30,7 @@ def latex(folder: Path) -> object:
     if isinstance(find_latex(), Missing):
         pytest.skip("LaTeX is not complete here")
     write_latex(folder, "p", folder / "tex")
-    return compile_latex(folder / "tex", "p")
+    return compile_latex(folder / "tex", "p").pdf
 
 
 def typst(folder: Path) -> object:

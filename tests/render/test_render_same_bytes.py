@@ -27,7 +27,7 @@ for study in ("sample", "course"):
     write_latex(source, study, place / "tex")
     (place / "typst.pdf").write_bytes(render_typst(source, study))
     if isinstance(find_latex(), LatexTools):
-        (place / "latex.pdf").write_bytes(compile_latex(place / "tex", study))
+        (place / "latex.pdf").write_bytes(compile_latex(place / "tex", study).pdf)
 """
 
 

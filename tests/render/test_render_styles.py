@@ -16,7 +16,8 @@ from report.missing import Missing
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, find_latex, write_latex
-from report.render.source import read_source
+from report.render.source import in_style, read_source
+from report.render.styles import STYLES
 from report.render.typst import render_typst
 
 Write = Callable[..., Path]
@@ -51,7 +52,7 @@ def render(engine: str, source: Path, study: str, scratch: Path) -> bytes:
     if engine == "typst":
         return render_typst(source, study)
     write_latex(source, study, scratch / "tex")
-    return compile_latex(scratch / "tex", study)
+    return compile_latex(scratch / "tex", study).pdf
 
 
 def pages_of(pdf: bytes) -> list[str]:
@@ -284,3 +285,14 @@ def test_code_that_is_too_long_for_a_line_is_broken(
 def test_the_sample_needs_nothing_but_its_folder(paper: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(paper, tmp_path / "moved")
     assert render_typst(moved, "course") == render_typst(paper, "course")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_paper_can_be_printed_in_any_style(style: str, write: Write, tmp_path: Path) -> None:
+    source = write("# Results\n\nWords.\n", head("report", lof="true", abstract="Short."))
+    document = source / "p.qmd"
+    document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
+    assert read_source(source, "p").style == style
+    assert in_style(document.read_text("utf-8"), style) == document.read_text("utf-8")
+    text = " ".join(pages_of(render("typst", source, "p", tmp_path)))
+    assert "A paper" in text and "Ada Example" in text and "Results Words." in text

@@ -16,11 +16,20 @@ _LISTED = ("title", "abstract", "devices", "measured", "question", "headline", "
 
 
 def perform(task: Task) -> Done:
-    """Write the source folder but for its figures, the values once more, and the list's entry."""
+    """Write the source folder but for its figures, the values once more, and the list's entry.
+
+    The parameter ``style`` is the print style that the user wants, where that is not the paper's.
+    """
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
     findings = kept(task.kept / FINDINGS)
     written = write_source(
-        task.study, Origin(**chosen["origin"]), findings, task.data, task.papers, task.source
+        task.study,
+        Origin(**chosen["origin"]),
+        findings,
+        task.data,
+        task.papers,
+        task.source,
+        task.parameters.get("style"),
     )
     values = task.stage / "values" / f"{task.study}.json"
     values.parent.mkdir(parents=True, exist_ok=True)
