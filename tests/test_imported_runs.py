@@ -65,7 +65,7 @@ def test_a_table_names_what_was_imported(data: Path) -> None:
     table = imported_setup(list_imports(STUDY, data))
     device, software, conditions, cases, author, licence = table.rows[0]
     assert len(table.rows) == 2
-    assert (device, conditions, cases, licence) == ("Example 100", "amp", 2, "Apache-2.0")
+    assert (device, conditions, cases, licence) == ("Example 100", "precision amp", 2, "Apache-2.0")
     assert software == Missing("not said")
     assert author == "Example Author, with benchmark.py"
 

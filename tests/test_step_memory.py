@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -40,6 +41,9 @@ def predicted() -> Course:
 def test_the_published_steps_are_alike() -> None:
     steps = measured_steps(timeline())
     assert len(timeline().events) == 16_845
+    # Momentum of 161 parameters, and these with mean and variance of 53 normalisations, before.
+    before = Counter(event.category for event in timeline().events if event.action == 1)
+    assert (before[1], before[0]) == (161, 161 + 2 * 53)
     assert [step.highest("activations") for step in steps] == [2_746_497_024] * 5
     assert {step.highest("resident") for step in steps} == {102_440_608 + 102_228_128 + 19_395_584}
     assert {len(step.at) for step in steps[1:-1]} == {len(steps[1].at)}

@@ -148,7 +148,7 @@ def _checked(option: str, text: str, kind: object) -> str:
 
 def _refuse_again(origin: Origin, options: argparse.Namespace) -> None:
     """Refuse a file that the study has already."""
-    for stored in list_imports(options.study, options.records):
+    for stored in list_imports(options.study, options.records, whole=False):
         if stored.record.origin.sha256 == origin.sha256:
             raise RecordError(f"{origin.file}: imported already as {stored.file}; nothing to do.")
 

@@ -24,7 +24,7 @@ FORMATS: Final[dict[str, str]] = {
     "asv": "experiments.importers.asv_json",
 }
 
-#: Formats of which no file of a real GPU was at hand when their importers were written.
+#: Formats of which no test reads a file that the tool itself has written on a GPU.
 EXPERIMENTAL: Final = frozenset({"allocator_snapshot", "ncu_report", "nvbench"})
 #: What a file raises that holds something else than its format says, in a place not foreseen.
 _UNFORESEEN: Final = (

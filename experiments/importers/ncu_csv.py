@@ -8,7 +8,7 @@ from typing import Final
 
 from experiments.importers.imported import Imported, Source, case, environment
 from report.instruments.counters.ncu import quantities
-from report.instruments.counters.ncu_metrics import metrics_for
+from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import CountersUnavailable, KernelRow, read_table
 from report.records.faults import LONGEST_NAME
 from report.records.record import Case, Factor, Sample
@@ -17,6 +17,9 @@ _HEADER: Final = b'"Kernel Name"'
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
 #: Counted bytes and operations; a count of launches says nothing of one launch.
 _LAUNCHES: Final = "ncu_kernel_launches"
+_WORK: Final = "ncu_cuda_core_flops"
+#: How metrics end that are sums over the GPU; others are rates, which say nothing of work.
+_TOTAL: Final = ".sum"
 
 
 def detects(source: Source) -> bool:
@@ -26,7 +29,7 @@ def detects(source: Source) -> bool:
 
 def read(source: Source) -> Imported:
     """Every launch as a case; the device must be named, since the table has its number alone."""
-    rows = read_table(source.text)
+    rows = read_table("\n".join(source.lines))
     if isinstance(rows, CountersUnavailable):
         raise source.refused(rows.reason.rstrip("."))
     return of_rows(source, rows, source.device_or(None))
@@ -35,6 +38,10 @@ def read(source: Source) -> Imported:
 def of_rows(source: Source, rows: Sequence[KernelRow], device: str) -> Imported:
     """The launches of a table or a report; refuses those without a counter that is known."""
     cases = tuple(_case(source, number, row) for number, row in enumerate(rows, start=1))
+    if not any(each.series for each in cases):
+        raise source.refused(
+            "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
+        )
     return Imported(
         instrument="Nsight Compute",
         instrument_version=None,
@@ -49,11 +56,13 @@ def of_rows(source: Source, rows: Sequence[KernelRow], device: str) -> Imported:
 def _case(source: Source, number: int, row: KernelRow) -> Case:
     if not _CAPABILITY.fullmatch(row.compute_capability):
         raise source.refused(f"launch {number}: its compute capability is not in the file")
-    known = frozenset(name.partition(".")[0] for name in row.values)
-    plan = metrics_for(row.compute_capability, known)
+    known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
+    plan = plan_for(row.compute_capability, known)
     if isinstance(plan, CountersUnavailable):
         raise source.refused(plan.reason.rstrip("."))
+    # Without single precision the work of the ordinary cores is not known as a whole.
+    unknown = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
-    measured: dict[str, list[Sample]] = {n: [v] for n, v in counted.items() if n != _LAUNCHES}
+    measured: dict[str, list[Sample]] = {n: [v] for n, v in counted.items() if n not in unknown}
     factors: dict[str, Factor] = {"launch": number, "kernel": row.kernel[:LONGEST_NAME]}
     return case(factors, measured, None if measured else "no counter of it is known here")

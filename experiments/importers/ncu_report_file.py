@@ -1,6 +1,7 @@
 """Nsight Compute's ``.ncu-rep``, read by NVIDIA's package ``ncu-report``.
 
-Experimental: no report of a GPU was at hand; what it gives is read as the CSV of the same report.
+Experimental: tried by hand on two reports that others published, and none may be kept here to test
+it.  What the package gives is read as the CSV of the same report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """nvbench's JSON, version 1: the mean time of isolated kernel executions on one GPU.
 
-Experimental: written after nvbench's own schema and published example, never run here.
+Experimental: written after nvbench's own printer and published example; no file of a run was found.
 """
 
 from __future__ import annotations

@@ -36,9 +36,10 @@ def draw(figure: Dots, axes: Axes) -> None:
     axes.set_title(figure.title, loc="left")
     if not any(series.points for series in figure.series):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
-    if len(figure.series) > 1 and figure.title:
-        axes.legend(loc="upper right", borderaxespad=0.2)
-    elif len(figure.series) > 1:
+    labelled = sum(bool(series.label) for series in figure.series)
+    if labelled > 1 and figure.title:
+        axes.legend(loc="lower right", borderaxespad=0.2)
+    elif labelled > 1:
         legend_above(axes, _COLUMNS)
 
 

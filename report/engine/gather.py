@@ -16,9 +16,10 @@ from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
-from report.records import pins
+from report.records import COUNTS, pins
 from report.records.imported_files import StoredImport, list_imports, read_import
 from report.records.listing import listing
+from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
     Attaching,
@@ -98,7 +99,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     """
     listed, pinned = list_records(study, data), read_pins(data).get(study, ())
     choices = choices_of(listed, data, pinned, asked)
-    imported = list_imports(study, data)
+    imported = list_imports(study, data, whole=False)
     primary = (part for choice in choices for part in choice.primary.parts or (choice.primary,))
     read: list[Listed | StoredImport] = [*primary, *imported]
     beside = {
@@ -137,6 +138,7 @@ def load(
             **{item.file: _attachments(item, patterns, data) for item in theirs},
         },
         imported=theirs,
+        networks=read_counts(data / COUNTS) if theirs else (),
     )
 
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.engine import packages
+from report.records import COUNTS
 from report.studies import module_of
 
 Engine: TypeAlias = Literal["latex", "typst", "quarto"]
@@ -124,7 +125,7 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
             id=f"{study}/study",
             study=study,
             action="study",
-            files=(f"data/reported/{study}.json", "data/devices.yaml"),
+            files=(f"data/reported/{study}.json", "data/devices.yaml", f"data/{COUNTS}"),
             code=(module_of(study),),
             packages=packages.COMPUTING,
             reads=(Reads(f"{study}/read", (CHOSEN,)),),

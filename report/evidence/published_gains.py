@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from report.evidence.devices import Devices
 from report.evidence.network_families import CNNS, Family
-from report.evidence.published_rates import TRANSFERS, Published, Row, Setting, once
+from report.evidence.published_rates import Published, Row, Setting, once
 from report.quantity.distribution import Distribution
 from report.quantity.expression import Leaf, exact
+from report.records import COUNTS
 
 # --------------------------------------------------------------------------------------- gains
 
@@ -30,25 +31,21 @@ def gains(
     comparison: Comparison,
     tables: Mapping[Setting, Published],
     families: Collection[Family] = CNNS,
+    within: Callable[[Row], bool] = lambda row: True,
+    about: str = "",
 ) -> Distribution:
-    """Rate after over rate before, of pairs with the same network, image extent and batch size."""
+    """Rate after over rate before, of pairs with the same network, image extent and batch size.
+
+    Those of ``families`` for which ``within``, in words ``about``, holds.
+    """
     before, after = (tables.get(each) for each in (comparison.before, comparison.after))
-    name = f"gain({comparison.name})"
+    name = f"gain({comparison.name}{about})"
     if before is None or after is None:
         return Distribution(name, {}, ())
-    pairs = once(row for row in before.rows if row.family in families and row.key in after.by_key)
+    alike = (row for row in before.rows if row.family in families and row.key in after.by_key)
+    pairs = once(row for row in alike if within(row))
     found = {row.network: after.by_key[row.key].rate / row.rate for row in pairs}
     return Distribution(name, found, (before.file, after.file))
-
-
-def by_name_alone(comparison: Comparison, tables: Mapping[Setting, Published]) -> Distribution:
-    """The same for CNNs as a reader finds them who looks for a name and takes the last row."""
-    before, after = (tables.get(each) for each in (comparison.before, comparison.after))
-    if before is None or after is None:
-        return Distribution("gain by name alone", {}, ())
-    both = (row for row in before.rows if row.family in CNNS and row.network in after.last)
-    found = {row.network: after.last[row.network].rate / row.rate for row in both}
-    return Distribution("gain by name alone", found, (before.file, after.file))
 
 
 # --------------------------------------------------------------------------------------- roofs
@@ -72,9 +69,9 @@ class Roof:
         """The peak of memory as a quantity."""
         return exact(f"bandwidth({self.device})", "B/s", self.bandwidth, "devices.yaml")
 
-    def share(self, row: Row, transfers: int = TRANSFERS) -> float:
+    def share(self, row: Row, *, fused: bool = True) -> float:
         """Achieved rate over what the roof allows at the row's intensity."""
-        return row.work / min(self.peak, self.bandwidth * row.intensity(transfers))
+        return row.work / min(self.peak, self.bandwidth * row.intensity(fused=fused))
 
 
 def roof_of(device: str, devices: Devices) -> Roof | None:
@@ -88,19 +85,51 @@ def shares(
     table: Published | None,
     roof: Roof | None,
     within: Callable[[Row], bool] = lambda row: True,
-    transfers: int = TRANSFERS,
+    *,
+    fused: bool = True,
     about: str = "",
 ) -> Distribution:
-    """Shares of the roof of the CNNs of a table for which ``within``, in words ``about``, holds."""
+    """Shares of the roof of the CNNs of a table for which ``within``, in words ``about``, holds.
+
+    Without ``fused`` operators, of those alone that theory has captured.
+    """
     if table is None or roof is None:
         return Distribution("share of the roof", {}, ())
-    rows = [row for row in counted(table) if within(row)]
-    setting = table.setting
-    name = f"share({setting.device}, compiler {setting.compiler}, {transfers} transfers{about})"
-    found = {row.network: roof.share(row, transfers) for row in rows}
-    return Distribution(name, found, (table.file, "devices.yaml"))
+    rows = [row for row in counted(table) if within(row) and (fused or row.captured)]
+    setting, traffic = table.setting, "fused" if fused else "each operator's"
+    name = f"share({setting.device}, compiler {setting.compiler}, {traffic} traffic{about})"
+    found = {row.network: roof.share(row, fused=fused) for row in rows}
+    theory = (COUNTS,) if any(row.captured for row in rows) else ()
+    return Distribution(name, found, (table.file, "devices.yaml", *theory))
 
 
 def counted(table: Published) -> Sequence[Row]:
-    """The CNNs of a table, each once, whose counts are printed with digits enough."""
-    return once(row for row in table.rows if row.family in CNNS and row.counted)
+    """The CNNs of a table, each once, whose counts have digits enough; those of theory first."""
+    rows = [row for row in table.rows if row.family in CNNS and row.counted]
+    captured = {row.network for row in rows if row.captured}
+    return once(row for row in rows if row.captured or row.network not in captured)
+
+
+def bounds(table: Published | None, roof: Roof | None) -> Distribution:
+    """Intensities of operators one by one, over the intensity at which both limits meet."""
+    if table is None or roof is None:
+        return Distribution("intensity over the ridge", {}, ())
+    rows = (row for row in counted(table) if row.captured)
+    ridge = roof.peak / roof.bandwidth
+    found = {row.network: row.intensity(fused=False) / ridge for row in rows}
+    return Distribution(
+        f"intensity over the ridge({roof.device})", found, (table.file, "devices.yaml", COUNTS)
+    )
+
+
+def agreement(table: Published | None, count: str) -> Distribution:
+    """A count of theory, a field of ``Work``, over the published one, of CNNs that have both."""
+    name = f"{count.replace('_', ' ')} by theory over published"
+    if table is None:
+        return Distribution(name, {}, ())
+    found = {
+        row.network: getattr(row.captured, count) / getattr(row.printed, count)
+        for row in counted(table)
+        if row.captured and row.printed.precise
+    }
+    return Distribution(name, found, (table.file, COUNTS))

@@ -12,33 +12,59 @@ from functools import cached_property
 from typing import Final, TypeGuard
 
 from report.errors import StudyError
+from report.evidence.imported_runs import ImportedRun
 from report.evidence.network_families import Family, family_of
 from report.records.imported_files import StoredImport
+from report.records.network_counts import Counts
 
 #: The importer of timm's tables.
 _TIMM: Final = "timm_csv"
 #: An element in half precision (B).
 ELEMENT: Final = 2
-#: Each activation is written once and read once.
+#: Each result of a convolution or product is written once and read once.
 TRANSFERS: Final = 2
 #: Counts are printed with two decimals of a giga or mega; below this they are rounded by over 5 %.
 _LEAST_MACS, _LEAST_ACTIVATIONS = 1e8, 1e5
+#: Parameters are printed with two decimals of a million.
+_ROUNDED: Final = 5_010
 #: The image extent at which most of the networks were trained (px).
 _USUAL: Final = 224
 
 
 @dataclass(frozen=True)
+class Work:
+    """What one image takes: multiply-adds, results of convolutions and products, parameters.
+
+    ``moved`` are the elements that operators read and write, each operand once, one operator after
+    another, without parameters; None for counts that were published, which lack it.
+    """
+
+    multiply_adds: float
+    outputs: float
+    parameters: float
+    moved: float | None = None
+
+    @property
+    def precise(self) -> bool:
+        """Whether counts that were printed with two decimals have digits enough."""
+        return self.multiply_adds >= _LEAST_MACS and self.outputs >= _LEAST_ACTIVATIONS
+
+
+@dataclass(frozen=True)
 class Row:
-    """One network at one image extent: rate in images/s, counts of one image as published."""
+    """One network at one image extent: rate in images/s, and what one image takes.
+
+    ``printed`` is as published, ``captured`` as theory counts it, None where theory has the network
+    with other parameters or at another extent.
+    """
 
     network: str
     family: Family | None
     image: int
     batch: int
     rate: float
-    macs: float
-    activations: float
-    parameters: float
+    printed: Work
+    captured: Work | None = None
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -46,23 +72,32 @@ class Row:
         return self.network, self.image, self.batch
 
     @property
+    def counts(self) -> Work:
+        """Those of theory where it has them."""
+        return self.captured or self.printed
+
+    @property
     def work(self) -> float:
         """Achieved rate (FLOP/s): a multiply-add is two operations."""
-        return 2 * self.macs * self.rate
+        return 2 * self.counts.multiply_adds * self.rate
 
-    def intensity(self, transfers: int = TRANSFERS) -> float:
-        """Operations a byte (FLOP/B) if each activation moves ``transfers`` times.
+    def intensity(self, *, fused: bool = True) -> float:
+        """Operations a byte (FLOP/B), with weights read once a batch.
 
-        Weights are read once a batch; what no convolution or product puts out is left out.  Asked
-        of rows that are ``counted``.
+        If all other operators are ``fused`` with them, results of convolutions and products are
+        written once and read once.  Else every operator reads and writes memory, which rows that
+        are not ``captured`` do not tell; theirs is 0.  Asked of rows that are ``counted``.
         """
-        moved = ELEMENT * (transfers * self.activations + self.parameters / self.batch)
-        return 2 * self.macs / moved
+        counts = self.counts
+        moved = TRANSFERS * counts.outputs if fused else counts.moved
+        if moved is None:
+            return 0
+        return 2 * counts.multiply_adds / (ELEMENT * (moved + counts.parameters / self.batch))
 
     @property
     def counted(self) -> bool:
-        """Whether its counts are printed with digits enough."""
-        return self.macs >= _LEAST_MACS and self.activations >= _LEAST_ACTIVATIONS
+        """Whether its counts have digits enough."""
+        return bool(self.captured) or self.printed.precise
 
 
 @dataclass(frozen=True)
@@ -79,23 +114,21 @@ class Setting:
 
 @dataclass(frozen=True)
 class Published:
-    """One published table; ``cases`` also counts the networks that have no time."""
+    """One published table: the rows that have a rate."""
 
     setting: Setting
-    file: str
-    cuda: str
-    cases: int
+    run: ImportedRun
     rows: tuple[Row, ...]
+
+    @property
+    def file(self) -> str:
+        """The record of the table."""
+        return self.run.file
 
     @cached_property
     def by_key(self) -> Mapping[tuple[str, int, int], Row]:
         """The rows by what makes them comparable."""
         return {row.key: row for row in self.rows}
-
-    @cached_property
-    def last(self) -> Mapping[str, Row]:
-        """The last row of each network, as a reader finds it who looks for a name alone."""
-        return {row.network: row for row in self.rows}
 
 
 def timm_tables(imports: Iterable[StoredImport]) -> tuple[StoredImport, ...]:
@@ -103,52 +136,69 @@ def timm_tables(imports: Iterable[StoredImport]) -> tuple[StoredImport, ...]:
     return tuple(each for each in imports if each.record.origin.format == _TIMM)
 
 
-def published(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
-    """The tables by their settings; raises ``StudyError`` for a record without them."""
+def published(
+    imports: Iterable[StoredImport], networks: Iterable[Counts] = ()
+) -> dict[Setting, Published]:
+    """The tables by their settings, with what theory counts of ``networks``.
+
+    Raises ``StudyError`` for a record without conditions or levels.
+    """
+    counted = {(each.network, each.side): each for each in networks if not each.refused}
     found: dict[Setting, Published] = {}
-    for stored in imports:
-        record = stored.record
+    for run in map(ImportedRun, imports):
+        machine = run.stored.record.environment
         setting = Setting(
-            record.environment.model,
-            (record.environment.framework or "").removeprefix("PyTorch "),
-            **{name: _condition(stored, name) for name in _CONDITIONS},
+            machine.model,
+            (machine.framework or "").removeprefix("PyTorch "),
+            **{name: _condition(run, name) for name in _CONDITIONS},
         )
-        rows = tuple(_rows(stored))
-        cuda = record.environment.cuda or ""
-        found[setting] = Published(setting, stored.file, cuda, len(record.cases), rows)
+        rows = tuple(_rows(run, counted))
+        found[setting] = Published(setting, run, rows)
     return found
 
 
 _CONDITIONS: Final = ("layout", "compiler", "precision", "direction")
 
 
-def _condition(stored: StoredImport, name: str) -> str:
-    if name not in stored.record.conditions:
+def _condition(run: ImportedRun, name: str) -> str:
+    if name not in run.conditions:
         raise StudyError(
-            f"data/{stored.file}: conditions.{name}: not found; import the file again with "
+            f"data/{run.file}: conditions.{name}: not found; import the file again with "
             f"--set {name}=…."
         )
-    return str(stored.record.conditions[name])
+    return str(run.conditions[name])
 
 
-def _rows(stored: StoredImport) -> Iterator[Row]:
+def _rows(run: ImportedRun, counted: Mapping[tuple[str, int], Counts]) -> Iterator[Row]:
     """The rows that have a rate; counts that a table leaves out are 0, which nothing counts on."""
-    for index, case in enumerate(stored.record.cases):
+    for index, case in enumerate(run.where()):
         samples = {each.quantity: each.samples for each in case.series}
         if case.status == "ok" and _one(samples, "image_rate"):
             levels = [case.factors.get(name) for name in ("network", "image", "batch")]
             network, image, batch = levels
             if not (isinstance(network, str) and _extent(image) and _extent(batch)):
                 raise StudyError(
-                    f"data/{stored.file}: cases[{index}].factors: found {levels}, expected a "
+                    f"data/{run.file}: cases[{index}].factors: found {levels}, expected a "
                     "network, an image extent and a batch size; import the file again."
                 )
-            counts = (_one(samples, name) for name in _COUNTS)
-            rate, family = _one(samples, "image_rate"), family_of(network)
-            yield Row(network, family, image, batch, rate, *counts)
+            printed = Work(*(_one(samples, name) for name in _COUNTS))
+            own = _captured(counted.get((network, image)), printed)
+            rate = _one(samples, "image_rate")
+            yield Row(network, family_of(network), image, batch, rate, printed, own)
 
 
 _COUNTS: Final = ("multiply_adds", "activations", "parameters")
+
+
+def _captured(counts: Counts | None, printed: Work) -> Work | None:
+    """What theory counts if it has the network that was timed, told by its number of parameters.
+
+    Some are timed with their branches merged, or were another version at that time.
+    """
+    if counts is None or abs(counts.parameters - printed.parameters) > _ROUNDED:
+        return None
+    outputs = counts.outputs + counts.attention_outputs
+    return Work(counts.multiply_adds, outputs, counts.parameters, counts.moved)
 
 
 def _extent(level: object) -> TypeGuard[int]:

@@ -68,7 +68,8 @@ def _imported_row(record: ImportedRecord) -> tuple[Cell, ...]:
     return (
         environment.model,
         software or Missing(record.missing["framework"]),
-        ", ".join(map(str, record.conditions.values())) or Missing("the file states none"),
+        ", ".join(f"{n} {level}" for n, level in record.conditions.items())
+        or Missing("the file states none"),
         len(record.cases),
         f"{origin.author}, with {origin.instrument}",
         origin.licence,

@@ -14,6 +14,7 @@ from report.paper.tables import Table
 from report.paper.values import Value
 from report.quantity.verdicts import Verdict
 from report.records.imported_files import StoredImport
+from report.records.network_counts import Counts
 from report.records.store import Stored
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -28,6 +29,7 @@ class Inputs:
     """All that a study may read: its records (one a device, newest first) and published numbers.
 
     ``imported`` are records of what others measured, which are never among its own.
+    ``networks`` are what theory counts of the networks of timm.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content as it lies on disk.
     """
@@ -38,6 +40,7 @@ class Inputs:
     devices: Devices
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
+    networks: tuple[Counts, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
-"""Quantities over the levels of a factor as the points, lines and bands of a figure."""
+"""Quantities over the levels of a factor, and distributions, as the points, lines and bands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from figures.dots import DotSeries
 from figures.scaling import Band, Curve, Points
 from report.missing import Missing
+from report.quantity.distribution import PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
@@ -73,3 +75,14 @@ def _ends(found: int | float | Estimate) -> tuple[float, float, float]:
     if isinstance(found, Estimate):
         return found.low, found.value, found.high
     return found, found, found
+
+
+def quantile_series(
+    label: str, rows: Sequence[Distribution], number: int = 0, shift: float = 0.0
+) -> DotSeries:
+    """A median a row, with lines between its outer and its inner quantiles."""
+    cuts = [tuple(map(row.cut, PERCENTS)) if row.known else (None,) * 4 for row in rows]
+    outer, _, _, end = zip(*cuts, strict=True) if cuts else ((),) * 4
+    inner = tuple((low, high) if low and high else None for _, low, high, _ in cuts)
+    medians = tuple(row.cut(50) if row.known else None for row in rows)
+    return DotSeries(label, medians, number, False, outer, end, inner, shift)

@@ -21,9 +21,15 @@ def sheet_panel(title: str, roof: Roof, drawn: Iterable[Marks]) -> Roofline:
 
 
 def row_marks(
-    label: str, rows: Iterable[Row], series: int, names: Iterable[str] = (), *, many: bool = False
+    label: str,
+    rows: Iterable[Row],
+    series: int,
+    names: Iterable[str] = (),
+    *,
+    many: bool = False,
+    fused: bool = True,
 ) -> Marks:
     """Achieved rates (TFLOP/s) over intensities, a point a row."""
     shown = tuple(rows)
-    x, y = (row.intensity() for row in shown), (row.work / TERA for row in shown)
+    x, y = (row.intensity(fused=fused) for row in shown), (row.work / TERA for row in shown)
     return Marks(label, tuple(x), tuple(y), series=series, names=tuple(names), many=many)

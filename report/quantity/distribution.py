@@ -80,8 +80,8 @@ class Distribution:
         return self._exact("smallest", min(self.numbers.values(), default=0))
 
     def extreme(self, choose: Callable[..., str]) -> str:
-        """The network with the largest (``max``) or smallest (``min``) number."""
-        return choose(self.numbers, key=lambda name: (self.numbers[name], name))
+        """The network with the largest (``max``) or smallest (``min``) number; none is no text."""
+        return choose(self.numbers, key=lambda name: (self.numbers[name], name), default="")
 
     def of(self, network: str) -> Leaf:
         """The number of one network: one sample, without an interval."""

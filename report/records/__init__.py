@@ -4,3 +4,5 @@ from typing import Final
 
 #: The folder in that of a study where records of others lie, apart from its own.
 IMPORTED: Final = "imported"
+#: What theory counts of the networks of timm, a file of the data directory.
+COUNTS: Final = "networks-of-timm.csv"

@@ -7,11 +7,12 @@ line for each row; in memory every row is a case as any other.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -65,6 +66,8 @@ class StoredImport:
     sha256: str
     #: In which ways the content is not what the file's name says, in words; none if it is.
     alterations: tuple[str, ...] = ()
+    #: How many cases ended in which way.
+    outcomes: Mapping[Any, int] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -86,16 +89,16 @@ def encode(record: ImportedRecord) -> bytes:
     return laid_out(msgspec.json.decode(_encoder.encode(_filed(record)))).encode()
 
 
-def import_name(record: ImportedRecord) -> str:
+def import_name(filed: FiledImport) -> str:
     """The file name: when it was imported, the device, and a short hash of the content."""
-    moment = record.origin.imported.replace("-", "").replace(":", "")
-    digits = hashlib.sha256(_encoder.encode(_filed(record))).hexdigest()[:8]
-    return f"{moment}-{record.environment.key}-{digits}.json"
+    moment = filed.origin.imported.replace("-", "").replace(":", "")
+    digits = hashlib.sha256(_encoder.encode(filed)).hexdigest()[:8]
+    return f"{moment}-{filed.environment.key}-{digits}.json"
 
 
 def write_import(record: ImportedRecord, data: Path, attachments: dict[str, bytes]) -> Path:
     """Write ``record`` with the files that it names, once; raises ``RecordError``."""
-    target = data / record.study / IMPORTED / import_name(record)
+    target = data / record.study / IMPORTED / import_name(_filed(record))
     return write_once(target, encode(record) + b"\n", record.attachments, attachments)
 
 
@@ -151,7 +154,12 @@ def _row(case: Case, factors: Sequence[str], columns: Sequence[Column]) -> Row |
 def parse_import(text: bytes, place: str) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
     with strict.no_cycles():
-        filed = strict.parse_json(text, _decoder.decode, place, _REMEDY)
+        return _whole(strict.parse_json(text, _decoder.decode, place, _REMEDY), text, place)
+
+
+def _whole(filed: FiledImport, text: bytes, place: str) -> ImportedRecord:
+    """The record with its cases; raises ``RecordError`` for what decoding does not notice."""
+    with strict.no_cycles():
         strict.refuse_repeated_keys(text, place, _REMEDY)
         strict.refuse_first(_filed_faults(filed), place, _REMEDY)
         cases = (
@@ -166,10 +174,13 @@ def parse_import(text: bytes, place: str) -> ImportedRecord:
             for case in filed.cases
         )
         rows = _unfolded(filed.table) if filed.table else ()
-        shared = {name: getattr(filed, name) for name in _SHARED}
-        record = ImportedRecord(**shared, cases=(*rows, *cases))
+        record = _record(filed, (*rows, *cases))
         strict.refuse_first(faults(record), place, _REMEDY)
     return record
+
+
+def _record(filed: FiledImport, cases: tuple[Case, ...]) -> ImportedRecord:
+    return ImportedRecord(**{name: getattr(filed, name) for name in _SHARED}, cases=cases)
 
 
 def _filed_faults(filed: FiledImport) -> Iterator[str]:
@@ -200,23 +211,29 @@ def _unfolded(table: Table) -> Iterator[Case]:
         )
 
 
-def list_imports(study: str, data: Path) -> tuple[StoredImport, ...]:
+def list_imports(study: str, data: Path, *, whole: bool = True) -> tuple[StoredImport, ...]:
     """All imported records of a study in the order of their names; none is not an error.
 
-    Raises ``RecordError`` for the first one that cannot be used.
+    Those that are not wanted ``whole`` have no cases, which are then not checked either.  Raises
+    ``RecordError`` for the first one that cannot be used.
     """
     paths = sorted((data / study / IMPORTED).glob("*.json"))
-    return tuple(read_import(path, data) for path in paths if not path.name.startswith("."))
+    found = (path for path in paths if not path.name.startswith("."))
+    return tuple(read_import(path, data, whole=whole) for path in found)
 
 
-def read_import(path: Path, data: Path) -> StoredImport:
-    """Read and check one imported record; raises ``RecordError``."""
+def read_import(path: Path, data: Path, *, whole: bool = True) -> StoredImport:
+    """Read and check one imported record, as ``list_imports`` does; raises ``RecordError``."""
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
     text = read_file(path, place, _REMEDY, data)
-    record = parse_import(text, place)
+    filed = strict.parse_json(text, _decoder.decode, place, _REMEDY)
+    record = _whole(filed, text, place) if whole else _record(filed, ())
     if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
         raise RecordError(
             f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
         )
-    altered = () if import_name(record) == path.name else ("its content does not match its name",)
-    return StoredImport(record, path.relative_to(data).as_posix(), digest(text), altered)
+    altered = () if import_name(filed) == path.name else ("its content does not match its name",)
+    outcomes = Counter(case.status for case in filed.cases)
+    outcomes["ok"] += len(filed.table.rows) if filed.table else 0
+    file = path.relative_to(data).as_posix()
+    return StoredImport(record, file, digest(text), altered, outcomes)

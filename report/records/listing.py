@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -47,7 +46,7 @@ def _imported(item: StoredImport) -> dict[str, Any]:
         "machine": record.environment.model,
         "commit": record.origin.commit,
         "clean": True,
-        **_outcomes(Counter(case.status for case in record.cases)),
+        **_outcomes(item.outcomes),
         "used": True,
         "why": "used beside the own records",
         "altered": list(item.alterations),

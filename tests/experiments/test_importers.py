@@ -6,8 +6,10 @@ import gzip
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -286,6 +288,7 @@ def test_one_unusable_file_leaves_nothing_of_all(
         ("nvbench.json", "0.0010034715849794225", "fast", "'fast', which is no number"),
         ("asv.json", '"version": 2', '"version": 1', "its version is 1"),
         ("asv.json", '"8000000"', '"8 GB"', "params.ram: found '8 GB'"),
+        ("ncu.csv", ".sum", ".avg", "no launch has a sum that is known here"),
         ("tidy.csv", "time [ms]", "time [B]", "time is measured in s"),
         ("tidy.csv", "time [ms]", "speed [ms]", "speed is no quantity"),
         ("tidy.csv", "0.75", "n/a", "line 3, time [ms]: found 'n/a'"),
@@ -307,6 +310,65 @@ def test_a_report_of_nsight_compute_that_is_none(
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(b"NVR\0 and nothing that follows")
     assert "x.ncu-rep: " in refusal(tmp_path, capsys, path)
+
+
+class StandIn:
+    """A report as NVIDIA's package gives it: a range with one launch, whose metrics are these.
+
+    Reports of real runs hold many metrics as rates alone, which tell nothing of one launch.
+    """
+
+    def __init__(self, metrics: dict[str, object]) -> None:
+        self.metrics = metrics
+
+    def num_ranges(self) -> int:
+        """One."""
+        return 1
+
+    num_actions = num_ranges
+
+    def range_by_idx(self, index: int) -> StandIn:
+        """The range, and the launch in it."""
+        return self
+
+    action_by_idx = range_by_idx
+
+    def name(self) -> str:
+        """The kernel."""
+        return "kernel"
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Those that ``metric_by_name`` knows."""
+        return tuple(self.metrics)
+
+    def metric_by_name(self, name: str) -> SimpleNamespace | None:
+        """A metric by its name."""
+        value = self.metrics.get(name)
+        return None if value is None else SimpleNamespace(value=lambda: value)
+
+
+PARTS: dict[str, object] = {
+    "device__attribute_display_name": "GeForce RTX 3080",
+    "device__attribute_compute_capability_major": 8,
+    "device__attribute_compute_capability_minor": 6,
+    "dram__bytes.sum.per_second": 7e11,
+    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum.per_cycle_elapsed": 2.5,
+}
+BYTES: dict[str, object] = {"dram__bytes_read.sum": 2e9, "dram__bytes_write.sum": 1e9}
+
+
+def test_a_report_of_nsight_compute_tells_its_sums_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(b"NVR\0 stands in")
+    package = SimpleNamespace(load_report=lambda _: StandIn(PARTS))
+    monkeypatch.setitem(sys.modules, "ncu_report", package)
+    assert "no launch has a sum" in refusal(tmp_path / "data", capsys, path)
+    package.load_report = lambda _: StandIn({**PARTS, **BYTES})
+    record = imported(tmp_path / "data", path)
+    assert record.environment.model == "GeForce RTX 3080"
+    assert found(record) == {"kernel 1": {"ncu_dram_bytes": (3_000_000_000,)}}
 
 
 def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

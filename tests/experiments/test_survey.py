@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("torch")
 
 from experiments.networks import catalogue
-from experiments.theory.survey.networks import Counts, read_counts, write_counts
 from experiments.theory.survey.peaks import Peak, predicted, read_peaks
 from experiments.theory.survey.published import (
     NO_ATTENTION,
@@ -22,6 +21,7 @@ from experiments.theory.survey.published import (
     Published,
     compared,
 )
+from report.records.network_counts import Counts, read_counts, write_counts
 
 DOCS = Path(__file__).parents[2] / "docs"
 PEAKS = read_peaks(DOCS / "networks-of-timm-peaks.json")
@@ -47,7 +47,7 @@ def test_no_measured_peak_was_predicted_wrongly() -> None:
 
 
 def test_every_network_that_was_captured_is_exact(tmp_path: Path) -> None:
-    found = read_counts(DOCS / "networks-of-timm.csv")
+    found = read_counts(DOCS.parent / "data" / "networks-of-timm.csv")
     assert all(each.exact for each in found if not each.refused)
     again = tmp_path / "again.csv"
     write_counts(again, found)

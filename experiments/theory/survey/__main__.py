@@ -18,10 +18,12 @@ from experiments.harness.isolated import ROOT
 from experiments.harness.text import period_text
 from experiments.theory.survey import networks, page, peaks, published
 from report.errors import MeasurementError
+from report.records import COUNTS as COUNTS_FILE
+from report.records.network_counts import Counts, read_counts, write_counts
 from report.theory.workspaces import Layout
 
 DOCS: Final = ROOT / "docs"
-COUNTS: Final = DOCS / "networks-of-timm.csv"
+COUNTS: Final = ROOT / "data" / COUNTS_FILE
 PEAKS: Final = DOCS / "networks-of-timm-peaks.json"
 PAGE: Final = DOCS / "networks-of-timm.md"
 #: Results between two writings of the file, so that little is lost.
@@ -41,7 +43,7 @@ def progress(done: Iterable[Item], total: int, name: Callable[[Item], str]) -> I
 
 def survey_networks(options: argparse.Namespace) -> None:
     """Capture what the file does not hold yet, or what it says was refused."""
-    found = {each.network: each for each in _read_counts() if not each.refused}
+    found = {each.network: each for each in read_counts(COUNTS) if not each.refused}
     names = networks.names()
     step = max(1, len(names) // options.some) if options.some else 1
     missing = [name for name in names[::step] if name not in found]
@@ -51,16 +53,12 @@ def survey_networks(options: argparse.Namespace) -> None:
         for number, each in enumerate(progress(results, len(missing), _captured)):
             found[each.network] = each
             if number % _BETWEEN == 0:
-                networks.write_counts(COUNTS, found.values())
-    networks.write_counts(COUNTS, found.values())
+                write_counts(COUNTS, found.values())
+    write_counts(COUNTS, found.values())
 
 
-def _captured(each: networks.Counts) -> str:
+def _captured(each: Counts) -> str:
     return f"{each.network}: {each.refused or 'captured'}"
-
-
-def _read_counts() -> Sequence[networks.Counts]:
-    return networks.read_counts(COUNTS) if COUNTS.exists() else ()
 
 
 def survey_peaks(options: argparse.Namespace) -> None:
@@ -90,7 +88,7 @@ def _told(each: peaks.Peak | str) -> str:
 def write_page(options: argparse.Namespace) -> None:
     """The page from what both files hold."""
     tables = published.read_published(sorted(options.published.glob("benchmark-infer-*.csv")))
-    rows = [published.compared(each, tables) for each in _read_counts()]
+    rows = [published.compared(each, tables) for each in read_counts(COUNTS)]
     PAGE.write_text(page.page(rows, peaks.read_peaks(PEAKS)), encoding="utf-8")
 
 

@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from experiments.harness.operators import Captured
 from report.errors import MeasurementError
+from report.records.network_counts import Counts
 from report.records.operations import Operator
 from report.theory.network import Theory
 from report.theory.operators import Load
 
 _PRODUCTS: Final = frozenset({"convolution", "matrix product"})
-
-
-class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What theory counts of one network on one image, or why it ``refused``.
-
-    ``own_parameters`` are those of the module, ``torch_multiply_adds`` half of what torch's
-    ``FlopCounterMode`` says of the same call.  It does not know some operators (``uncounted``),
-    whose multiply-adds are ``uncounted_multiply_adds``.  ``bytes`` are compulsory traffic.
-    ``outputs`` are elements that convolutions and products make; attention stands apart:
-    its multiply-adds, its results and its scores, which are in memory only where it is not fused.
-    ``other_operations`` are what fvcore adds for normalisation, pooling and interpolation.
-    """
-
-    network: str
-    family: str
-    image: str
-    refused: str = ""
-    parameters: int = 0
-    own_parameters: int = 0
-    multiply_adds: int = 0
-    torch_multiply_adds: int = 0
-    uncounted_multiply_adds: int = 0
-    uncounted: str = ""
-    bytes: int = 0
-    outputs: int = 0
-    attention_multiply_adds: int = 0
-    attention_outputs: int = 0
-    attention_scores: int = 0
-    other_operations: int = 0
-
-    @property
-    def exact(self) -> bool:
-        """Whether parameters and multiply-adds are those of the module and of torch's counter."""
-        counted = self.multiply_adds - self.uncounted_multiply_adds
-        return self.parameters == self.own_parameters and counted == self.torch_multiply_adds
-
-    @property
-    def side(self) -> int:
-        """Pixels a side of the image."""
-        return int(self.image.rpartition("x")[2])
 
 
 def names() -> list[str]:
@@ -169,19 +125,3 @@ def _other_operations(operator: Operator) -> int:
             return 0
     source = operator.tensor("input") or operator.tensor("self")
     return each * source.elements if source is not None else 0
-
-
-def write_counts(path: Path, found: Iterable[Counts]) -> None:
-    """One row a network, in the order of their names."""
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(Counts.__struct_fields__)
-        rows.writerows(
-            msgspec.structs.astuple(each) for each in sorted(found, key=lambda one: one.network)
-        )
-
-
-def read_counts(path: Path) -> Sequence[Counts]:
-    """What ``write_counts`` wrote."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [msgspec.convert(row, Counts, strict=False) for row in csv.DictReader(stream)]

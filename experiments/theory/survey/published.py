@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from experiments.theory.survey.networks import Counts
+from report.records.network_counts import Counts
 
 #: Figures are published with two digits: GMACs, and millions of outputs and of parameters.
 _GIGA: Final = 1e9

@@ -14,10 +14,11 @@ from report.paper.findings import Claim, Figure
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import Table
 from report.paper.values import Value
+from report.records import COUNTS
 from report.studies import compute
 
 #: Files that every study is computed from, beside its own.
-_SHARED: Final = ("devices.yaml", "pins.yaml", "references.bib")
+_SHARED: Final = ("devices.yaml", "pins.yaml", "references.bib", COUNTS)
 
 
 @dataclass(frozen=True)

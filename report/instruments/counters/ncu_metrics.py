@@ -104,6 +104,18 @@ def metrics_for(
     compute_capability: str, available: frozenset[str]
 ) -> MetricPlan | CountersUnavailable:
     """The metrics for a GPU (``"9.0"``), chosen among the names that its ncu lists."""
+    plan = plan_for(compute_capability, available)
+    if isinstance(plan, MetricPlan) and "fp32" in plan.missing:
+        return CountersUnavailable(
+            "metric", f"{plan.missing['fp32']}; install a newer Nsight Compute."
+        )
+    return plan
+
+
+def plan_for(
+    compute_capability: str, available: frozenset[str]
+) -> MetricPlan | CountersUnavailable:
+    """The same of whatever there is, for files that hold what somebody else asked for."""
     major, _, minor = compute_capability.partition(".")
     version = (int(major), int(minor))
     if version < (7, 0):
@@ -114,8 +126,6 @@ def metrics_for(
         )
     missing: dict[str, str] = {}
     cores = tuple(_cuda_core_terms(available, missing))
-    if "fp32" in missing:
-        return CountersUnavailable("metric", f"{missing['fp32']}; install a newer Nsight Compute.")
     tensor = _tensor_terms(available, version)
     if not tensor:
         missing["tensor_core"] = (

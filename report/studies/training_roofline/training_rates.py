@@ -16,7 +16,7 @@ from typing import Any, Final
 from figures.canvas import Drawing
 from figures.roofline import Roofline
 from report.evidence.published_gains import Comparison, Roof, counted, gains, roof_of, shares
-from report.evidence.published_rates import Published, Row, Setting, published, timm_tables
+from report.evidence.published_rates import Published, Row, Setting, Work, published, timm_tables
 from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Inputs
 from report.paper.published_roofs import row_marks, sheet_panel
@@ -105,16 +105,17 @@ def _with_counts(table: Published, counts: Published) -> Published:
     return replace(
         table,
         rows=tuple(
-            replace(
-                row,
-                macs=_PASSES * same.macs,
-                activations=_PASSES * same.activations,
-                parameters=_PASSES * same.parameters,
-            )
+            replace(row, printed=_step(same.printed))
             for row in table.rows
             if (same := known.get((row.network, row.image)))
         ),
     )
+
+
+def _step(image: Work) -> Work:
+    """The counts of a step from those of a forward pass."""
+    counts = (image.multiply_adds, image.outputs, image.parameters)
+    return Work(*(_PASSES * each for each in counts))
 
 
 def values(found: Trained | None) -> Iterator[Value]:
