@@ -77,7 +77,7 @@ def test_counts_are_those_worked_out_by_hand(name: str) -> None:
 def test_the_first_convolution_took_as_long_as_a_reader_finds() -> None:
     """Its product alone, in both calls (ns)."""
     own = [k for k in traces()[1].kernels if k.grid == (3025, 1, 1) and "scudnn" in k.name]
-    assert [kernel.end - kernel.start for kernel in own] == [1_034_000, 1_035_000]
+    assert sorted(kernel.end - kernel.start for kernel in own) == [1_034_000, 1_035_000]
 
 
 def test_a_first_call_with_an_unnamed_kernel_counts_the_same() -> None:
