@@ -111,10 +111,13 @@ def findings(inputs: Inputs) -> Findings:
         **{id: declare(id, quantity, "percent") for id, quantity in percents.items()},
     }
     tables = (*_tables(survey), imported_setup(inputs.imported))
+    files = tuple(each.file for each in survey.tables.values())
     return Findings(
         values=values,
-        tables={each.id: each for each in tables} if measured else {},
-        figures={figure.id: figure for figure in _figures(survey)} if measured else {},
+        tables={t.id: replace(t, sources=t.sources or files) for t in tables if measured},
+        figures={
+            f.id: replace(f, sources=f.sources or files) for f in _figures(survey) if measured
+        },
         claims={claim.id: claim for claim in _claims({**ratios, **percents})},
         facts={"measured": measured, **_names(survey)},
     )
@@ -126,11 +129,10 @@ def findings(inputs: Inputs) -> Findings:
 def _counts(survey: Survey) -> dict[str, Quantity]:
     """What is printed in full."""
     rows = [row for each in survey.tables.values() for row in each.rows]
-    cnns = {row.network for row in rows if row.family in CNNS}
     return {
         "tables": exact("tables", "1", len(survey.tables)),
         "networks": exact("networks with a time", "1", len({row.network for row in rows})),
-        "cnns": exact("CNNs with a time", "1", len(cnns)),
+        "cnns": exact("CNNs", "1", len({row.network for row in rows if row.family in CNNS})),
         "counted": survey.share(eager(NEW), fused=True).count,
         "captured": survey.share(eager(NEW), fused=False).count,
         "transfers": exact("transfers of a result", "1", TRANSFERS),
