@@ -115,9 +115,7 @@ def findings(inputs: Inputs) -> Findings:
     return Findings(
         values=values,
         tables={t.id: replace(t, sources=t.sources or files) for t in tables if measured},
-        figures={
-            f.id: replace(f, sources=f.sources or files) for f in _figures(survey) if measured
-        },
+        figures={f.id: replace(f, sources=f.sources or files) for f in _plots(survey) if measured},
         claims={claim.id: claim for claim in _claims({**ratios, **percents})},
         facts={"measured": measured, **_names(survey)},
     )
@@ -225,7 +223,7 @@ def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
 # ------------------------------------------------------------------------------------- figures
 
 
-def _figures(survey: Survey) -> Iterator[Figure]:
+def _plots(survey: Survey) -> Iterator[Figure]:
     """Every figure, with the files that it is drawn from."""
     yield _gains("fig-gains", survey, settings.AGAINST_CARD)
     settings_ = [way(card) for card in survey.roofs for way in (eager, compiled)]
