@@ -188,7 +188,7 @@ def test_a_count_is_explained_to_the_unit_or_not_at_all() -> None:
 
 def test_the_sources_claims_about_a_gpu_are_not_judged_by_a_processor() -> None:
     names = {claim.name for claim in FULL.claims.values()}
-    assert not names & {"saved-work", "small-batches", "architecture"}
+    assert not names & {"saved-forward", "saved-backward", "small-batches", "architecture"}
 
 
 # ------------------------------------------------------------------- complete, empty, between
@@ -216,8 +216,6 @@ def test_first_calls_alone_are_led_back_by_what_makes_the_kernel() -> None:
     result = found(profiling.record(cases))
     assert value(result, "residual_executed") == 0
     assert value(result, "counted_largest") == 64
-    calls = result.tables["tbl-executed"].rows
-    assert [row[-1] for row in calls] == [0, 0], "the work of a call is without the kernel's making"
 
 
 def gpu_record() -> Record:
@@ -242,9 +240,10 @@ def test_a_gpu_has_its_own_work_kernels_and_device_time() -> None:
     result = found(gpu_record(), files=files)
     assert_whole(STUDY, result)
     assert "tbl-own-kernels" in result.tables
-    assert value(result, "gpu_forward_most") == 2, "what the tensor cores execute"
+    most = value(result, "gpu_forward_most")
+    assert most == pytest.approx(2 + 36_864 / FLOPS_AN_IMAGE), "what the tensor cores execute"
     assert value(result, "own_kept") == 9_437_184, "bytes of the device, not of the host"
-    assert result.claims["saved-work-example-gpu"].verdict == "refuted"
+    assert result.claims["saved-forward-example-gpu"].verdict == "refuted"
     assert result.claims["small-batches-example-gpu"].verdict == "supported"
     (panel,) = result.figures["fig-timeline-layer"].drawing.panels
     assert isinstance(panel, Timeline)
@@ -356,5 +355,4 @@ def test_logs_tell_what_the_processor_itself_executes() -> None:
     result = found(profiling.record(cases, files=files), files=files)
     assert value(result, "uneven_native") == pytest.approx(48 * 80 / (33 * 65))
     assert value(result, "uneven_avx2") == pytest.approx(40 * 72 / (33 * 65))
-    assert value(result, "uneven_counted") == value(result, "uneven_avx2")
     assert "A count holds for the instruction set" in assert_whole(STUDY, result)

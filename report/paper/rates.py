@@ -32,14 +32,15 @@ class Rated(Protocol):
         """The achieved rate over the measured ceiling."""
 
 
-def time_table(run: Rated, batches: Sequence[int]) -> Table:
-    """A row a batch size, with both passes side by side."""
+def time_table(run: Rated, batches: Sequence[int], *, shares: bool = True) -> Table:
+    """A row a batch size, with both passes side by side; ``shares`` are those of the ceiling."""
 
     def of(pass_: Pass) -> Iterator[Field[int]]:
         short = SHORT_NAMES[pass_]
         yield Field(f"{short} time", "s", lambda b: run.time(b, pass_), "ms")
         yield Field(f"{short} rate", "FLOP/s", lambda b: run.rate(b, pass_), "GFLOP/s")
-        yield Field(f"{short} share", "1", lambda b: run.share(b, pass_), "%")
+        if shares:
+            yield Field(f"{short} share", "1", lambda b: run.share(b, pass_), "%")
 
     batch: Field[int] = Field("Batch", "1", lambda size: size)
     fields = [batch, *(field for pass_ in PASSES for field in of(pass_))]

@@ -15,8 +15,7 @@ from report.paper.policies import compared, gain
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least
 from report.quantity.verdicts import Several, Statement, all_of, any_of, exactly, expect
-from report.records.passes import PASSES
-from report.studies.conv_profiling import published, theory
+from report.studies.conv_profiling import published, rates, theory
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.published import Published
 from report.studies.conv_profiling.reconciled import (
@@ -49,11 +48,13 @@ def all_claims(
         counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else _of_cpu(run)
         for name, claim in {**counted, **_of_times(run)}.items():
             yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
+    if any(run.timed and not run.on_gpu for run in runs):
+        yield judge("falls-map-pages", rates.all_map_pages(runs))
     if theirs is not None:
         yield from published.claims(theirs)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(0))
-        for name in ("counts-explained", "saved-work"):
+        for name in ("counts-explained", "saved-forward"):
             yield judge(name, nothing)
 
 
@@ -112,9 +113,10 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Stateme
     """What the source claims of its GPU, asked of another one."""
     nothing = (absent("multiply-adds executed", "1", f"nothing was counted on {run.label}"),)
     forward = executed_shares(run, "forward") or nothing
-    saved = [share for pass_ in PASSES for share in executed_shares(run, pass_)] or nothing
+    backward = executed_shares(run, "forward_backward") or nothing
     return {
-        "saved-work": any_of(*(Statement(share, expect("< 1")) for share in saved)),
+        "saved-forward": any_of(*(Statement(share, expect("< 1")) for share in forward)),
+        "saved-backward": any_of(*(Statement(share, expect("< 1")) for share in backward)),
         "small-batches": Statement(at_least(*forward), expect(f"> {FAR_MORE}")),
         "architecture": Statement(_unexplained(run, shapes), expect("> 0")),
     }

@@ -2,109 +2,232 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.scaling import Points, Scaling
+from figures.scaling import Scaling
+from report.evidence.primitives import Logged
+from report.instruments.onednn import NATIVE
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.images import sample
 from report.paper.plots import every_other, points, theory_line
 from report.paper.policies import by_policy, compared
 from report.paper.reconciliations import as_figure
-from report.quantity.expression import exact, recorded
-from report.studies.conv_profiling import profiled, theory, training
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, exact, recorded
+from report.studies.conv_profiling import profiled, rates, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
-from report.studies.conv_profiling.reconciled import changed, reported_estimate
+from report.studies.conv_profiling.reconciled import (
+    NOT_FUSED,
+    changed,
+    reported_estimate,
+    uncounted,
+)
+from report.studies.conv_profiling.run_values import ALL_PAGES, pages_of_call
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
+from report.studies.conv_profiling.subject import dimensions_of
+from report.text.format import quantity_text
 from report.theory.reconciliation import Reconciliation
 
 _X = "Batch size (images)"
+_EXECUTED = "Multiply-adds executed ÷ theory"
 #: The colour of what the source reports, in all figures; runs take the others.
 _REPORTED = 1
+#: The part of theory from which on a difference is drawn.
+_SEEN: Final = 1e-3
+_CAUSES: Final = {
+    "Channels padded to the vector width": "blocks of channels padded",
+    "Input channels padded to the vector width": "blocks of channels padded",
+    "Positions padded to the vector width": "positions padded",
+}
 _PLANNED = tuple(2**n for n in range(10))
 
 
 def all_figures(
     inputs: Inputs,
+    runs: Sequence[Run],
     chosen: tuple[Run | None, Run | None, Run | None],
     traced: tuple[Traced | None, Traced | None],
+    owns: Sequence[Traced],
     shapes: Mapping[str, Reconciliation],
+    logs: Sequence[Logged],
 ) -> Iterator[Figure]:
-    """The figures that the data have; see ``tables.all_tables`` for what is chosen."""
+    """The figures that the data have; see ``tables.all_tables`` for what is chosen.
+
+    ``owns`` are all traces of the run that the prose speaks of.
+    """
     primary, learner, gpu = chosen
     yield _estimate(inputs)
-    yield _memory(inputs, primary)
+    yield _memory(inputs, primary, gpu, owns)
     if primary is not None:
-        yield from _shapes("fig-changed", changed(primary), primary)
+        yield from _exceptions(primary, logs)
     if gpu is not None:
-        yield from _shapes("fig-tiled", _of_largest_batch(shapes), gpu)
+        yield from _shapes(shapes, gpu)
     if primary is not None and compared(primary):
-        drawing = by_policy(primary, every_other(primary.timed))
-        yield Figure("fig-policies", "", "", drawing, (primary.file,))
+        yield _policies(primary, traced[0])
+    if primary is not None and primary.timed:
+        yield from filter(None, [rates.figure(runs)])
     yield from (profiled.timeline(one) for one in traced if one is not None)
     if learner is not None:
         yield from (made for made in (sample(inputs, learner), training.course(learner)) if made)
 
 
-def _shapes(id: str, told: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
-    """Executed over theoretical work of every shape, counted and as the terms say it should be."""
-    counted = tuple(
-        None if isinstance(r.measured, Missing) else _share(r.measured.amount, r)
-        for r in told.values()
-    )
+def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
+    """The cases in which a CPU does not execute what theory says, with what its own code pads."""
+    native = {
+        f"{dimensions_of(each.case).name}, {each.case.factors['batch']}": point(ratio)
+        for each in logs
+        if each.case.factors["pass"] == "forward"
+        and not isinstance(point(ratio := each.executed(NATIVE)), Missing)
+    }
+    told = {
+        name: r
+        for name, r in changed(run).items()
+        if abs(_share(r.end, r) - 1) > _SEEN or abs((native.get(name) or 1) - 1) > _SEEN  # type: ignore[operator]
+    }
     if not told:
         return
-    explained = tuple(_share(r.end, r) for r in told.values())
+    own = DotSeries(
+        "In the CPU's own blocks, by its log",
+        tuple(native.get(name) for name in told),  # type: ignore[misc]
+        series=2,
+        hollow=True,
+    )
+    counted = tuple(None if isinstance(r.measured, Missing) else _done(r) for r in told.values())
+    explained = tuple(_share(r.end - uncounted(r), r) for r in told.values())
     drawn = Dots(
-        tuple(told),
+        tuple(f"{name}: {_cause(r)}" for name, r in told.items()),
         (
-            DotSeries("Theory with named terms", explained, series=_REPORTED, hollow=True),
-            DotSeries("Counted", counted, series=0),
+            DotSeries("By shape and code (AVX2)", explained, series=_REPORTED, hollow=True),
+            DotSeries("Counted (AVX2)", counted, series=0),
+            *((own,) if logs else ()),
         ),
-        "Multiply-adds executed ÷ theory",
+        _EXECUTED,
         reference=1.0,
     )
-    yield Figure(id, "", "", Drawing((drawn,), wide=True, height=drawn.height), (run.file,))
+    drawing = Drawing((drawn,), wide=True, height=drawn.height)
+    yield Figure("fig-changed", "", "", drawing, (run.file,))
 
 
-def _of_largest_batch(told: Mapping[str, Reconciliation]) -> dict[str, Reconciliation]:
-    """The cases of the largest batch alone; a case's name ends with its batch size."""
-    batches = {name: int(name.rpartition(", ")[2]) for name in told}
-    return {name: r for name, r in told.items() if batches[name] == max(batches.values())}
+def _done(told: Reconciliation) -> float:
+    """What was executed over theory: the count, and what the counter misses of it."""
+    assert not isinstance(told.measured, Missing)
+    return _share(told.measured.amount - uncounted(told), told)
+
+
+def _cause(told: Reconciliation) -> str:
+    """The words for the largest term."""
+    largest = max(told.terms, key=lambda term: abs(term.amount))
+    if abs(largest.amount) <= _SEEN * told.start.amount:
+        return "no padding in AVX2"
+    if largest.name == NOT_FUSED:
+        return f"counter misses {quantity_text(-_share(largest.amount, told), '1', 'percent')}"
+    return _CAUSES.get(largest.name, largest.name)
+
+
+def _shapes(told: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
+    """Executed over theoretical work of every shape, a point a batch size, and by its terms."""
+    rows: dict[str, list[Reconciliation]] = {}
+    for name, r in told.items():
+        rows.setdefault(name.rpartition(", ")[0], []).append(r)
+    if not rows:
+        return
+    counted = tuple(
+        tuple(_share(r.measured.amount, r) for r in row if not isinstance(r.measured, Missing))
+        for row in rows.values()
+    )
+    explained = tuple(tuple(_share(r.end, r) for r in row) for row in rows.values())
+    drawn = Dots(
+        tuple(rows),
+        (
+            DotSeries("By shape and tile", explained, series=_REPORTED, hollow=True),
+            DotSeries("Counted", counted, series=0),
+        ),
+        _EXECUTED,
+        reference=1.0,
+    )
+    drawing = Drawing((drawn,), wide=True, height=drawn.height)
+    yield Figure("fig-tiled", "", "", drawing, (run.file,))
 
 
 def _share(amount: int, told: Reconciliation) -> float:
     return amount / told.start.amount
 
 
-def _memory(inputs: Inputs, run: Run | None) -> Figure:
-    """Memory over the batch size: both rules of estimation, what a run measured, the source."""
+def _memory(inputs: Inputs, run: Run | None, gpu: Run | None, owns: Sequence[Traced]) -> Figure:
+    """Bytes of a call over those of its output: rules of estimation, runs, and the source."""
     batches = (run.batches() if run else ()) or _PLANNED
     batch = value(inputs.reported, "profiled_batch")
     size = operator_bytes(inputs.reported, CONVOLUTION, "allocation_size")
+
+    def of_output(found: Mapping[int, Quantity]) -> dict[int, Quantity]:
+        return {b: each / (b * theory.OUTPUT_BYTES) for b, each in found.items()}
+
+    def peaks(of: Run) -> dict[int, Quantity]:
+        return {b: recorded("peak bytes", "B", of.peak(b), of.file) for b in of.batches()}
+
+    allocated = {
+        each.batch: recorded("allocation size", "B", row.total.allocated, each.run.file)
+        for each in owns
+        if each.scope == "layer" and not isinstance(row := each.row("aten::conv2d"), Missing)
+    }
     source = {batch: exact("allocation size", "B", size, inputs.reported_file)}
-    drawn: tuple[Points, ...] = points("Source", source, "MB", series=_REPORTED, hollow=True)
+    drawn = points("Allocated, source", of_output(source), "1", series=_REPORTED, hollow=True)
+    if allocated:
+        drawn += points("Allocated, CPU", of_output(allocated), "1", series=0, hollow=True)
     if run is not None:
-        held = {b: recorded("retained bytes", "B", run.held(b), run.file) for b in run.batches()}
-        peaks = {b: recorded("peak bytes", "B", run.peak(b), run.file) for b in run.batches()}
-        drawn += points("Retained", held, "MB", series=0)
-        drawn += points("Peak", peaks, "MB", series=0, hollow=True)
-    curves = (
-        theory_line(
-            "Parameters for every image", {b: theory.for_every_image(b) for b in batches}, "MB"
-        ),
-        theory_line("Parameters once", {b: theory.once(b) for b in batches}, "MB", part=True),
+        drawn += points("Peak, CPU", of_output(peaks(run)), "1", series=0, joined=True)
+    if gpu is not None and gpu is not run:
+        drawn += points("Peak, GPU", of_output(peaks(gpu)), "1", series=2, joined=True)
+    each, once = (
+        {b: rule(b) / (b * theory.OUTPUT_BYTES) for b in batches}
+        for rule in (theory.for_every_image, theory.once)
     )
-    panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
+    curves = (
+        theory_line("Estimate, parameters for every image", each, "1"),
+        theory_line("Estimate, parameters once", once, "1", part=True),
+    )
+    panel = Scaling(
+        _X,
+        "Bytes of a call ÷ its output",
+        drawn,
+        curves,
+        x_ticks=every_other(batches),
+        y_scale="linear",
+        y_from_zero=True,
+        direct=True,
+    )
     files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    return Figure("fig-memory", "", "", Drawing((panel,), wide=True, height=2.8), files)
+    return Figure("fig-memory", "", "", Drawing((panel,), wide=True, height=2.5), files)
+
+
+def _policies(run: Run, traced: Traced | None) -> Figure:
+    """Time and mapped pages by policy, with the pages of all that an image allocates."""
+    drawing = by_policy(run, every_other(run.timed))
+    left, right = drawing.panels
+    assert isinstance(left, Scaling) and isinstance(right, Scaling)
+    lines = {} if traced is None else pages_of_call(traced)
+    curves = tuple(
+        theory_line(name, dict.fromkeys(run.timed, pages), "1", part=name != ALL_PAGES)
+        for name, pages in lines.items()
+        if not pages.missing
+    )
+    panels = (
+        replace(left, y_scale="log"),
+        replace(right, points=tuple(replace(p, label="") for p in right.points), curves=curves),
+    )
+    return Figure("fig-policies", "", "", replace(drawing, panels=panels), (run.file,))
 
 
 def _estimate(inputs: Inputs) -> Figure:
-    """From the source's estimate of memory to its measurement."""
+    """From the source's estimate of memory to its measurement, which the terms meet."""
     drawn = as_figure(reported_estimate(inputs))
+    label = drawn.whole.label.replace("From zero", "Memory")
+    drawn = replace(drawn, whole=replace(drawn.whole, label=label))
     drawing = Drawing((drawn,), height=drawn.height)
     return Figure("fig-estimate", "", "", drawing, (inputs.reported_file,))

@@ -15,16 +15,15 @@ from typing import Any, Final
 from report.evidence.devices import Device, Operation
 from report.evidence.gpu_layers import CountedLayer, Forward, forward_calls, is_bias
 from report.evidence.residuals import unexplainable
-from report.instruments.trace import Kernel, Trace, read_trace
+from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact, recorded
-from report.quantity.operations import at_least, at_most
+from report.quantity.operations import at_most
 from report.quantity.verdicts import Statement, exactly, expect
 from report.records.imported import ImportedRecord
-from report.records.layers import Linear
 from report.text.escape import markdown
 from report.theory.architectures import alexnet_products
 from report.theory.gpu_kernels import Method, frequency_points, padded_depth
@@ -34,9 +33,8 @@ from report.theory.reconciliation import Reconciliation
 NETWORK: Final = "AlexNet"
 _TRACE: Final = "trace.json.gz"
 
-_ARITHMETIC: Final[Mapping[Method, Operation]] = {
-    "direct": "float32", "fourier": "float32", "tensor cores": "tfloat32",
-}  # fmt: skip
+
+_PEAKS: Final[Mapping[str, Operation]] = {"fp32_peak": "float32", "tf32_peak": "tfloat32"}
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,14 @@ class Published:
         """What the counters saw over the work of the shape."""
         return self.counted(each) / self.work(each)
 
-    def time(self, each: CountedLayer) -> Quantity:
-        """How long its kernels ran in the last call, without that of the bias."""
-        return exact(f"time of {each.layer.name}", "s", each.seconds[-1], self.files[-1])
+    def microseconds(self, each: CountedLayer) -> int:
+        """How long its kernels ran in the last call, without that of the bias, to two digits."""
+        return _two_digits(each.seconds[-1] * 1e6)
 
-    def rate(self, each: CountedLayer) -> Quantity:
-        """The work of its shape over that time."""
-        return self.work(each) / self.time(each)
+    def teraflops(self, each: CountedLayer) -> int:
+        """The work of its shape over that time (TFLOP/s), to two digits."""
+        work = self.reconciliations[each.layer.name].start.amount
+        return _two_digits(work / each.seconds[-1] / 1e12)
 
     def peak(self, operation: Operation) -> Quantity:
         """The peak of the device by its data sheet."""
@@ -96,9 +95,9 @@ class Published:
             return absent("peak", "FLOP/s", f"no data sheet of {self.label} is known")
         return exact(f"{operation} peak of the data sheet", "FLOP/s", found.rate, "devices.yaml")
 
-    def share(self, each: CountedLayer) -> Quantity:
-        """The rate over the peak of the arithmetic that its kernels are named after."""
-        return self.rate(each) / self.peak(_ARITHMETIC[each.kernels.method])
+
+def _two_digits(number: float) -> int:
+    return round(float(f"{number:.2g}"))
 
 
 def published(inputs: Inputs) -> Published | None:
@@ -154,7 +153,9 @@ def values(found: Published | None) -> Iterator[Value]:
         return
     for id_, quantity in {**_counts(found), **_methods(found), **_executed(found)}.items():
         yield declare(f"published_{id_}", quantity)
-    for id_, quantity in {**_shares(found), **_rates(found)}.items():
+    for id_, operation in _PEAKS.items():
+        yield declare(f"published_{id_}", found.peak(operation), "measured")
+    for id_, quantity in _shares(found).items():
         yield declare(f"published_{id_}", quantity, "percent")
 
 
@@ -202,52 +203,18 @@ def _shares(found: Published) -> dict[str, Quantity]:
     whole = _sum(map(found.work, layers), "FLOP")
     counted = _sum(map(found.counted, layers), "FLOP")
     tensor = _sum(map(found.work, found.layers("tensor cores")), "FLOP")
-    left = [found.unexplained(each) for each in layers]
+    replaced = _sum(map(found.work, found.layers("fourier")), "FLOP")
+    run_instead = _sum(map(found.counted, found.layers("fourier")), "FLOP")
     return {
         "counted_share": counted / whole,
         "tensor_share": tensor / whole,
-        "residual_share": _sum(left, "FLOP") / counted,
-        **_of_transforms(found),
+        "saved_share": (replaced - run_instead) / whole,
+        **(
+            {"fourier_residual": found.unexplained(each) / found.counted(each)}
+            if (each := next(iter(found.layers("fourier")), None))
+            else {}
+        ),
     }
-
-
-def _of_transforms(found: Published) -> dict[str, Quantity]:
-    """The first layer that is computed by transforms; nothing where none is."""
-    for each in found.layers("fourier"):
-        return {
-            "fourier_residual": found.unexplained(each) / found.counted(each),
-            "fourier_share": found.share(each),
-            "fourier_executed_share": found.executed(each) * found.share(each),
-        }
-    return {}
-
-
-def _rates(found: Published) -> dict[str, Quantity]:
-    """Shares of the peak, and of the time of all kernels of a call."""
-    layers, call = found.forward.layers, found.forward.timed[-1]
-    tensor = _all_shares(found, found.layers("tensor cores"))
-    linear = _all_shares(found, [e for e in layers if isinstance(e.layer, Linear)])
-    biases = [kernel for group in call.layers for kernel in group if is_bias(kernel)]
-    spent = _time(found, (*call.others, *(kernel for group in call.layers for kernel in group)))
-    return {
-        "first_share": found.share(layers[0]),
-        "tensor_least": at_most(*tensor),
-        "tensor_most": at_least(*tensor),
-        "linear_least": at_most(*linear),
-        "linear_most": at_least(*linear),
-        "bias_time": _time(found, biases) / spent,
-        "other_time": _time(found, call.others) / spent,
-    }
-
-
-def _all_shares(found: Published, layers: Iterable[CountedLayer]) -> tuple[Quantity, ...]:
-    nothing = absent("share", "1", "no layer is computed in this way")
-    return tuple(map(found.share, layers)) or (nothing,)
-
-
-def _time(found: Published, kernels: Iterable[Kernel]) -> Quantity:
-    spent = sum(kernel.duration for kernel in kernels)
-    return exact(f"time of {spent} ns", "s", spent / 1e9, found.files[-1])
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -258,7 +225,7 @@ def claims(found: Published) -> Iterator[Claim]:
     seen = [found.executed(e) for e in (*found.layers("fourier"), *found.layers("direct"))]
     nothing = absent("multiply-adds executed", "1", "no layer was counted")
     decided = {
-        "saved-work": Statement(at_most(*(seen or [nothing])), expect("< 1")),
+        "saved-forward": Statement(at_most(*(seen or [nothing])), expect("< 1")),
         "architecture": Statement(unexplainable(found.reconciliations.values()), expect("> 0")),
     }
     for name, statement in decided.items():

@@ -8,11 +8,14 @@ from typing import Final
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Figure
 from report.paper.tables import Column, Table
+from report.quantity.evaluation import point
 from report.studies.conv_profiling.published import Published
+from report.text.format import quantity_text
 from report.theory.gpu_kernels import Method
 from report.theory.reconciliation import Reconciliation
 
@@ -53,6 +56,7 @@ def figure(found: Published) -> Figure:
     direct = [0 if _amount(r, "Fourier products") or t else r.start.amount
               for r, t in zip(told, tensor, strict=True)]  # fmt: skip
     uncounted = [r.start.amount if t else 0 for r, t in zip(told, tensor, strict=True)]
+    seen = (known(point(found.executed(each))) for each in found.forward.layers)
     drawn = [
         ("Products of the shape, counted", direct),
         ("On tensor cores, not counted", uncounted),
@@ -61,10 +65,14 @@ def figure(found: Published) -> Figure:
     ]
     bars = Bars(
         tuple(each.layer.name for each in found.forward.layers),
-        tuple(BarSeries(name, share(a), series=i) for i, (name, a) in enumerate(drawn)),
+        tuple(
+            BarSeries(name, share(a), series=i, hollow=a is uncounted)
+            for i, (name, a) in enumerate(drawn)
+        ),
         "Operations ÷ theory from the shape",
         stacked=True,
         reference=1.0,
+        ends=tuple(quantity_text(each, "1", "measured") for each in seen),
     )
     drawing = Drawing((bars,), wide=True, height=_HEIGHT)
     return Figure("fig-published", "", "", drawing, found.files)
@@ -92,9 +100,8 @@ def layer_table(found: Published) -> Table:
             Field("Kernels", "", lambda each: _WORDS[each.kernels.method]),
             Field("Counted ÷ theory", "1", found.executed),
             Field("Residual ÷ theory", "1", lambda e: found.unexplained(e) / found.work(e), "%"),
-            Field("Time", "s", found.time, "µs"),
-            Field("Theory ÷ time", "FLOP/s", found.rate, "TFLOP/s"),
-            Field("Of peak", "1", found.share, "%"),
+            Field("Time (µs)", "1", found.microseconds),
+            Field("Theory ÷ time (TFLOP/s)", "1", found.teraflops),
         ],
         sources=found.files,
     )

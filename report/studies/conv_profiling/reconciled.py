@@ -34,6 +34,8 @@ COUNTED_THREADS: Final = 1
 ONCE: Final = "Parameters counted once"
 RESIDENT: Final = "Parameters not allocated by the call"
 WORKSPACE_TERM: Final = "Workspace"
+#: What is executed and not counted, since the counter sees fused multiply-adds alone.
+NOT_FUSED: Final = "Not fused"
 
 
 # -------------------------------------------------------------------------------- the source
@@ -215,6 +217,11 @@ def _filled(told: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]
 def _worded(term: Term, like: Term) -> Term:
     """A term of 0 in the words of its like, and without the number of an event in any."""
     return replace(term, formula=like.formula if not term.amount else term.formula, evidence="")
+
+
+def uncounted(told: Reconciliation) -> int:
+    """The multiply-adds (negative) that are executed and that the counter misses."""
+    return sum(term.amount for term in told.terms if term.name == NOT_FUSED)
 
 
 def all_explained(found: Sequence[Reconciliation]) -> bool:

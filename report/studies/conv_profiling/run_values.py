@@ -9,22 +9,35 @@ from report.evidence.residuals import residual
 from report.instruments.operators import Sums
 from report.missing import Missing
 from report.paper import policies
-from report.quantity.evaluation import level
-from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.evaluation import level, point
+from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.quantity.operations import at_least, at_most, level_of_largest
 from report.records.passes import PASSES
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.measured import Run, Training, image_gain
 from report.studies.conv_profiling.profiled import Traced
-from report.studies.conv_profiling.reconciled import changed, changed_peaks, executed, peaks
+from report.studies.conv_profiling.reconciled import (
+    changed,
+    changed_peaks,
+    executed,
+    uncounted,
+)
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
 from report.theory.memory import layer_memory
 from report.theory.reconciliation import Reconciliation
+from report.theory.work import forward_macs
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: Values that are printed as shares.
 SHARES: Final = frozenset(
-    {"test_accuracy", "other_accuracy", "work_share", "parameter_share", "best_share"}
+    {
+        "test_accuracy",
+        "other_accuracy",
+        "work_share",
+        "parameter_share",
+        "best_share",
+        "missed_share",
+    }
 )
 
 
@@ -44,11 +57,14 @@ def all_executed(run: Run) -> dict[str, Reconciliation]:
 
 
 def _ratio(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
-    """The lowest or highest ratio of executed to theoretical multiply-adds of all dimensions."""
+    """The lowest or highest ratio of executed to theoretical multiply-adds of all dimensions.
+
+    What the counter is known to miss has been executed.
+    """
 
     def found(run: Run) -> Quantity:
         ratios = [
-            exact("executed", "MAC", r.measured.amount, run.file)
+            exact("executed", "MAC", r.measured.amount - uncounted(r), run.file)
             / exact("theory", "MAC", r.start.amount)
             for r in changed(run).values()
             if not isinstance(r.measured, Missing)
@@ -57,6 +73,12 @@ def _ratio(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
         return choose(*ratios) if ratios else absent("executed / theory", "1", reason)
 
     return found
+
+
+def _missed(run: Run) -> Quantity:
+    """The largest part of theory that the counter misses."""
+    shares = [-uncounted(r) / r.start.amount for r in changed(run).values()]
+    return recorded("not fused / theory", "1", max(shares, default=0.0), run.file)
 
 
 def _explained(run: Run) -> int:
@@ -122,7 +144,6 @@ def _same_as_output(run: Run) -> int:
 RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "residual_executed": _residual(all_executed, "MAC"),
     "residual_changed": _residual(changed, "MAC"),
-    "residual_peak": _residual(peaks, "B"),
     "residual_changed_peak": _residual(changed_peaks, "B"),
     "counted_smallest": _count("smallest counted batch", _counted_batch(min)),
     "counted_largest": _count("largest counted batch", _counted_batch(max)),
@@ -132,6 +153,8 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "changed_met": _count("cases without a term", _met),
     "ratio_lowest": _ratio(at_most),
     "ratio_highest": _ratio(at_least),
+    "missed_share": _missed,
+    "other_met": _count("cases that differ from theory", lambda run: len(changed(run)) - _met(run)),
     "first_batch": _count("smallest timed batch", _timed_batch(0)),
     "last_batch": _count("largest timed batch", _timed_batch(-1)),
     "image_first": _timed(Run.image_time, 0),
@@ -188,12 +211,33 @@ def _of_convolution(get: Callable[[Sums], int], unit: str = "B") -> Callable[[Tr
     return found
 
 
+#: Bytes of a page of memory.
+_PAGE: Final = 4096
+#: The names of the two counts of pages below.
+ALL_PAGES: Final = "All that a call allocates"
+_WITHOUT_INPUT: Final = "Without the input's copy"
+
+
+def pages_of_call(traced: Traced) -> dict[str, Quantity]:
+    """Pages that an image's part of a call fills: of all it allocates, and less the input."""
+    allocated = _of_convolution(lambda total: total.allocated)(traced) / traced.batch
+    copied = exact("input of an image", "B", layer_memory(BASE.layer(1)).input, traced.run.file)
+    page = exact("page", "B", _PAGE)
+    return {ALL_PAGES: allocated / page, _WITHOUT_INPUT: (allocated - copied) / page}
+
+
+def _pages(name: str) -> Callable[[Traced], Quantity]:
+    return lambda traced: named("pages of an image", pages_of_call(traced)[name])
+
+
 #: Of the traced call of the layer.
 OF_TRACE: Final[dict[str, Callable[[Traced], Quantity]]] = {
     "trace_batch": lambda t: exact("traced batch", "1", t.batch, t.run.file),
     "own_kept": _of_convolution(lambda total: total.size),
     "own_allocated": _of_convolution(lambda total: total.allocated),
     "own_workspace": _of_convolution(lambda total: total.allocated - total.size),
+    "pages_all": _pages(ALL_PAGES),
+    "pages_without_input": _pages(_WITHOUT_INPUT),
     "traced_time": lambda t: exact("first to last operator", "s", t.length / 1e9, t.run.file),
 }
 
@@ -204,7 +248,7 @@ def _training(run: Run, *, example: bool) -> Training | None:
     return next((t for t in ended if (t.channels == BASE.channels) is example), None)
 
 
-def _at(quantity: str, place: int, *, example: bool = True) -> Callable[[Run], Quantity]:
+def at(quantity: str, place: int, *, example: bool = True) -> Callable[[Run], Quantity]:
     """What a training recorded in its first or last epoch."""
 
     def found(run: Run) -> Quantity:
@@ -216,6 +260,17 @@ def _at(quantity: str, place: int, *, example: bool = True) -> Callable[[Run], Q
         if isinstance(samples, Missing):
             return absent(name, "1", samples.reason)
         return exact(name, "1", float(samples[place]), run.file)
+
+    return found
+
+
+def _rounded_loss(place: int) -> Callable[[Run], Quantity]:
+    """A test loss of one seed, to two digits."""
+
+    def found(run: Run) -> Quantity:
+        loss = point(at("test_loss", place)(run))
+        shown = loss if isinstance(loss, Missing) else float(f"{loss:.2g}")
+        return recorded("test loss, to two digits", "1", shown, run.file)
 
     return found
 
@@ -239,13 +294,24 @@ def _epoch_ratio(run: Run) -> Quantity:
     return times[0] / times[1]
 
 
+def _work_ratio(run: Run) -> Quantity:
+    """The other network's multiply-adds over those of the example's."""
+    both = [_training(run, example=example) for example in (False, True)]
+    layers = [run.layers(each.factors) for each in both if each is not None]
+    work = [forward_macs(each) for each in layers if not isinstance(each, Missing)]
+    if len(work) < len(both):
+        return absent("ratio of work", "1", f"two networks were not trained on {run.label}")
+    return exact("work", "MAC", work[0], run.file) / exact("work", "MAC", work[1], run.file)
+
+
 #: Of the run whose trainings are told.
 TRAINED: Final[dict[str, Callable[[Run], Quantity]]] = {
     "epochs": _count("epochs", _length("test_loss")),
     "steps": _count("steps", _length("step_loss")),
-    "first_test_loss": _at("test_loss", 0),
-    "test_loss": _at("test_loss", -1),
-    "test_accuracy": _at("test_accuracy", -1),
-    "other_accuracy": _at("test_accuracy", -1, example=False),
+    "first_test_loss": _rounded_loss(0),
+    "test_loss": _rounded_loss(-1),
+    "test_accuracy": at("test_accuracy", -1),
+    "other_accuracy": at("test_accuracy", -1, example=False),
     "epoch_ratio": _epoch_ratio,
+    "work_ratio": _work_ratio,
 }

@@ -10,7 +10,7 @@ from report.paper.findings import Findings, Inputs
 from report.paper.images import DataSet, data_set
 from report.paper.policies import compared
 from report.records.passes import PASSES
-from report.studies.conv_profiling import profiled, published, published_shown, source
+from report.studies.conv_profiling import profiled, published, published_shown, rates, source
 from report.studies.conv_profiling.claims import all_claims
 from report.studies.conv_profiling.figures import all_figures
 from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
@@ -25,7 +25,7 @@ from report.studies.conv_profiling.reconciled import (
 )
 from report.studies.conv_profiling.run_values import all_executed
 from report.studies.conv_profiling.subject import check_subject
-from report.studies.conv_profiling.tables import all_tables
+from report.studies.conv_profiling.tables import all_tables, same_bytes
 from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
 from report.studies.conv_profiling.values import all_values
 from report.text.escape import markdown
@@ -52,9 +52,9 @@ def findings(inputs: Inputs) -> Findings:
     images = data_set(inputs, chosen[1]) if chosen[1] else None
     offered = profiled.downloads(traces)
     theirs = published.published(inputs)
-    values = all_values(inputs, chosen, traced, images, shapes, logs)
+    values = all_values(inputs, measured, chosen, traced, images, shapes, logs)
     tables = all_tables(inputs, measured, chosen, traced, shapes, logs)
-    figures = all_figures(inputs, chosen, traced, shapes)
+    figures = all_figures(inputs, measured, chosen, traced, own, shapes, logs)
     claims = {claim.id: claim for claim in all_claims(inputs, measured, all_shapes, theirs)}
     return Findings(
         values={v.id: v for v in (*values, *published.values(theirs))},
@@ -113,7 +113,8 @@ def _facts(
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
-        "memory_tables": [(f"tbl-memory-{r.key}", markdown(r.label)) for r in measured],
+        "same_bytes": primary is not None and same_bytes(primary, measured),
+        "fall": markdown(fall.run.label) if (fall := rates.deepest(rates.falls(measured))) else "",
         "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "images": markdown(images.source) if images else "",

@@ -7,42 +7,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from report.evidence.primitives import Logged
-from report.instruments.operators import Sums
+from report.evidence.reported import ReportedTable
 from report.missing import Missing
 from report.paper.audit_table import audit_table
 from report.paper.declared import Content, Field, table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.kernels import kernel_table, kernels_of
+from report.paper.kernels import kernel_table, kernels_of, tile_of
 from report.paper.primitives import primitives_table
 from report.paper.rates import time_table
-from report.paper.reconciliations import as_table, series_table
+from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.records.passes import PASSES, SHORT_NAMES
-from report.studies.conv_profiling import network, profiled, theory, training
+from report.studies.conv_profiling import network, profiled, rates, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
     changed,
     changed_peaks,
-    executed,
-    peaks,
-    reported_estimate,
 )
 from report.studies.conv_profiling.source import (
-    CONVOLUTION,
-    WORKSPACE,
     audit,
     legible,
-    operator_bytes,
 )
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, dimensions_of
-from report.studies.conv_profiling.values import whole
-from report.text.format import NO_BREAK
-from report.theory.memory import layer_memory
+from report.studies.conv_profiling.values import executed, whole
 from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
-from report.theory.shapes import elements
 
+NO_TILE: Final = Missing("no kernel was counted, or its name does not say")
 NO_TRACE: Final = Missing("no trace of the layer is beside a record")
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 _SHAPE: Final = Column("Dimensions, batch")
@@ -55,8 +46,6 @@ _KERNELS: Final = (
     ("the convolution", "tensor cores, TF32", "not its products"),
     ("bias", "CUDA cores, float32", "all of it"),
 )
-#: Their kernels' work in theory for one image, in the same order (FLOP).
-_CONVOLUTION_KERNEL, _BIAS_KERNEL = 2, 3
 
 
 def all_tables(
@@ -77,14 +66,13 @@ def all_tables(
     yield setup(inputs, runs)
     yield _source_kernels(inputs)
     yield _source_operators(inputs)
-    yield _operators_compared(inputs, layer)
     yield _source_log(inputs)
-    yield as_table(reported_estimate(inputs), "tbl-estimate", "")
     yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
-    for run in runs:
-        yield _memory(run)
-        if run.timed:
-            yield time_table(run, run.timed)
+    if primary is not None:
+        yield _memory(primary, gpu)
+    yield from (time_table(run, run.timed, shares=False) for run in runs if run.timed)
+    if any(run.timed for run in runs):
+        yield rates.ceilings_table(runs)
     if learner is not None and learner.trainings:
         yield training.training_table(learner)
     if layer is not None:
@@ -96,6 +84,8 @@ def all_tables(
     if primary is not None:
         yield from _reconciled(primary)
     if gpu is not None:
+        if shapes:
+            yield _gpu_batches(inputs, gpu)
         yield from _series(shapes, "tbl-tiled", gpu, _SHAPE)
         if listed := kernels_of(inputs, gpu, BASE.factors(SHOWN_BATCH, "forward")):
             yield kernel_table(gpu, SHOWN_BATCH, listed)
@@ -110,8 +100,6 @@ def all_tables(
 def _source_kernels(inputs: Inputs) -> Table:
     """The four kernels that the source profiled, and what its counters can see of them."""
     names, numbers = inputs.reported.table("kernels").column("kernel"), legible(inputs.reported)
-    outputs = elements(BASE.layer(1).output_shape)
-    work = {_CONVOLUTION_KERNEL: BASE.operations(1), _BIAS_KERNEL: outputs}
     return table(
         "tbl-source-kernels",
         range(len(_KERNELS)),
@@ -119,7 +107,6 @@ def _source_kernels(inputs: Inputs) -> Table:
             Field("Kernel", "", lambda place: _bare(str(names[place]))),
             Field("Task", "", lambda place: _KERNELS[place][0]),
             Field("Arithmetic", "", lambda place: _KERNELS[place][1]),
-            Field("Work of an image", "FLOP", lambda place: work.get(place, 0)),
             Field("Seen by the counters", "", lambda place: _KERNELS[place][2]),
             Field("Legible number", "1", lambda place: _printed(numbers[place])),
         ],
@@ -157,16 +144,22 @@ def _cell(printed: object) -> Cell:
 
 
 def _source_log(inputs: Inputs) -> Table:
-    """The log of the source's dry run under the profiler, one training step an epoch."""
-    log = inputs.reported.table("counted_log")
+    """The logs of the source's two dry runs, one training step an epoch."""
+    logs = {"plain": "plain_log", "profiled": "counted_log"}
+    rows = [
+        (run, inputs.reported.table(log), place)
+        for run, log in logs.items()
+        for place in range(len(inputs.reported.table(log).rows))
+    ]
 
-    def printed(key: str) -> Callable[[int], Cell]:
-        return lambda place: _cell(log.column(key)[place])
+    def printed(key: str) -> Callable[[tuple[str, ReportedTable, int]], Cell]:
+        return lambda row: _cell(row[1].column(key)[row[2]])
 
     return table(
         "tbl-source-log",
-        range(len(log.rows)),
+        rows,
         [
+            Field("Run", "", lambda row: row[0]),
             Field("Epoch", "1", printed("epoch")),
             Field("Loss of the step", "1", printed("loss")),
             Field("Test loss", "1", printed("test_loss")),
@@ -176,79 +169,85 @@ def _source_log(inputs: Inputs) -> Table:
     )
 
 
-def _operators_compared(inputs: Inputs, traced: Traced | None) -> Table:
-    """What the operator of the convolution did with memory: theory, own trace, source."""
-    own = traced.row("aten::conv2d") if traced else NO_TRACE
-    output = layer_memory(BASE.layer(traced.batch if traced else SHOWN_BATCH)).output
-    no_theory = Missing("theory says nothing of workspace")
-
-    def of_source(column: str, operator: str = CONVOLUTION) -> int:
-        return operator_bytes(inputs.reported, operator, column)
-
-    def of_own(get: Callable[[Sums], int]) -> Cell:
-        return own if isinstance(own, Missing) else get(own.total)
-
-    rows: tuple[tuple[str, Cell, Cell, Cell], ...] = (
-        ("Output (size increase)", output, of_own(lambda t: t.size), of_source("size_increase")),
-        (
-            "Workspace, taken back",
-            no_theory,
-            of_own(lambda total: total.allocated - total.size),
-            of_source("self_allocation_size", WORKSPACE),
-        ),
-        (
-            "Both (allocation size)",
-            no_theory,
-            of_own(lambda total: total.allocated),
-            of_source("allocation_size"),
-        ),
-    )
-    return table(
-        "tbl-operators-compared",
-        rows,
-        [
-            Field("Bytes", "", lambda row: row[0]),
-            Field("Theory", "B", lambda row: row[1]),
-            Field("Own", "B", lambda row: row[2]),
-            Field("Source", "B", lambda row: row[3]),
-        ],
-        sources=(inputs.reported_file, *((traced.run.file,) if traced else ())),
-    )
-
-
 # -------------------------------------------------------------------------------- the runs
 
 
-def _memory(run: Run) -> Table:
-    """The source's two rules beside what a run retained and needed."""
+def _memory(run: Run, gpu: Run | None) -> Table:
+    """The source's two rules beside what a run retained and needed, and a GPU's peak."""
 
     def bytes_(name: str, get: Callable[[int], Content]) -> Field[int]:
         return Field(name, "B", get, "MB")
 
+    beside = [bytes_("Peak, GPU", gpu.peak)] if gpu is not None and gpu is not run else []
     return table(
-        f"tbl-memory-{run.key}",
+        "tbl-memory",
         run.batches(),
         [
             _BATCH,
-            bytes_("Per image", theory.for_every_image),
-            bytes_("Once", theory.once),
+            bytes_("Parameters for every image", theory.for_every_image),
+            bytes_("Parameters once", theory.once),
             bytes_("Retained", run.held),
             bytes_("Peak", run.peak),
+            *beside,
+        ],
+        sources=(run.file, *((gpu.file,) if beside and gpu else ())),
+    )
+
+
+def same_bytes(run: Run, runs: Sequence[Run]) -> bool:
+    """Whether the calls of all CPUs retain and need the same bytes."""
+    cpus = [other for other in runs if not other.on_gpu]
+    return all(
+        (other.held(b), other.peak(b)) == (run.held(b), run.peak(b))
+        for other in cpus
+        for b in run.batches()
+    )
+
+
+#: Algorithms of cuDNN by parts of their kernels' names, the first that fits.
+_ALGORITHMS: Final = {
+    "fft": "Fourier",
+    "winograd": "Winograd",
+    "dgrad": "direct",
+    "wgrad": "direct",
+}
+
+
+def _gpu_batches(inputs: Inputs, run: Run) -> Table:
+    """What a GPU executed of the example's layer over the batch size, and by which kernels."""
+
+    def tile(batch: int) -> Cell:
+        kernels = kernels_of(inputs, run, BASE.factors(batch, "forward"))
+        tiles = [found for each in kernels if (found := tile_of(each.work.name))]
+        return " × ".join(map(str, tiles[0])) if tiles else NO_TILE
+
+    def algorithms(batch: int) -> Cell:
+        kernels = kernels_of(inputs, run, BASE.factors(batch, "forward_backward"))
+        names = (part for each in kernels for part in [_algorithm(each.work.name)] if part)
+        return ", ".join(sorted(set(names))) or NO_TILE
+
+    return table(
+        "tbl-gpu",
+        run.batches(),
+        [
+            _BATCH,
+            Field("Forward tile", "", tile),
+            Field("Forward", "1", lambda b: executed(run, b, "forward")),
+            Field("With backward", "1", lambda b: executed(run, b, "forward_backward")),
+            Field("Backward kernels", "", algorithms),
+            Field("Forward time", "s", run.time, "µs"),
         ],
         sources=(run.file,),
     )
 
 
+def _algorithm(kernel: str) -> str | None:
+    return next((word for part, word in _ALGORITHMS.items() if part in kernel), None)
+
+
 def _reconciled(run: Run) -> Iterator[Table]:
     """What leads theory to the measurements of a run, only where it recorded them."""
-    calls = {
-        f"{SHORT_NAMES[pass_]}{NO_BREAK}{batch}": found
-        for pass_ in PASSES
-        for batch, found in executed(run, pass_).items()
-    }
-    yield from _series(calls, "tbl-executed", run, Column("Call, batch"))
     yield from _series(changed(run), "tbl-changed", run, _SHAPE)
-    yield from _series(peaks(run), "tbl-peak", run)
     yield from _series(changed_peaks(run), "tbl-changed-peak", run, _SHAPE)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from report.evidence.audit import count_by_verdict
-from report.evidence.device_counts import executed_share
 from report.evidence.primitives import Logged
+from report.evidence.remembered import known
 from report.evidence.residuals import residual
 from report.instruments.onednn import AVX2, NATIVE
 from report.missing import Missing
@@ -19,12 +19,14 @@ from report.paper.findings import Inputs
 from report.paper.images import DataSet
 from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
-from report.quantity.expression import Quantity, absent, recorded
-from report.quantity.operations import at_least, at_most
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, named, recorded
+from report.quantity.expression import exact as exact_quantity
+from report.quantity.operations import at_least, at_most, counted_in
 from report.records.passes import Pass
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_profiling import network, theory
-from report.studies.conv_profiling.measured import Run
+from report.studies.conv_profiling import network, rates, theory
+from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
 from report.studies.conv_profiling.run_values import (
@@ -34,6 +36,7 @@ from report.studies.conv_profiling.run_values import (
     RUN_VALUES,
     SHARES,
     TRAINED,
+    at,
 )
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -43,13 +46,10 @@ from report.studies.conv_profiling.source import (
     operator_bytes,
     value,
 )
-from report.studies.conv_profiling.subject import BASE, Dimensions, dimensions_of
+from report.studies.conv_profiling.subject import BASE
 from report.text.format import Number
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
-
-#: The dimensions whose channels fill no block of a vector.
-UNEVEN: Final = Dimensions(33, 65, 3, 28)
 
 
 def whole(number: float) -> Number:
@@ -59,6 +59,7 @@ def whole(number: float) -> Number:
 
 def all_values(
     inputs: Inputs,
+    runs: Sequence[Run],
     chosen: tuple[Run | None, Run | None, Run | None],
     traced: tuple[Traced | None, Traced | None],
     images: DataSet | None,
@@ -68,7 +69,13 @@ def all_values(
     """Every value; those of a run are missing where there is none."""
     (primary, learner, gpu), (layer, _) = chosen, traced
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
-    quantities = {**theory.VALUES, **_memory(inputs), **_kernels(inputs), **_audit(inputs)}
+    quantities = {
+        **theory.VALUES,
+        **_memory(inputs),
+        **_kernels(inputs),
+        **_audit(inputs),
+        **_logs(inputs),
+    }
     yield from (declare(id_, each) for id_, each in quantities.items())
     yield from _printed(inputs)
     yield from values_of(learner, network.VALUES, NO_RECORD, SHARES)
@@ -79,11 +86,30 @@ def all_values(
         yield from values_of(layer, OF_TRACE, NO_RECORD)
     yield from values_of(learner, TRAINED, NO_RECORD, SHARES)
     yield from values_of(images, _OF_IMAGES, NO_RECORD)
+    if learner is not None:
+        for id_, example in (("test_correct", True), ("other_correct", False)):
+            share = point(at("test_accuracy", -1, example=example)(learner))
+            right = share if isinstance(share, Missing) else _correct(share, images)
+            yield declare(id_, recorded("accuracy · test images", "1", right, learner.file))
     if gpu is not None:
         yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
-    uneven = next((each for each in logs if dimensions_of(each.case) == UNEVEN), None)
-    if uneven is not None:
-        yield from values_of(uneven, _OF_LOG, NO_RECORD)
+    yield from (declare(id_, each) for id_, each in rates.values(runs).items())
+    padded = {
+        str(each.case.factors["channels"]): each
+        for each in logs
+        if each.case.factors["pass"] == "forward" and not each.executed(NATIVE).missing
+    }
+    if padded:
+        worst = max(padded.values(), key=lambda each: known(point(each.executed(NATIVE))))
+        yield from values_of(worst, _OF_LOG, NO_RECORD)
+        for id_, channels in zip(
+            ("in", "out"), str(worst.case.factors["channels"]).split("-"), strict=True
+        ):
+            yield declare(f"uneven_{id_}", recorded("channels", "1", int(channels), worst.run.file))
+
+
+def _correct(share: float, images: DataSet | None) -> int | Missing:
+    return round(share * images.test) if images else Missing("the images are not described")
 
 
 # -------------------------------------------------------------------------------- the source
@@ -124,6 +150,19 @@ def _printed(inputs: Inputs) -> Iterator[Value]:
     ):
         number = inputs.reported.value(printed)
         yield exact(id_, number.name, number.number, "MB", place, (file,))
+
+
+def _logs(inputs: Inputs) -> dict[str, Quantity]:
+    """The losses that the source logged of a longer run with other channels."""
+    losses = [float(x) for x in inputs.reported.table("channels_log").column("loss") if x]  # type: ignore[arg-type]
+    file = inputs.reported_file
+    return {
+        "log_steps": recorded("logged steps", "1", len(losses), file),
+        "log_least": recorded("smallest loss of a step", "1", min(losses), file),
+        "log_most": recorded("largest loss of a step", "1", max(losses), file),
+        "new_inputs": recorded("source", "1", value(inputs.reported, "new_first_channels"), file),
+        "new_outputs": recorded("source", "1", value(inputs.reported, "new_output_channels"), file),
+    }
 
 
 def _kernels(inputs: Inputs) -> dict[str, Quantity]:
@@ -177,21 +216,41 @@ _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
 # ------------------------------------------------------------------------------- counted work
 
 
-#: What oneDNN's logs say of the dimensions that fill no block.
+#: What oneDNN's logs say of the shape whose blocks pad most in the CPU's own code.
 _OF_LOG: Final[dict[str, Callable[[Logged], Quantity]]] = {
     "uneven_native": lambda logged: logged.executed(NATIVE),
     "uneven_avx2": lambda logged: logged.executed(AVX2),
-    "uneven_counted": Logged.counted,
 }
 
 
 def executed_shares(run: Run, pass_: Pass) -> tuple[Quantity, ...]:
-    """Multiply-adds that a GPU executed for each of theory's, by the batch sizes counted."""
-    shares = (
-        executed_share(run, BASE.factors(batch, pass_), BASE.multiply_adds(batch, pass_))
-        for batch in run.batches()
-    )
+    """Operations that a GPU executed for each of theory's, by the batch sizes counted."""
+    shares = (executed(run, batch, pass_) for batch in run.batches())
     return tuple(each for each in shares if not each.missing)
+
+
+def executed(run: Run, batch: int, pass_: Pass) -> Quantity:
+    """The source's sum of float32 counters, and what tensor cores did, over the shape's work."""
+    factors = BASE.factors(batch, pass_)
+    adds, multiplies, fused = (
+        run.repeated(f"ncu_fp32_{kind}", factors)
+        for kind in ("additions", "multiplications", "multiply_adds")
+    )
+    units = counted_in("FLOP", adds + multiplies + 2 * fused)
+    work = exact_quantity("work", "FLOP", BASE.operations(batch, pass_))
+    tensor = run.repeated("ncu_tensor_core_flops", factors)
+    return named("operations executed / theory", (units + tensor) / work)
+
+
+def _inversion(run: Run, batch: int) -> dict[str, Quantity]:
+    """A call that takes longer than one of the next larger batch size."""
+    after = run.timed[run.timed.index(batch) + 1]
+    return {
+        "gpu_slow_batch": recorded("batch size", "1", batch, run.file),
+        "gpu_slow_time": run.time(batch),
+        "gpu_next_batch": recorded("next batch size", "1", after, run.file),
+        "gpu_next_time": run.time(after),
+    }
 
 
 def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantity]:
@@ -206,13 +265,23 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
         if not isinstance(r.measured, Missing)
     ] or nothing
     explained = sum(r.explained for r in shapes.values())
+    tiled = sum(bool(r.terms[0].amount) for r in shapes.values())
+    slow = rates.slower_than_twice(run)
+    worst = max(slow, key=lambda b: known(point(run.time(b))), default=None)
     return {
+        **({} if worst is None else _inversion(run, worst)),
+        "gpu_slower": recorded("batch sizes slower than the next", "1", len(slow), run.file),
+        "gpu_gain": image_gain(run),
+        "gpu_first": run.image_time(run.timed[0]) if run.timed else nothing[0],
+        "gpu_last": run.image_time(run.timed[-1]) if run.timed else nothing[0],
+        "tiled_padded": recorded("cases with a padded tile", "1", tiled, run.file),
         "gpu_forward_least": at_most(*forward),
         "gpu_forward_most": at_least(*forward),
         "gpu_backward_least": at_most(*backward),
         "gpu_backward_most": at_least(*backward),
         "tiled_cases": recorded("cases of the record", "1", len(shapes), run.file),
         "tiled_explained": recorded("count of residuals of zero", "1", explained, run.file),
+        "tiled_left": recorded("residuals", "1", len(shapes) - explained, run.file),
         "tiled_least": at_most(*shares),
         "tiled_most": at_least(*shares),
     }
