@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK: a shell may ask this command how its line goes on.
 """Build the papers: ``python build.py [STUDY ...] [--pdf] [--html]``; see ``--help``."""
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from report.engine.pipeline import (
     look,
 )
 from report.errors import RidgepointError
+from report.render.styles import DEFAULT_STANDARD
 from report.studies import STUDIES
 from report.system.streams import check_output, open_streams
 
@@ -61,6 +63,7 @@ def request_of(options: argparse.Namespace) -> Request:
         data=options.data.resolve(),
         use=_asked(options, studies),
         style=options.style,
+        standard=options.pdf_standard or DEFAULT_STANDARD,
     )
 
 
@@ -216,8 +219,10 @@ def _again(request: Request) -> list[str]:
     paths = ["--out", str(request.out), "--data", str(request.data), "--jobs", str(request.jobs)]
     asked = [str(request.data / file) for files in request.use.values() for file in files]
     use = [word for path in asked for word in ("--use", path)]
-    style = ["--style", request.style] if request.style else []
-    return [*request.studies, *named, "--engine", request.engine, *style, *paths, *use]
+    printed = ["--style", request.style] if request.style else []
+    if request.engine == "typst":
+        printed += ["--pdf-standard", request.standard]
+    return [*request.studies, *named, "--engine", request.engine, *printed, *paths, *use]
 
 
 def _printed(text: str) -> int:

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK: a shell may ask this command how its line goes on.
 """The command of the measuring side: ``python -m experiments list``, ``run``, ``theory``, …"""
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.records.record import Record
 from report.records.told import fate_of
+from report.system.completion import complete
 from report.system.streams import check_output, open_streams
 
 if TYPE_CHECKING:
@@ -90,7 +92,9 @@ def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; return the exit code."""
     try:
         with _sigterm_raises():
-            return _dispatch(parser().parse_args(arguments))
+            made = parser()
+            complete(made)
+            return _dispatch(made.parse_args(arguments))
     except (RidgepointError, ModuleNotFoundError, OSError, KeyboardInterrupt) as error:
         if "--debug" in arguments:
             traceback.print_exception(error)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from report.engine.pipeline import ROOT
-from report.render.styles import STYLES
+from report.render.styles import STANDARDS, STYLES
 from report.studies import STUDIES
+from report.system.completion import complete
 
 PORT: Final = 8000
 #: How the names of papers' templates end.
@@ -44,6 +45,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     _add_what(parser)
     _add_how(parser)
     _add_instead(parser)
+    complete(parser)
     options = parser.parse_args(arguments)
     options.study = [_study(word) for word in options.study]
     for study in options.study:
@@ -51,6 +53,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error(_no_study(study))
     if options.format != "text" and not options.check:
         parser.error(f"--format {options.format} tells of --check alone; leave it out")
+    if options.pdf_standard and options.engine not in ("auto", "typst"):
+        parser.error("--pdf-standard tells of Typst alone; leave it out or use --engine typst")
+    if options.pdf_standard:
+        options.engine = "typst"
     if options.use and (other := instead(options)) not in (None, *BUILDING):
         parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
     return options
@@ -58,9 +64,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _add_what(parser: argparse.ArgumentParser) -> None:
     """What is built, from what, and into which folder."""
-    parser.add_argument(
+    study = parser.add_argument(
         "study", nargs="*", help="the studies to build, or their templates (default: all)"
     )
+    study.completer = lambda **_: STUDIES  # type: ignore[attr-defined]  # argcomplete asks for it
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
     parser.add_argument("--html", action="store_true", help="make HTML pages")
@@ -72,6 +79,12 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--style", choices=STYLES, help="print in this style instead of that of each paper"
+    )
+    parser.add_argument(
+        "--pdf-standard",
+        choices=STANDARDS,
+        help="what Typst promises of its PDFs: accessible (ua-1, the default) or for archives "
+        "(a-2b); takes Typst for the engine",
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")

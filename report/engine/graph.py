@@ -27,6 +27,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.engine import packages
 from report.records import COUNTS
+from report.render.styles import DEFAULT_STANDARD, PdfStandard
 from report.studies import module_of
 
 Engine: TypeAlias = Literal["latex", "typst", "quarto"]
@@ -103,6 +104,7 @@ class Wanted(NamedTuple):
     pdf: bool
     engine: Engine
     style: str | None = None
+    standard: PdfStandard = DEFAULT_STANDARD
 
 
 def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
@@ -282,6 +284,7 @@ def _print_steps(
             files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/", _FONTS),
             packages=packages.TYPST,
             reads=(written, *figures),
+            parameters=(("standard", wanted.standard),),
         )
     return [source, paper, _bundle(source, paper)]
 

@@ -21,6 +21,7 @@ from report.engine.packages import installed
 from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
 from report.engine.programs import Tex, find_tex
 from report.errors import RenderError
+from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 if TYPE_CHECKING:
     from report.engine.run import Outcome
@@ -39,7 +40,8 @@ class Request(NamedTuple):
     """What to build, from where and to where.
 
     ``use`` are records to build from instead of the chosen ones of their devices: study → files
-    relative to ``data``.  ``style`` replaces the print style that the papers ask for.
+    relative to ``data``.  ``style`` replaces the print style that the papers ask for;
+    ``standard`` is that of Typst's PDFs.
     """
 
     studies: tuple[str, ...]
@@ -51,6 +53,7 @@ class Request(NamedTuple):
     papers: Path = ROOT / "templates" / "papers"
     use: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     style: str | None = None
+    standard: PdfStandard = DEFAULT_STANDARD
 
 
 class PdfEngine(NamedTuple):
@@ -192,6 +195,7 @@ def _situation(request: Request) -> _Situation:
         pdf="pdf" in request.outputs,
         engine="quarto" if request.engine == "quarto" else engine.name,
         style=request.style,
+        standard=request.standard,
     )
     world = World(places, contents, code, {**packages, "tex": tex.version})
     goal = Goal(request.studies, wanted, list_files(places), request.use)

@@ -14,6 +14,7 @@ from report.errors import RenderError
 from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.problems import name_of, place_like, refusal
 from report.render.source import read_source
+from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 if TYPE_CHECKING:
     import typst
@@ -54,8 +55,8 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
     return main
 
 
-def compile_typst(main: Path) -> bytes:
-    """The accessible PDF (PDF/UA-1) of a folder that ``write_typst`` made.
+def compile_typst(main: Path, standard: PdfStandard = DEFAULT_STANDARD) -> bytes:
+    """The PDF of a folder that ``write_typst`` made; an accessible one (PDF/UA-1) if not told else.
 
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
@@ -66,7 +67,7 @@ def compile_typst(main: Path) -> bytes:
     for text in _with_fewer_floats(main.read_text("utf-8")):
         main.write_text(text, "utf-8", newline="\n")
         try:
-            return _compiled(main)
+            return _compiled(main, standard)
         except typst.TypstError as error:
             failed = failed or error
             if not str(error).startswith(_OWN_FAULT):
@@ -86,7 +87,7 @@ def _with_fewer_floats(text: str) -> Iterator[str]:
     yield text.replace(_FLOATING, fixed)
 
 
-def _compiled(main: Path) -> bytes:
+def _compiled(main: Path, standard: PdfStandard) -> bytes:
     import typst
 
     pdf = typst.compile(
@@ -96,7 +97,7 @@ def _compiled(main: Path) -> bytes:
         font_paths=[FOLDER],
         ignore_system_fonts=True,
         timestamp=0,
-        pdf_standards=["ua-1"],
+        pdf_standards=[standard],
     )
     assert pdf is not None  # without an output path the bytes are returned
     return bytes(pdf)
@@ -114,7 +115,7 @@ def _refusal(main: Path, error: typst.TypstError) -> RenderError:
     return refusal(place, "Typst", str(error))
 
 
-def render_typst(source: Path, study: str) -> bytes:
+def render_typst(source: Path, study: str, standard: PdfStandard = DEFAULT_STANDARD) -> bytes:
     """The PDF of the paper in the folder ``source``; raises ``RenderError``."""
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        return compile_typst(write_typst(source, study, Path(scratch)))
+        return compile_typst(write_typst(source, study, Path(scratch)), standard)
