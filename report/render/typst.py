@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from figures.drawing.fonts import FOLDER, printable
 from report.errors import RenderError
@@ -24,6 +25,8 @@ _FLOATING = "#figure(placement: auto,"
 #: Typst's tags come apart where a float meets the end of a page; a float that stands in the text
 #: instead moves that (https://github.com/typst/typst/issues/8487 and 8776).
 _OWN_FAULT = "internal error"
+#: When nothing was measured.
+_UNKNOWN_DAY: Final = "1970-01-01"
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 #: The file, the line and its text at which Typst stopped.
 _STOPPED = re.compile(r"┌─ (\S.*?):(\d+):\d+\n(?:.*\n)*?\s*\2 │ (.*)")
@@ -55,9 +58,12 @@ def write_typst(source: Path, study: str, target: Path) -> Path:
     return main
 
 
-def compile_typst(main: Path, standard: PdfStandard = DEFAULT_STANDARD) -> bytes:
+def compile_typst(
+    main: Path, standard: PdfStandard = DEFAULT_STANDARD, measured: str = _UNKNOWN_DAY
+) -> bytes:
     """The PDF of a folder that ``write_typst`` made; an accessible one (PDF/UA-1) if not told else.
 
+    A PDF for archives needs a date, and says when the newest record was ``measured``.
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
@@ -67,7 +73,7 @@ def compile_typst(main: Path, standard: PdfStandard = DEFAULT_STANDARD) -> bytes
     for text in _with_fewer_floats(main.read_text("utf-8")):
         main.write_text(text, "utf-8", newline="\n")
         try:
-            return _compiled(main, standard)
+            return _compiled(main, standard, measured)
         except typst.TypstError as error:
             failed = failed or error
             if not str(error).startswith(_OWN_FAULT):
@@ -87,9 +93,10 @@ def _with_fewer_floats(text: str) -> Iterator[str]:
     yield text.replace(_FLOATING, fixed)
 
 
-def _compiled(main: Path, standard: PdfStandard) -> bytes:
+def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
     import typst
 
+    day = dict(zip(("year", "month", "day"), map(int, measured.split("-")), strict=True))
     pdf = typst.compile(
         main,
         root=main.parent,
@@ -98,6 +105,7 @@ def _compiled(main: Path, standard: PdfStandard) -> bytes:
         ignore_system_fonts=True,
         timestamp=0,
         pdf_standards=[standard],
+        sys_inputs={"date": json.dumps(day)} if standard == "a-2b" else {},
     )
     assert pdf is not None  # without an output path the bytes are returned
     return bytes(pdf)
@@ -117,5 +125,8 @@ def _refusal(main: Path, error: typst.TypstError) -> RenderError:
 
 def render_typst(source: Path, study: str, standard: PdfStandard = DEFAULT_STANDARD) -> bytes:
     """The PDF of the paper in the folder ``source``; raises ``RenderError``."""
+    values = source / "values.json"
+    measured = json.loads(values.read_text("utf-8"))["measured"] if values.exists() else None
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        return compile_typst(write_typst(source, study, Path(scratch)), standard)
+        main = write_typst(source, study, Path(scratch))
+        return compile_typst(main, standard, measured or _UNKNOWN_DAY)
