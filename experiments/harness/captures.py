@@ -1,21 +1,18 @@
-"""The operators of the networks that a run's cases called, for its record; imports torch.
+"""The operators of the networks that a run's cases called, for its record.
 
 They are captured on tensors without memory after all is measured, each network at each batch and
-in each layout once.
+in each layout once; torch is imported where there are any.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import torch
-from torch import nn
 
 from experiments.harness.counting import Watcher
-from experiments.harness.operators import Input, capture
 from experiments.harness.study import Device, NetworkCall, Study
 from experiments.harness.text import period_text
 from report.errors import MeasurementError, StudyError
@@ -23,6 +20,9 @@ from report.records.captures import Captures
 from report.records.compaction import Ran, compact
 from report.records.operations import Network
 from report.records.record import Case
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class Kept(NamedTuple):
@@ -78,6 +78,10 @@ def _captured(
 
 
 def _network(call: NetworkCall, device: Device) -> Network:
+    import torch
+
+    from experiments.harness.operators import Input, capture
+
     def build() -> nn.Module:
         made = call.build()
         last = call.layout == "channels_last"

@@ -11,6 +11,7 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import (
+    captures,
     ceilings,
     code,
     counting,
@@ -260,9 +261,7 @@ def _measured(
     cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
-    from experiments.harness.captures import kept  # needs torch
-
-    whole = kept(study, counted.added(cases), device, observer)
+    whole = captures.kept(study, counted.added(cases), device, observer)
     reasons = ceiling_reasons(run_log.ceilings.reason, after.reason)
     missing = {**reasons, **counted.missing, **whole.missing}
     record = record_of(
