@@ -71,8 +71,14 @@ def parser() -> argparse.ArgumentParser:
     there.add_argument("study", help="the study whose sweeps are meant")
     there.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     there.add_argument("--debug", action="store_true", help="show tracebacks")
-    hand_in = commands.add_parser("check", help="whether a record is good to hand in")
+    hand_in = commands.add_parser("check", help="whether records are good to hand in")
     hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    hand_in.add_argument(
+        "--into",
+        type=Path,
+        metavar="DATA",
+        help="copy those that are to the folders of their studies in this data directory",
+    )
     hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
     add_theory(
         commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
@@ -130,7 +136,7 @@ def _dispatch(options: argparse.Namespace) -> int:
     commands: dict[str, Callable[[], int]] = {
         "list": lambda: _listed(options.study, say),
         "doctor": lambda: doctor(options.records, say),
-        "check": lambda: check_records(options.files, say),
+        "check": lambda: check_records(options.files, options.into, say),
         "theory": lambda: theory(options),
         "status": lambda: status(options.study, options.records, say),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import platform
 from pathlib import Path
 
 from experiments import registry
@@ -12,6 +13,13 @@ from experiments.harness.run import Request
 
 def add_run(go: argparse.ArgumentParser) -> None:
     """The options of ``run``."""
+    go.add_argument(
+        "--hostname",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="call this machine by its host's name, where it has no --label; by default no record "
+        "holds that name",
+    )
     add_measured(go)
     go.add_argument(
         "--shard",
@@ -102,7 +110,7 @@ def request_of(options: argparse.Namespace) -> Request:
         resume=getattr(options, "resume", False),
         if_missing=getattr(options, "if_missing", False),
         counters=options.counters,
-        label=options.label,
+        label=options.label or (platform.node() if getattr(options, "hostname", False) else None),
         shard=getattr(options, "shard", None),
         wait_quiet=options.wait_quiet,
     )

@@ -18,7 +18,8 @@ class DotSeries:
 
     ``low`` and ``high`` are the ends of the points' intervals, none for a series without; ``inner``
     are those of a thicker line, such as quartiles within outer quantiles.  ``shift`` sets a series
-    lower by a part of a row, where lines of two would cover each other.
+    lower by a part of a row, where lines of two would cover each other.  ``muted`` points are grey:
+    there are many, and none of them is meant by itself.
     """
 
     label: str
@@ -29,6 +30,7 @@ class DotSeries:
     high: tuple[float | None, ...] = ()
     inner: tuple[tuple[float, float] | None, ...] = ()
     shift: float = 0.0
+    muted: bool = False
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:

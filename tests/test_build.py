@@ -20,6 +20,7 @@ import build
 from report.commands.check import faults_as
 from report.engine import pipeline
 from report.engine.actions import study as computing
+from report.engine.gather import choose
 from report.engine.manifest import INDEX
 from report.engine.pipeline import ROOT, Request, choose_engine
 from report.errors import RenderError
@@ -180,28 +181,12 @@ def another_record(data: Path, moment: str) -> Path:
     return write_record(record, data)
 
 
-@pytest.mark.parametrize(
-    ("moment", "old", "new"),
-    [
-        ("2026-12-01T00:00:00Z", '"seed": 0', '"seed": 1'),
-        ("2020-01-01T00:00:00Z", '"seed": 0', '"seed": 1'),
-        ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
-        ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
-    ],
-    ids=["used", "not used", "used by its edited start", "used by its edited plan"],
-)
 def test_an_altered_record_is_noted_in_the_build_the_page_and_the_paper(
-    moment: str,
-    old: str,
-    new: str,
-    tmp_path: Path,
-    data: Path,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Used or not: which record is used may be what the edit has changed."""
-    example_record(data)
-    path = another_record(data, moment)
-    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    """Where there is no other one: else it is left out."""
+    path = data / example_record(data)
+    path.write_text(path.read_text("utf-8").replace('"seed": 0', '"seed": 1'), "utf-8")
     out = tmp_path / "out"
     for again in ("first", "second"):
         assert built(out, data) == 0
@@ -213,6 +198,29 @@ def test_an_altered_record_is_noted_in_the_build_the_page_and_the_paper(
     assert heading in " ".join(paper.split())
     values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
     assert {file for file, _ in values["altered"]} == {f"{STUDY}/{path.name}"}
+
+
+@pytest.mark.parametrize(
+    ("moment", "old", "new"),
+    [
+        ("2026-12-01T00:00:00Z", '"seed": 0', '"seed": 1'),
+        ("2020-01-01T00:00:00Z", "2020-01-01", "2026-12-01"),
+        ("2020-01-01T00:00:00Z", '"plan": "quick"', '"plan": "full"'),
+    ],
+    ids=["newest", "newest by its edited start", "best by its edited plan"],
+)
+def test_an_altered_record_beside_another_is_left_out_unless_it_is_pinned(
+    moment: str, old: str, new: str, data: Path
+) -> None:
+    """Which record is used may be what the edit has changed."""
+    good = example_record(data)
+    path = another_record(data, moment)
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    chosen = choose(STUDY, data)
+    assert chosen.runs == ((good,),)
+    assert chosen.notices[0].startswith(f"left out: data/{STUDY}/{path.name}: its content does not")
+    (data / "pins.yaml").write_text(f"{STUDY}: [{STUDY}/{path.name}]\n", "utf-8")
+    assert choose(STUDY, data).runs == ((f"{STUDY}/{path.name}",),)
 
 
 def test_a_bad_record_stops_the_study_and_keeps_old_output(

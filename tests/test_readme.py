@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,9 @@ AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def commands() -> list[str]:
-    """The lines of the README's shell blocks without their remarks."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def commands(text: str = README) -> list[str]:
+    """The lines of the shell blocks of a page, the README, without their remarks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]
 
@@ -57,7 +58,7 @@ def run(command: str, folder: Path, home: Path) -> str:
     finished = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env={**os.environ, "HOME": str(home), "PATH": path, "PYTHONPATH": ""},
+        env={**os.environ, "HOME": str(home), "USER": home.name, "PATH": path, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -84,6 +85,22 @@ def test_every_command_works(copy: Path, tmp_path: Path) -> None:
     for study in STUDIES:
         assert (copy / "out" / "pdf" / f"{study}.pdf").exists()
     assert list((copy / "data" / "conv_scaling").glob("*.json")), "the quick run left a record"
+
+
+def test_every_command_for_a_class_works_and_nobody_is_named(copy: Path, tmp_path: Path) -> None:
+    """With fewer cases than a student measures."""
+    home = tmp_path / "home-of-gwendolyn"
+    for command in commands((ROOT / "docs" / "class.md").read_text("utf-8")):
+        few = " --set batch=1,4" if " run " in command else ""
+        run(command + few, copy, home)
+    (path,) = (copy / "data" / "conv_scaling").glob("*classroom-laptop-7-*.json")
+    record = path.read_bytes()
+    assert b"classroom laptop 7" in record
+    pages = [p.read_bytes() for p in (copy / "out" / "html" / "conv_scaling").glob("*.*s*")]
+    assert any(b"classroom laptop 7" in page for page in pages)
+    host = socket.gethostname()
+    for name in ("gwendolyn", str(copy), *([host] if len(host) > len("localhost") else [])):
+        assert not any(name.encode() in text for text in (record, *pages)), name
 
 
 def test_the_readme_names_every_study_and_every_room() -> None:

@@ -1,56 +1,107 @@
 """Whether a record is good to hand in: as it was written, complete, quiet, and plausible.
 
-One line a check, as ``experiments.harness.doctor`` prints them; a check is a pure function of the
-record.
+One line a check, as ``experiments.harness.doctor`` prints them; all but that of the files beside it
+are pure functions of the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from experiments import registry
-from experiments.harness.doctor import Check
+from experiments.harness.doctor import Check, Level
 from experiments.harness.selection import default_levels
 from experiments.harness.summary import factors_text, instability
-from report.errors import RecordError
+from report.errors import RecordError, shorten
 from report.records.record import Case, Record
-from report.records.store import Stored, read_record
+from report.records.store import Stored, read_anywhere, read_attachments
 from report.theory.recorded import operator_faults
 from report.theory.work import flops, forward_macs
 
 #: A case may be this much faster than the best ceiling, since ceilings scatter too.
 _SCATTER: Final = 1.25
 _FLOAT32: Final = "float32"
+_WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
+#: Characters of a line where many records are told.
+_LINE: Final = 160
 
 
-def check_records(files: list[Path], say: Callable[[str], None]) -> int:
-    """Say of each record whether it can be handed in; the exit code: 1 if one cannot."""
-    return max([_checked(path, say) for path in files], default=0)
+def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
+    """Say of each record whether it can be handed in; the exit code: 1 if one cannot.
+
+    One record is told check by check, several in a line each.  Those that can be handed in are
+    copied to the folders of their studies ``into`` a data directory, if one is given.
+    """
+    results = []
+    for path in files:
+        stored, checks = _looked_at(path)
+        say("\n".join(check.line() for check in checks) if len(files) == 1 else _line(path, checks))
+        if stored and into and _verdict(checks) != "problem":
+            say(f"{'':<9}{_copied(stored, path, into)}")
+        results.append(_verdict(checks))
+    say(_closing(results))
+    return 1 if "problem" in results else 0
 
 
-def _checked(path: Path, say: Callable[[str], None]) -> int:
-    say(str(path))
+def _looked_at(path: Path) -> tuple[Stored | None, tuple[Check, ...]]:
+    """The record with its checks; without one that cannot be read the reason alone."""
     try:
         whole = path.resolve()
-        checks = tuple(checks_of(read_record(whole, whole.parent.parent)))
+        stored = read_anywhere(whole, whole.parent)
+        return stored, tuple(checks_of(stored, whole.parent))
     except RecordError as error:
-        checks = (Check("problem", "format", str(error)),)
-    for check in checks:
-        say(check.line())
-    problems = sum(check.level == "problem" for check in checks)
-    say(
-        "It can be handed in." if not problems else f"It cannot be handed in; problems: {problems}."
+        return None, (Check("problem", "format", str(error)),)
+
+
+def _verdict(checks: Iterable[Check]) -> Level:
+    """The worst level."""
+    levels = {check.level for check in checks}
+    return next(level for level in _WORST_FIRST if level in levels)
+
+
+def _line(path: Path, checks: Sequence[Check]) -> str:
+    """The file, and what of its checks is worst, in one line."""
+    worst = _verdict(checks)
+    told = [f"{check.topic}: {check.text}" for check in checks if check.level == worst]
+    text = f"{checks[0].text}" if worst == "ok" else "; ".join(told)
+    return shorten(f"{worst:<9}{path.name}  {text}", _LINE)
+
+
+def _closing(results: Sequence[Level]) -> str:
+    bad, notes = (results.count(level) for level in ("problem", "note"))
+    if len(results) == 1:
+        return "It cannot be handed in." if bad else "It can be handed in."
+    good = (
+        f"{len(results)} records: {len(results) - bad} can be handed in, {notes} of them with notes"
     )
-    return 1 if problems else 0
+    return f"{good}; {bad} cannot."
 
 
-def checks_of(stored: Stored) -> Iterator[Check]:
-    """All checks of a record that could be read."""
+def _copied(stored: Stored, path: Path, into: Path) -> str:
+    """Copy a record with the files beside it, and never over another; says what was done."""
+    target = into / stored.record.study / path.name
+    if target.exists():
+        same = target.read_bytes() == path.read_bytes()
+        return f"is there: {target}" if same else f"not copied: another {target} is there"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if stored.record.attachments:
+        shutil.copytree(path.with_suffix(""), target.with_suffix(""), dirs_exist_ok=True)
+    shutil.copyfile(path, target)
+    return f"copied to {target}"
+
+
+def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
+    """All checks of a record that could be read; ``folder`` is that to which its file is relative.
+
+    Raises ``RecordError`` for a file beside it that cannot be read as it was written.
+    """
     record = stored.record
     yield _machine(record)
     yield _as_written(stored)
+    yield _files(stored, folder)
     yield _complete(record)
     yield _outcomes(record)
     yield _quiet(record)
@@ -68,6 +119,17 @@ def _as_written(stored: Stored) -> Check:
         return Check("ok", "content", "is what its experiment wrote")
     why = " and ".join(stored.alterations)
     return Check("problem", "content", f"{why}; hand in the file that the experiment wrote")
+
+
+def _files(stored: Stored, folder: Path) -> Check:
+    """Whether all files that the record names lie in the folder beside it."""
+    names = [attachment.name for attachment in stored.record.attachments]
+    beside = (folder / stored.file).with_suffix("")
+    if names and not beside.is_dir():
+        text = f"the folder {beside.name} with {len(names)} files is not beside the record"
+        return Check("problem", "files", f"{text}; hand it in too")
+    read_attachments(stored, ("*",), folder)
+    return Check("ok", "files", f"{len(names)} beside the record, as it names them")
 
 
 def _complete(record: Record) -> Check:

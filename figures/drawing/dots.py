@@ -16,6 +16,8 @@ _RING: Final = 6.0
 #: The widths of an interval and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
+#: Of many points in one row, so that their density shows.
+_FAINT: Final = 0.5
 
 
 def draw(figure: Dots, axes: Axes) -> None:
@@ -44,7 +46,7 @@ def draw(figure: Dots, axes: Axes) -> None:
 
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:
-    colour = style.colour(series.series)
+    colour = style.MUTED if series.muted else style.colour(series.series)
     axes.plot(
         [x for x, _ in series.points],
         [row for _, row in series.points],
@@ -53,7 +55,8 @@ def _draw_series(series: DotSeries, axes: Axes) -> None:
         color=colour,
         markerfacecolor="white" if series.inner else "none" if series.hollow else colour,
         markersize=_RING if series.hollow else None,
-        markeredgewidth=0.9,
+        markeredgewidth=0.0 if series.muted else 0.9,
+        alpha=_FAINT if series.muted else None,
         label=style.legend_label(series.label),
     )
 

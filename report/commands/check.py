@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from report.engine.gather import gather
+from report.engine.gather import choose, gather
+from report.engine.graph import KEPT, RECORDS
 from report.engine.pipeline import Request, Survey, look
 from report.engine.task import unwritable
 from report.errors import RidgepointError
@@ -69,6 +70,7 @@ def faults(request: Request) -> tuple[str, ...]:
             for fault in _changed(study, request, found, expected)
         ),
         *_typed(request),
+        *(each for study in request.studies for each in _left_out(study, request, found)),
         *_stale(found),
     )
 
@@ -175,6 +177,19 @@ def _stale(found: Survey) -> Iterator[str]:
     for verdict in found.stale:
         after = f"it follows from {', '.join(verdict.after)}"
         yield f"{verdict.step.id} is stale: {'; '.join(verdict.reasons) or after}."
+
+
+def _left_out(study: str, request: Request, found: Survey) -> Iterator[str]:
+    """The records that papers do without, since they cannot be used; looked for only if need be."""
+    known = request.out / KEPT / study / RECORDS
+    fresh = any(v.step.id == f"{study}/read" and v.fresh for v in found.verdicts)
+    try:
+        listed = (
+            json.loads(known.read_text("utf-8")) if fresh else choose(study, request.data).listing
+        )
+    except RidgepointError:
+        return  # told with what the paper says
+    yield from (f"{study}: {each['why']}" for each in listed if each.get("left_out"))
 
 
 def _typed(request: Request) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from report.engine.quarantine import usable_records
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.imported_runs import attributions
@@ -18,16 +18,14 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.records import COUNTS, pins
 from report.records.imported_files import StoredImport, list_imports, read_import
-from report.records.listing import listing
+from report.records.listing import listing, unusable
 from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
-    Attaching,
     Listed,
     Stored,
     digest,
-    list_records,
-    read_attachment,
+    read_attachments,
     read_record,
 )
 from report.records.told import Choices, choices_of, told
@@ -61,6 +59,7 @@ class Chosen:
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
     records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
+    ``preferred`` are the files of machines that the user named.
     ``listing`` says of every record of the study what became of it.
     """
 
@@ -70,12 +69,14 @@ class Chosen:
     notices: tuple[str, ...]
     imported: tuple[str, ...] = ()
     listing: Sequence[Mapping[str, Any]] = ()
+    preferred: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
         return {
             "runs": [list(files) for files in self.runs],
             "imported": list(self.imported),
+            "preferred": list(self.preferred),
             "digests": self.digests,
             "origin": asdict(self.origin),
         }
@@ -88,16 +89,18 @@ def gather(study: str, data: Path) -> Inputs:
     that ``pins.yaml`` names.  Raises ``RecordError`` for the first file that cannot be used.
     """
     chosen = choose(study, data)
-    return load(study, data, chosen.runs, chosen.imported)
+    return load(study, data, chosen.runs, chosen.imported, chosen.preferred)
 
 
 def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     """The records that the paper of ``study`` uses, told by the heads of all that there are.
 
-    ``asked`` are records that the user wants in this build, relative to ``data``.  Raises
-    ``RecordError`` for a head, an attachment, a pin or a wish that cannot be used.
+    ``asked`` are records that the user wants in this build, relative to ``data``.  Bad records are
+    left out as ``report.engine.quarantine`` says.  Raises ``RecordError`` for a pin or a wish that
+    cannot be used, and for a bad record without a good one.
     """
-    listed, pinned = list_records(study, data), read_pins(data).get(study, ())
+    pinned = read_pins(data).get(study, ())
+    listed, quarantined = usable_records(study, data, pinned, asked)
     choices = choices_of(listed, data, pinned, asked)
     imported = list_imports(study, data, whole=False)
     primary = (part for choice in choices for part in choice.primary.parts or (choice.primary,))
@@ -105,7 +108,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
         for item in read
-        for name, content in _attachments(item, attachments_of(study), data).items()
+        for name, content in read_attachments(item, attachments_of(study), data).items()
     }
     used: list[Listed | StoredImport] = [
         part for choice in choices for item in choice.used for part in item.parts or (item,)
@@ -115,14 +118,26 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         origin=_origin(study, choices, there, data),
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
         digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
-        notices=(*_alterations(there), *told(study, choices, pinned)),
+        notices=(
+            *(each.notice for each in quarantined),
+            *_alterations(there),
+            *told(study, choices, pinned),
+        ),
         imported=tuple(item.file for item in imported),
-        listing=listing(listed, choices, imported),
+        listing=(
+            *listing(listed, choices, imported),
+            *(unusable(each.file, each.notice) for each in quarantined),
+        ),
+        preferred=tuple(choice.primary.file for choice in choices if choice.by != "rule"),
     )
 
 
 def load(
-    study: str, data: Path, runs: Iterable[Sequence[str]], imported: Iterable[str] = ()
+    study: str,
+    data: Path,
+    runs: Iterable[Sequence[str]],
+    imported: Iterable[str] = (),
+    preferred: Iterable[str] = (),
 ) -> Inputs:
     """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
     patterns = attachments_of(study)
@@ -135,10 +150,11 @@ def load(
         devices=read_devices(data / "devices.yaml"),
         attachments={
             **{item.file: _of_shards(item, patterns, data) for item in own},
-            **{item.file: _attachments(item, patterns, data) for item in theirs},
+            **{item.file: read_attachments(item, patterns, data) for item in theirs},
         },
         imported=theirs,
         networks=read_counts(data / COUNTS) if theirs else (),
+        preferred=tuple(preferred),
     )
 
 
@@ -185,13 +201,6 @@ def _reported(study: str, data: Path) -> str:
     return file if os.path.lexists(data / file) else ""
 
 
-def _attachments(stored: Attaching, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
-    """The files beside a record whose names fit one of ``patterns``."""
-    names = (attachment.name for attachment in stored.record.attachments)
-    wanted = [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    return {name: read_attachment(stored, name, data) for name in wanted}
-
-
 def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
     """The files beside a run; of a merged one, those of the first record of each shard.
 
@@ -199,7 +208,7 @@ def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[st
     """
     found: dict[str, bytes] = {}
     for part in first_parts(stored):
-        for name, content in _attachments(part, patterns, data).items():
+        for name, content in read_attachments(part, patterns, data).items():
             place = f"{part.file.removesuffix('.json')}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content
     return found

@@ -28,7 +28,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from report.engine import packages
 from report.records import COUNTS
 from report.render.styles import DEFAULT_STANDARD, PdfStandard
-from report.studies import module_of
+from report.studies import checking_modules, module_of
 
 Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
@@ -119,7 +119,7 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
             study=study,
             action="read",
             files=(*files.records[study], "data/pins.yaml"),
-            code=(f"report.studies.{study}",),
+            code=checking_modules(study),
             packages=packages.READING,
             parameters=(("use", use),) if use else (),
         ),

@@ -31,7 +31,8 @@ class Inputs:
     ``imported`` are records of what others measured, which are never among its own.
     ``networks`` are what theory counts of the networks of timm.
     ``attachments`` are the files beside the records that the study asks for: record → name →
-    content as it lies on disk.
+    content as it lies on disk.  ``preferred`` are the files that the user has named, whose machines
+    a paper of many machines tells in detail.
     """
 
     records: tuple[Stored, ...]
@@ -41,6 +42,7 @@ class Inputs:
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: tuple[Counts, ...] = ()
+    preferred: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:

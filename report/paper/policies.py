@@ -80,6 +80,12 @@ def gain(run: Timed) -> Quantity:
     return named("slowdown", geometric_mean(*ratios))
 
 
+def measured_gain(run: Timed) -> Quantity:
+    """``gain`` of a run that measured both policies; of others nothing is known."""
+    nothing = absent("slowdown", "1", "no two memory policies were measured")
+    return gain(run) if compared(run) else nothing
+
+
 def lost(run: Timed, batch: int) -> Quantity:
     """How much longer a call takes where freed memory is returned (s)."""
     return run.under("default").time(batch) - run.under("retained").time(batch)

@@ -287,7 +287,8 @@ def _schema_version(text: bytes, place: str) -> int:
     raw = strict.parse_json(text, _versioned.decode, place, _REMEDY).schema
     if raw is msgspec.UNSET:
         raise RecordError(
-            f"{place}: schema: this field is missing, so the file's version is unknown; {_REMEDY}."
+            f"{place}: schema: this field is missing, so this is no record or its version is "
+            f"unknown; move what is not a record elsewhere, or {_REMEDY}."
         )
     try:
         version = msgspec.json.decode(raw)

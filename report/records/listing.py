@@ -19,6 +19,22 @@ def listing(
     return [*own, *map(_imported, imported)]
 
 
+def unusable(file: str, why: str) -> dict[str, Any]:
+    """A file among the records that is left out, in the form of ``listing``."""
+    empty: dict[str, Any] = dict.fromkeys(("origin", "started", "plan", "machine"), "")
+    return {
+        **empty,
+        "file": file,
+        "commit": None,
+        "clean": True,
+        **_outcomes({}),
+        "used": False,
+        "why": why,
+        "altered": [],
+        "left_out": True,
+    }
+
+
 def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
     record = item.record
     return {

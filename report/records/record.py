@@ -167,8 +167,12 @@ class Environment(_Part, frozen=True):
         if self.gpu is not None:
             model = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
             return self.name or model
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        return f"{self.name or self.cpu.model}, {threads}"
+        return f"{self.name or self.cpu.model}{self.threads_text}"
+
+    @property
+    def threads_text(self) -> str:
+        """How a label says the number of threads."""
+        return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
 class Series(_Part, frozen=True):

@@ -7,8 +7,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeVar
 
@@ -21,6 +22,10 @@ from report.records.record import Attachment, Record, Status
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
 _REMEDY: Final = "restore the file with git, or give read permission"
+#: What is said of a record whose content was changed after it was measured.
+EDITED: Final = "its content does not match the hash in its name"
+#: No run writes as much; reading more could take all memory.
+_LARGEST_BYTES: Final = 2**29
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,13 @@ def read_attachment(stored: Attaching, name: str, data: Path) -> bytes:
     return content
 
 
+def read_attachments(stored: Attaching, patterns: Iterable[str], data: Path) -> dict[str, bytes]:
+    """The files beside a record whose names fit one of ``patterns``; raises ``RecordError``."""
+    names = (attachment.name for attachment in stored.record.attachments)
+    wanted = [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
+    return {name: read_attachment(stored, name, data) for name in wanted}
+
+
 def _exists(path: Path) -> RecordError:
     return RecordError(
         f"{path}: a record of this name exists already and records are never replaced; "
@@ -257,12 +269,18 @@ def _place(scratch: Path, target: Path) -> None:
 
 
 def read_record(path: Path, data: Path) -> Stored:
-    """Read and check one record; raises ``RecordError``."""
+    """Read and check one record, which lies in the folder of its study; raises ``RecordError``."""
+    stored = read_anywhere(path, data)
+    _check_folder(stored.record.study, path, place_in(path, data))
+    return stored
+
+
+def read_anywhere(path: Path, data: Path) -> Stored:
+    """As ``read_record``, of a file in any folder of ``data``, such as one that was handed in."""
     text, place, name = _read(path, data)
     # First, since it needs room beside the text, as the record does afterwards.
     as_written = file_hash(text) == name["hash"]
     record = parse(text, place, as_written=as_written)
-    _check_folder(record.study, path, place)
     # Another layout of the same content is no edit.
     same = as_written or content_hash(record) == name["hash"]
     return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, same))
@@ -279,19 +297,35 @@ def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> 
         for what, content, said in known
         if content != said
     )
-    return others if same else ("its content does not match the hash in its name", *others)
+    return others if same else (EDITED, *others)
 
 
 def _read(path: Path, data: Path) -> tuple[bytes, str, dict[str, str]]:
     """The text of a record, how messages name it, and the parts of its name."""
-    place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
+    place = place_in(path, data)
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise RecordError(
             f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
             "name back, or move what is not a record elsewhere."
         )
+    _check_size(path, place)
     return read_file(path, place, _REMEDY, data), place, match.groupdict()
+
+
+def place_in(path: Path, data: Path) -> str:
+    """How messages name a file: from the folder on in which the data directory lies."""
+    inside = path.is_relative_to(data.parent)
+    return (path.relative_to(data.parent) if inside else path).as_posix()
+
+
+def _check_size(path: Path, place: str) -> None:
+    size = path.stat().st_size if path.is_file() else 0
+    if size > _LARGEST_BYTES:
+        raise RecordError(
+            f"{place}: found {size / 2**20:,.0f} MiB, more than any run writes; move what is not a "
+            "record elsewhere."
+        )
 
 
 def _check_folder(study: str, path: Path, place: str) -> None:
@@ -313,6 +347,18 @@ def list_records(study: str, data: Path) -> tuple[Listed, ...]:
     Raises ``RecordError`` for the first file that is no record, or whose head is wrong.
     """
     return tuple(_listed(path, data) for path in _paths(study, data))
+
+
+def survey_records(study: str, data: Path) -> tuple[tuple[Listed, ...], dict[str, str]]:
+    """As ``list_records``, and why each of the other files is no record, by their names."""
+    found: list[Listed] = []
+    refused: dict[str, str] = {}
+    for path in _paths(study, data):
+        try:
+            found.append(_listed(path, data))
+        except RecordError as error:
+            refused[path.relative_to(data).as_posix()] = str(error)
+    return tuple(found), refused
 
 
 def _paths(study: str, data: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from report.records.choice import (
 )
 from report.records.pins import read_pins
 from report.records.shards import missing_shards
-from report.records.store import Item, Listed, Named, list_records, read_record
+from report.records.store import Item, Listed, Named, read_record, survey_records
 
 Choices: TypeAlias = tuple[Choice[Listed], ...]
 
@@ -108,7 +108,7 @@ def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
 def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
     pinned = read_pins(data).get(study, ())
-    return fate(choices_of(list_records(study, data), data, pinned), file)
+    return fate(choices_of(survey_records(study, data)[0], data, pinned), file)
 
 
 def _is_plain(choice: Choice[Item]) -> bool:

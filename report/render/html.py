@@ -14,6 +14,7 @@ from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
+from report.text.format import first_names
 
 #: The entry that readers cite the paper by, beside the page.
 CITATION: Final = "citation.bib"
@@ -116,7 +117,7 @@ def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
         "citation-pdf": f"{page}{links.pdf}" if page and links.pdf else None,
         "measured": links.measured,
         "measured-slashes": (links.measured or "").replace("-", "/"),
-        "devices": "; ".join(links.devices),
+        "devices": first_names(links.devices),
         "citation-file": CITATION,
     }
     variables: dict[str, object] = {

@@ -14,7 +14,7 @@ from report.render.search import index_of_claims, index_of_page
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
 from report.render.source import front_matter
-from report.text.format import plain
+from report.text.format import first_names, plain
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 #: A reference in the markdown of a sentence, which leads nowhere outside its paper.
@@ -44,6 +44,11 @@ class Entry:
     question: str = ""
     headline: tuple[Mapping[str, str], ...] = ()
     figure: tuple[str, str, str] | None = None
+
+    @property
+    def measured_on(self) -> str:
+        """The first of the devices, and how many others there are."""
+        return first_names(self.devices)
 
     @classmethod
     def of(

@@ -12,6 +12,7 @@ from report.errors import StudyError
 
 if TYPE_CHECKING:
     from report.paper.findings import Findings, Inputs
+    from report.records.store import Stored
 
 _FOLDER: Final = os.path.dirname(__file__)
 
@@ -37,6 +38,24 @@ def attachments_of(study: str) -> tuple[str, ...]:
     return patterns
 
 
+def check_of(study: str) -> Callable[[Stored], None]:
+    """What refuses a record whose cases are none of a study, with ``StudyError``, if it says so."""
+    if not os.path.exists(f"{_FOLDER}/{study}/subject.py"):
+        return lambda stored: None
+    check: Callable[[Stored], None] = importlib.import_module(_subject_of(study)).check_subject
+    return check
+
+
+def checking_modules(study: str) -> tuple[str, ...]:
+    """The modules that ``attachments_of`` and ``check_of`` import."""
+    there = os.path.exists(f"{_FOLDER}/{study}/subject.py")
+    return (f"report.studies.{study}", *((_subject_of(study),) if there else ()))
+
+
+def _subject_of(study: str) -> str:
+    return f"report.studies.{study}.subject"
+
+
 def find_study(study: str) -> Callable[[Inputs], Findings]:
     """The function that computes a study; imports only that study's modules.
 
@@ -50,10 +69,21 @@ def find_study(study: str) -> Callable[[Inputs], Findings]:
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
-    """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault."""
-    findings = find_study(study)
+    """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault.
+
+    Of many machines it tells a few in detail, and compares all of them.
+    """
+    from report.evidence.runs import Run
+    from report.paper.machine_comparison import Comparison, detailed, with_all_machines
+
+    findings, everything = find_study(study), inputs
+    inputs = detailed(everything)
     try:
-        return findings(inputs).of_all_runs(inputs)
+        found = findings(inputs).of_all_runs(inputs)
+        if inputs is everything:
+            return found
+        compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
+        return with_all_machines(found, everything, inputs, compared)
     except StudyError as error:
         files = (*inputs.files, inputs.reported_file)
         if any(file in str(error) for file in files):

@@ -8,6 +8,7 @@ made here is plain Unicode; ``report.text.escape`` makes it fit for an output.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -133,6 +134,13 @@ def number_text(number: Number | Estimate, scale: Scale) -> str:
     if isinstance(number, int) and scale.factor == 1:
         return plain(number)
     return plain(float(number * scale.factor))
+
+
+def first_names(names: Sequence[str], most: int = 4) -> str:
+    """The first ``most`` names of a list with semicolons, and how many others there are."""
+    others = len(names) - most
+    more = [f"{others} other{'s' if others > 1 else ''}"] if others > 0 else []
+    return "; ".join((*names[:most], *more))
 
 
 def bounded(estimate: Estimate) -> bool:

@@ -140,6 +140,20 @@ def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     assert command_of(request, 1)[-2:] == ("--data", "mnist")
 
 
+def test_the_host_is_named_only_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def stand_in(request: Request, observer: object) -> None:
+        asked.append(request.label)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.__main__.run", stand_in)
+    monkeypatch.setattr("platform.node", lambda: "lab-host")
+    for words in ([], ["--no-hostname"], ["--hostname"], ["--hostname", "--label", "lab 3"]):
+        assert main(["run", "tiny", *words]) == 130
+    assert asked == [None, None, "lab-host", "lab 3"]
+
+
 def test_the_recorded_command_says_what_the_machine_is_called_and_for_what_it_waited() -> None:
     request = Request("tiny", Path("data"), label="lab 3", wait_quiet=2.5)
     assert command_of(request, 1)[-4:] == ("--label", "lab 3", "--wait-quiet", "2.5")

@@ -49,7 +49,7 @@ def failed(case: Case) -> Case:
 
 
 def levels(stored: Stored) -> dict[str, str]:
-    return {check.topic: check.level for check in checks_of(stored)}
+    return {check.topic: check.level for check in checks_of(stored, DATA)}
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,42 @@ def test_each_fault_changes_its_line_alone(
     assert after[topic] == level
 
 
-def test_the_command_reads_files_and_exits_with_1_for_one_that_was_edited(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def edited(tmp_path: Path) -> Path:
+    """A record whose start was changed, as a student has handed it in."""
+    path = tmp_path / "inbox" / FILE.name
+    path.parent.mkdir()
+    shutil.copytree(FILE.with_suffix(""), path.with_suffix(""))
+    path.write_text(FILE.read_text("utf-8").replace("2026-11-22T17:38:25Z", "2026-11-22T17:38:26Z"))
+    return path
+
+
+def test_one_record_is_told_check_by_check(
+    edited: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(FILE)]) == 0
-    assert capsys.readouterr().out.endswith("It can be handed in.\n")
-    (folder := tmp_path / "conv_scaling").mkdir()
-    edited = folder / FILE.name
-    shutil.copy(FILE, edited)
-    edited.write_text(
-        edited.read_text("utf-8").replace("2026-11-22T17:38:25Z", "2026-11-22T17:38:26Z")
-    )
-    assert main(["check", str(FILE), str(edited)]) == 1
+    said = capsys.readouterr().out
+    assert said.endswith("It can be handed in.\n") and len(said.splitlines()) < 24
+    assert main(["check", str(edited)]) == 1
     assert "hand in the file that the experiment wrote" in " ".join(capsys.readouterr().out.split())
     edited.write_text("{}")
     assert main(["check", str(edited)]) == 1
     assert "problem  format" in capsys.readouterr().out
+
+
+def test_a_class_takes_a_line_each_and_the_good_ones_are_copied_once(
+    edited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = tmp_path / FILE.name
+    shutil.copy(FILE, alone)
+    data = tmp_path / "data"
+    for again in ("copied to", "is there:"):
+        assert main(["check", str(FILE), str(edited), str(alone), "--into", str(data)]) == 1
+        good, copied, bad, without, closing = capsys.readouterr().out.splitlines()
+        assert good.split()[:2] == ["note", FILE.name], "its processes disagree"
+        assert again in copied
+        assert bad.split()[:2] == ["problem", FILE.name] and "content:" in bad
+        assert "is not beside the record; hand it in too" in without
+        assert closing == "3 records: 1 can be handed in, 1 of them with notes; 2 cannot."
+    assert read_record(data / "conv_scaling" / FILE.name, data).untouched
+    assert len([*data.rglob("*.json")]) == 1 and len([*data.rglob("*.gz")]) > 0

@@ -8,6 +8,7 @@ from typing import Any, Final
 from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.images import DataSet, data_set
+from report.paper.machine_comparison import Comparison, Measure
 from report.quantity.evaluation import point
 from report.quantity.verdicts import slower
 from report.studies.backend_speedup import memory, source
@@ -31,9 +32,19 @@ from report.studies.backend_speedup.memory_values import least_explained
 from report.studies.backend_speedup.model import model, predictions
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
-from report.studies.backend_speedup.values import all_values
+from report.studies.backend_speedup.values import RUN_VALUES, all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    (
+        Measure("PyTorch over NumPy", "1", RUN_VALUES["speedup_torch"], reference=1.0),
+        Measure("JAX compiled", "1", RUN_VALUES["speedup_jax_compiled"], reference=1.0),
+        Measure("PyTorch, convolutions", "1", RUN_VALUES["convnet_torch"], reference=1.0),
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from report.evidence.primitives import Logged, instruction_sets, logged
 from report.paper.findings import Findings, Inputs
 from report.paper.images import DataSet, data_set
-from report.paper.policies import compared
+from report.paper.machine_comparison import Comparison, Measure
+from report.paper.policies import compared, measured_gain
 from report.records.passes import PASSES
 from report.studies.conv_profiling import profiled, published, published_shown, rates, source
 from report.studies.conv_profiling.claims import all_claims
 from report.studies.conv_profiling.figures import all_figures
-from report.studies.conv_profiling.measured import Run, learning_run, primary_run, runs
+from report.studies.conv_profiling.measured import (
+    Run,
+    image_gain,
+    learning_run,
+    primary_run,
+    runs,
+)
 from report.studies.conv_profiling.reconciled import (
     all_explained,
     changed,
@@ -23,13 +30,23 @@ from report.studies.conv_profiling.reconciled import (
     reported_estimate,
     reported_self_size,
 )
-from report.studies.conv_profiling.run_values import all_executed
+from report.studies.conv_profiling.run_values import RUN_VALUES, all_executed
 from report.studies.conv_profiling.subject import check_subject
 from report.studies.conv_profiling.tables import all_tables, same_bytes
 from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
 from report.studies.conv_profiling.values import all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    (
+        Measure("Slowdown, memory returned", "1", measured_gain, reference=1.0),
+        Measure("Gain of a batch", "1", image_gain, reference=1.0),
+        Measure("Share of ceiling", "1", RUN_VALUES["best_share"], "%"),
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -19,6 +19,7 @@ from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import events, reported_work
+from report.studies.conv_scaling.run_values import ridge
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.subject import SHOWN_BATCH
 from report.theory.reconciliation import Reconciliation
@@ -34,7 +35,7 @@ def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
     yield _memory(inputs, run)
     if run is not None and run.timed:
         yield _rates(run)
-    if run is not None and run.timed and run.cache_roofs():
+    if run is not None and run.timed and run.cache_roofs() and not ridge(run).missing:
         yield _roofline(run)
     if run is not None and compared(run):
         yield from policies.figures(run)
@@ -103,7 +104,7 @@ def _ways(run: Run) -> dict[str, Run]:
 def _roofline(run: Run) -> Figure:
     """The layer at every batch size under the roof of memory and of each cache."""
     peak, copy = (estimate(run.peak_rate(each)) for each in ("matrix_product", "copy"))
-    assert isinstance(peak, Estimate) and isinstance(copy, Estimate), "a run with caches has both"
+    assert isinstance(peak, Estimate) and isinstance(copy, Estimate), "only then it is drawn"
     drawn: tuple[Marks, ...] = ()
     for number, pass_ in enumerate(PASSES):
         over = {b: (theory.intensity(b, pass_), run.rate(b, pass_)) for b in run.timed}

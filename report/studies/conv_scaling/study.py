@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from report.evidence.ceilings import won
 from report.evidence.primitives import Logged, instruction_sets, logged
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
-from report.paper.policies import compared
+from report.paper.machine_comparison import Comparison, Measure
+from report.paper.policies import compared, measured_gain
 from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent
 from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
-from report.studies.conv_scaling.run_values import layout_gain
+from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
 from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
 from report.studies.conv_scaling.values import all_values
 from report.studies.conv_scaling.variants import products_seen
 from report.text.escape import markdown
+
+
+def _best(id_: str, unit: str, run: Run) -> Quantity:
+    """A value of the batch size of the highest rate, where any was timed."""
+    nothing = absent(id_, unit, "no forward call was timed")
+    return RUN_VALUES[id_](run) if run.timed else nothing
+
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    (
+        Measure("Slowdown, memory returned", "1", measured_gain, reference=1.0),
+        Measure("Best rate", "FLOP/s", partial(_best, "best_rate", "FLOP/s"), "GFLOP/s"),
+        Measure("Share of ceiling", "1", partial(_best, "best_share", "1"), "%"),
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

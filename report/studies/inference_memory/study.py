@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from report.paper.findings import Claim, Findings, Inputs
+from report.paper.machine_comparison import Comparison, Measure
+from report.paper.policies import gain
 from report.quantity.evaluation import level
+from report.quantity.expression import Quantity, absent
 from report.quantity.operations import first_within
 from report.studies.inference_memory import imported_rates, scores, source, traces
 from report.studies.inference_memory.claims import all_claims
@@ -35,8 +38,25 @@ from report.studies.inference_memory.sweeps import (
     scored_network,
 )
 from report.studies.inference_memory.tables import all_tables, download
-from report.studies.inference_memory.values import all_values
+from report.studies.inference_memory.values import RUN_VALUES, all_values
 from report.text.escape import markdown
+
+
+def _slowdown(run: Run) -> Quantity:
+    """How many times as long an image of the deepest network takes with memory returned."""
+    nothing = absent("slowdown", "1", "no two memory policies were measured")
+    return gain(found) if (found := deepest(run)) else nothing
+
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    (
+        Measure("Slowdown, memory returned", "1", _slowdown, reference=1.0),
+        Measure("Share of ceiling", "1", RUN_VALUES["best_share"], "%"),
+        Measure("Worst predicted peak", "1", RUN_VALUES["residual_share"], "%"),
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from report.evidence.ceilings import won
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
+from report.paper.machine_comparison import Comparison, Measure
 from report.paper.values import Value
 from report.quantity.operations import at_most
 from report.quantity.verdicts import slower
@@ -32,6 +34,15 @@ from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subj
 from report.studies.training_roofline.tables import all_tables
 from report.studies.training_roofline.theory import Complexity, complexities
 from report.text.escape import markdown
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    tuple(
+        Measure(f"{name}, of ceiling", "1", partial(run_values.best_efficiency, network=name), "%")
+        for name in NETWORKS
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -1,0 +1,97 @@
+"""Records that cannot be used are left out with a note, so that one bad file stops no paper.
+
+A record is left out if it cannot be read (cut off, of another tool or study, too large), if a file
+that the paper needs is not beside it, if its cases are none of this study, or if its content is not
+what its experiment wrote.  What the user names by a pin or by ``--use`` is an error instead; so is
+a bad record where the study has no good one, since an empty paper must not replace a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from report.errors import RecordError, RidgepointError
+from report.evidence.case_checks import check_layers
+from report.records.choice import choose_records
+from report.records.store import EDITED, Listed, read_attachments, read_record, survey_records
+from report.studies import attachments_of, check_of
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A record that is left out: its file relative to the data directory, and why."""
+
+    file: str
+    why: str
+
+    @property
+    def notice(self) -> str:
+        """The sentence that tells the user."""
+        return f"left out: {self.why}"
+
+
+def usable_records(
+    study: str, data: Path, pinned: Collection[str] = (), asked: Collection[str] = ()
+) -> tuple[tuple[Listed, ...], tuple[Quarantined, ...]]:
+    """The records that a paper may use, and those that are left out.
+
+    Of the former, those that the paper would use were read as a whole.  Raises ``RecordError`` for
+    a bad record that is named, or that has no good one beside it.
+    """
+    listed, refused = survey_records(study, data)
+    named = {*pinned, *asked}
+    bad = [Quarantined(file, why) for file, why in refused.items()]
+    _refuse_named(bad, named)
+    while broken := tuple(_broken(study, listed, data, pinned, asked)):
+        _refuse_named(broken, named)
+        bad += broken
+        left_out = {each.file for each in broken}
+        listed = tuple(item for item in listed if item.file not in left_out)
+    untouched = tuple(i for i in listed if EDITED not in i.alterations or i.file in named)
+    if untouched:
+        bad += [Quarantined(i.file, _edited(i)) for i in listed if i not in untouched]
+    elif bad and not listed:
+        raise RecordError(bad[0].why)
+    return untouched or listed, tuple(bad)
+
+
+def _edited(item: Listed) -> str:
+    return (
+        f"data/{item.file}: {EDITED}, so it was edited after it was measured; restore it with git, "
+        "run the experiment again, or pin it in data/pins.yaml to use it as it is."
+    )
+
+
+def _refuse_named(bad: Iterable[Quarantined], named: Collection[str]) -> None:
+    for each in bad:
+        if each.file in named:
+            raise RecordError(each.why)
+
+
+def _broken(
+    study: str,
+    listed: Collection[Listed],
+    data: Path,
+    pinned: Collection[str],
+    asked: Collection[str],
+) -> Iterator[Quarantined]:
+    """The records among those that a paper would use which cannot be used after all."""
+    known = {item.file for item in listed}
+    chosen = choose_records(
+        listed, [p for p in pinned if p in known], [a for a in asked if a in known]
+    )
+    for choice in chosen:
+        for item in (part for used in choice.used for part in used.parts or (used,)):
+            try:
+                check_of(study)(check_layers(read_record(data / item.file, data)))
+                if item.file in choice.primary.files:
+                    read_attachments(item, attachments_of(study), data)
+            except RidgepointError as error:
+                yield Quarantined(item.file, _naming(item.file, str(error)))
+
+
+def _naming(file: str, why: str) -> str:
+    """The sentence with the file at its beginning, where it does not name it."""
+    return why if f"data/{file}" in why else f"data/{file}: {why}"
