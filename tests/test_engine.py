@@ -173,6 +173,16 @@ def test_the_closure_holds_whatever_running_imports() -> None:
     assert loaded <= set(closure)
 
 
+def test_what_finds_nothing_to_do_imports_little() -> None:
+    """Each of these takes longer to import than the look at all files."""
+    slow = {"dataclasses", "inspect", "msgspec", "yaml", "jinja2", "numpy", "matplotlib"}
+    code = "import sys, report.commands.arguments, report.engine.pipeline; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not slow & set(run.stdout.split())
+
+
 # ------------------------------------------------------------------------------------- packages
 
 

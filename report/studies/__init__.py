@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from report.errors import StudyError
@@ -96,6 +95,8 @@ def _at_fault(findings: Callable[[Inputs], Findings], inputs: Inputs) -> str:
 
     What computes on layers and numbers does not know from which file they came.
     """
+    from dataclasses import replace  # too slow to import on the way to «nothing to do»
+
     for records in ((), *((item,) for item in inputs.records)):
         try:
             findings(replace(inputs, records=records))
