@@ -114,7 +114,7 @@ def submit(request: Request, jobs: Jobs, observer: Observer) -> Path:
         now = missing if jobs.cluster == "slurm" else missing[: jobs.nodes]
         attempts.update(now)
         running = _start(request, jobs, now)
-        observer.note(f"Submitted {len(running)} jobs for the shards {_listed(running)}.")
+        observer.note(f"Submitted jobs for these of {jobs.shards} shards: {_listed(running)}.")
         try:
             watched.wait(running)
         except KeyboardInterrupt as interrupt:

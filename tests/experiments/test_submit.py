@@ -93,8 +93,8 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
 ) -> None:
     pytest.importorskip("submitit")
     messages = submitted(driver, held, "--cluster", "local")
-    assert "Submitted 4 jobs for the shards 1, 2, 3, 4." in messages
-    assert "Submitted 1 jobs for the shards 3." in messages
+    assert "Submitted jobs for these of 4 shards: 1, 2, 3, 4.\n" in messages
+    assert "Submitted jobs for these of 4 shards: 3.\n" in messages
     check_whole(driver, again=["3"])
     told = status(driver)
     assert told.count("measured ") == 4
@@ -288,7 +288,7 @@ def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
 ) -> None:
     pytest.importorskip("submitit")
     messages = submitted(driver, held, "--partition", "main", "--time", "5")
-    assert "Submitted 1 jobs for the shards 3." in messages
+    assert "Submitted jobs for these of 4 shards: 3.\n" in messages
     assert "shard 1 of 4: running on" in messages
     refused = driver.start("--partition", "nowhere", "--shards", "3", command="submit")
     _, messages = refused.communicate(timeout=LIMIT_S)
