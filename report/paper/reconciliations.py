@@ -134,11 +134,13 @@ def series_table(
     *,
     sources: tuple[str, ...] = (),
     wide: bool = True,
+    total: bool = True,
 ) -> Table:
     """One reconciliation a row, by the level of a factor such as the batch size.
 
-    Formulas and evidence become notes.  Raises ``StudyError`` if there is none, or if they do not
-    all have the same unit and the same names of start and terms.
+    Formulas and evidence become notes; ``total`` is the column of the sum.  Raises ``StudyError``
+    if there is none, or if they do not all have the same unit and the same names of start and
+    terms.
     """
     rows = tuple(reconciliations.values())
     first = _common_shape(id, rows)
@@ -148,11 +150,11 @@ def series_table(
     columns = (
         factor or Column("Batch", "1"),
         *(Column(term.name, unit) for term in (first.start, *first.terms)),
-        Column("Sum", unit),
+        *((Column("Sum", unit),) if total else ()),
         Column(named[0] if named else "Measured", unit),
         Column(EXPLAINED if bare else UNEXPLAINED, unit),
     )
-    cells = tuple((level, *_series_row(r)) for level, r in reconciliations.items())
+    cells = tuple((level, *_series_row(r, total)) for level, r in reconciliations.items())
     notes = (*_term_notes(rows), *_residual_notes(reconciliations))
     return Table(id, caption, columns, cells, notes=notes, sources=sources, wide=wide)
 
@@ -169,10 +171,10 @@ def _common_shape(id: str, rows: Sequence[Reconciliation]) -> Reconciliation:
     return rows[0]
 
 
-def _series_row(row: Reconciliation) -> tuple[Cell, ...]:
+def _series_row(row: Reconciliation, total: bool) -> tuple[Cell, ...]:
     measured = row.measured if isinstance(row.measured, Missing) else row.measured.amount
     amounts = (row.start.amount, *(term.amount for term in row.terms))
-    return (*amounts, row.end, measured, row.residual)
+    return (*amounts, *((row.end,) if total else ()), measured, row.residual)
 
 
 def _term_notes(rows: Sequence[Reconciliation]) -> list[str]:

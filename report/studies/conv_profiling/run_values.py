@@ -32,7 +32,6 @@ NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 SHARES: Final = frozenset(
     {
         "test_accuracy",
-        "other_accuracy",
         "work_share",
         "parameter_share",
         "best_share",
@@ -154,7 +153,6 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "ratio_lowest": _ratio(at_most),
     "ratio_highest": _ratio(at_least),
     "missed_share": _missed,
-    "other_met": _count("cases that differ from theory", lambda run: len(changed(run)) - _met(run)),
     "first_batch": _count("smallest timed batch", _timed_batch(0)),
     "last_batch": _count("largest timed batch", _timed_batch(-1)),
     "image_first": _timed(Run.image_time, 0),
@@ -311,7 +309,6 @@ TRAINED: Final[dict[str, Callable[[Run], Quantity]]] = {
     "first_test_loss": _rounded_loss(0),
     "test_loss": _rounded_loss(-1),
     "test_accuracy": at("test_accuracy", -1),
-    "other_accuracy": at("test_accuracy", -1, example=False),
     "epoch_ratio": _epoch_ratio,
     "work_ratio": _work_ratio,
 }

@@ -255,4 +255,6 @@ def _series(
     told: Mapping[Level, Reconciliation], id: str, run: Run, factor: Column | None = None
 ) -> Iterator[Table]:
     if told:
-        yield series_table(without_idle_terms(told), id, "", factor, sources=(run.file,))
+        yield series_table(
+            without_idle_terms(told), id, "", factor, sources=(run.file,), total=False
+        )

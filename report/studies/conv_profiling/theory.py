@@ -42,11 +42,7 @@ def for_every_image(batch: int) -> Quantity:
 
 
 VALUES: Final[dict[str, Quantity]] = {
-    "in_channels": C_IN,
-    "out_channels": C_OUT,
     "kernel": KERNEL,
-    "in_extent": EXTENT,
-    "out_extent": OUT_EXTENT,
     "image_extent": exact("extent of an image", "1", BASE.image),
     "macs": MULTIPLY_ADDS,
     "flops": work(1),

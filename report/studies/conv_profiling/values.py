@@ -207,9 +207,7 @@ def _audit(inputs: Inputs) -> dict[str, Quantity]:
 
 #: Of the images that were trained on.
 _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
-    "train_images": lambda images: recorded("images.json", "1", images.train),
     "test_images": lambda images: recorded("images.json", "1", images.test),
-    "class_count": lambda images: recorded("images.json", "1", images.classes),
 }
 
 
@@ -272,8 +270,6 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
         **({} if worst is None else _inversion(run, worst)),
         "gpu_slower": recorded("batch sizes slower than the next", "1", len(slow), run.file),
         "gpu_gain": image_gain(run),
-        "gpu_first": run.image_time(run.timed[0]) if run.timed else nothing[0],
-        "gpu_last": run.image_time(run.timed[-1]) if run.timed else nothing[0],
         "tiled_padded": recorded("cases with a padded tile", "1", tiled, run.file),
         "gpu_forward_least": at_most(*forward),
         "gpu_forward_most": at_least(*forward),
