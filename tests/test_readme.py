@@ -51,8 +51,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def run(command: str, folder: Path, home: Path) -> str:
-    """Run a command of the README; ``python`` is the interpreter of the tests."""
+def run(command: str, folder: Path, home: Path, tolerated: str = "") -> str:
+    """Run a command of a page; ``python`` is the interpreter of the tests.
+
+    It must exit with 0, or print what is ``tolerated``.
+    """
     home.mkdir(exist_ok=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     finished = subprocess.run(
@@ -64,7 +67,8 @@ def run(command: str, folder: Path, home: Path) -> str:
         check=False,
         timeout=900,
     )
-    assert finished.returncode == 0, f"{command}\n{finished.stdout}\n{finished.stderr}"
+    well = finished.returncode == 0 or (tolerated and tolerated in finished.stdout)
+    assert well, f"{command}\n{finished.stdout}\n{finished.stderr}"
     return finished.stdout
 
 
@@ -88,11 +92,13 @@ def test_every_command_works(copy: Path, tmp_path: Path) -> None:
 
 
 def test_every_command_for_a_class_works_and_nobody_is_named(copy: Path, tmp_path: Path) -> None:
-    """With fewer cases than a student measures."""
+    """With fewer cases than a student measures, and on a machine that may be loud."""
     home = tmp_path / "home-of-gwendolyn"
     for command in commands((ROOT / "docs" / "class.md").read_text("utf-8")):
         few = " --set batch=1,4" if " run " in command else ""
-        run(command + few, copy, home)
+        run(command + few, copy, home, "problem  ceilings" if " check " in command else "")
+        if "--into" in command:
+            shutil.copytree(copy / "handed-in", copy / "data", dirs_exist_ok=True)
     (path,) = (copy / "data" / "conv_scaling").glob("*classroom-laptop-7-*.json")
     record = path.read_bytes()
     assert b"classroom laptop 7" in record
