@@ -144,6 +144,9 @@ def _complete(record: Record) -> Check:
     if lacking:
         text = f"{plan}; {len(lacking)} of {len(planned)} cases are not in it, such as "
         return Check("note", "plan", text + factors_text(lacking[0]))
+    if record.shard is not None:
+        part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
+        return Check("note", "plan", f"{part}; hand in the others too")
     if plan == "quick":
         return Check(
             "note", "plan", "quick: papers take a full run of the machine where there is one"

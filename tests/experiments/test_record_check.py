@@ -11,11 +11,12 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.harness.record_check import checks_of
-from report.records.record import Case, Record
+from report.records.record import Case, Record, Shard
 from report.records.store import Stored, read_record
 
 DATA = Path(__file__).parents[2] / "data"
 FILE = DATA / "conv_scaling" / "20261122T173825Z-intel-xeon-1t-10bc99-50be89e7.json"
+SHARD = Shard(number=2, of=4, sweep="0" * 64)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,7 @@ def levels(stored: Stored) -> dict[str, str]:
     ("topic", "level", "change"),
     [
         ("ceilings", "problem", first(quicker)),
+        ("plan", "note", lambda record: msgspec.structs.replace(record, shard=SHARD)),
         ("ceilings", "note", lambda record: msgspec.structs.replace(record, ceilings=())),
         ("outcomes", "problem", first(failed)),
         ("plan", "note", lambda record: msgspec.structs.replace(record, cases=record.cases[1:])),
