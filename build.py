@@ -42,21 +42,23 @@ from report.render.styles import DEFAULT_STANDARD
 from report.studies import STUDIES
 from report.system.streams import check_output, open_streams
 
-OUTPUTS: tuple[Output, ...] = ("html", "pdf")
+OUTPUTS: tuple[Output, ...] = ("html", "pdf", "single-file")
+#: What is built where no format is named.
+USUAL: tuple[Output, ...] = ("html", "pdf")
 #: Files that a build holds open at once itself, and more with each job: pipes of its processes.
 _OWN_FILES, _FILES_OF_A_JOB = 16, 12
 
 
 def request_of(options: argparse.Namespace) -> Request:
-    """What the command line asks for; both formats when neither is named.
+    """What the command line asks for; both usual formats when none is named.
 
     Raises ``RecordError`` for a record that is not there.
     """
-    named = tuple(output for output in OUTPUTS if getattr(options, output))
+    named = tuple(output for output in OUTPUTS if getattr(options, output.replace("-", "_")))
     studies = tuple(dict.fromkeys(options.study)) or tuple(STUDIES)
     return Request(
         studies=studies,
-        outputs=named or OUTPUTS,
+        outputs=named or USUAL,
         out=options.out.resolve(),
         engine=options.engine,
         jobs=min(options.jobs, most_jobs()),

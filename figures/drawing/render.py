@@ -25,6 +25,7 @@ from figures.drawing import (
     waterfall,
 )
 from figures.drawing.fonts import families, only_glyphs, printable, register
+from figures.drawing.series import Series, name_series
 from figures.drawing.svg import shorten
 from figures.image_grid import ImageGrid
 from figures.levels import Levels
@@ -45,10 +46,11 @@ _LINE: Final = 45
 
 @dataclass(frozen=True)
 class Rendered:
-    """The finished figure in both formats."""
+    """The finished figure in both formats, and where its series lie in the SVG."""
 
     pdf: bytes
     svg: bytes
+    series: tuple[Series, ...] = ()
 
 
 def render(drawing: Drawing, salt: str) -> Rendered:
@@ -74,11 +76,12 @@ def render(drawing: Drawing, salt: str) -> Rendered:
         if drawing.same_axes:
             _equalise(figure)
         _lay_out(figure)
+        series = name_series(figure.axes, drawing.panels, f"series-{salt.rpartition('/')[2]}")
         # Dates would make two builds differ.
         with only_glyphs():
             pdf = _written(canvas.print_pdf, figure, {"CreationDate": None})
         svg = _written(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
-        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"))
+        return Rendered(pdf, shorten(svg.decode("utf-8")).encode("utf-8"), series)
 
 
 def _equalise(figure: Figure) -> None:

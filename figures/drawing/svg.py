@@ -1,4 +1,7 @@
-"""Paths of an SVG in fewer bytes: matplotlib writes six decimals, and every point of a line."""
+"""An SVG in fewer bytes and without styles, which a strict policy of content forbids.
+
+matplotlib writes six decimals, and every point of a line.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,30 @@ from typing import Final
 _DECIMALS: Final = 2
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
+_STYLE: Final = re.compile(r' style="([^"]*)"')
+#: The style sheet of matplotlib, which says what is the default or stands at the root.
+_SHEET: Final = re.compile(
+    r"\s*<defs>\s*<style type=\"text/css\">\*\{stroke-linejoin: round; stroke-linecap: butt\}"
+    r"</style>\s*</defs>"
+)
+_METADATA: Final = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 Command = list[str]
 
 
 def shorten(svg: str) -> str:
-    """``svg`` with rounded coordinates, and without points inside a level or upright line."""
+    """``svg`` with rounded coordinates, and without points inside a level or upright line.
+
+    Looks stand in attributes, and what says how the file was made is left out.
+    """
+    svg = _STYLE.sub(_as_attributes, _METADATA.sub("", _SHEET.sub("", svg)))
+    svg = svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1)
     return _PATH.sub(lambda path: path[1] + _shorter(path[2]), svg)
+
+
+def _as_attributes(style: re.Match[str]) -> str:
+    looks = (look.partition(":") for look in style[1].split(";") if look.strip())
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in looks)
 
 
 def _shorter(path: str) -> str:

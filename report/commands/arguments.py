@@ -72,6 +72,9 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pdf", action="store_true", help="make PDFs (default: both formats)")
     parser.add_argument("--html", action="store_true", help="make HTML pages")
     parser.add_argument(
+        "--single-file", action="store_true", help="make each page one HTML file, in single/"
+    )
+    parser.add_argument(
         "--engine",
         choices=("auto", "latex", "typst", "quarto"),
         default="auto",

@@ -16,9 +16,9 @@ from report.evidence.reported import read_reported
 from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
+from report.paper.listing import listing, unusable
 from report.records import COUNTS, pins
 from report.records.imported_files import StoredImport, list_imports, read_import
-from report.records.listing import listing, unusable
 from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (

@@ -8,6 +8,7 @@
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
 ``<study>/listed``      what lists of studies say of it
 ``<study>/html``        the page
+``<study>/single``      the page as one file, where that was asked
 ``<study>/tex``         the LaTeX source
 ``<study>/pdf``         the paper, by Typst or LaTeX; also beside its page, so that the page can
                         be published with it
@@ -34,8 +35,10 @@ Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
 #: Where a step leaves what only later steps read.
 KEPT: Final = ".steps"
+#: The folder of the papers that are a single HTML file.
+SINGLE: Final = "single"
 #: The folders of ``out/`` that steps write to.
-PLACES: Final = (KEPT, "html", "pdf", "qmd", "quarto", "tex", "values")
+PLACES: Final = (KEPT, "html", "pdf", "qmd", "quarto", SINGLE, "tex", "values")
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
@@ -55,6 +58,7 @@ ENTRY: Final = "entry.json"
 #: The bibliography of a paper as BibTeX set it.
 BIBLIOGRAPHY: Final = "paper.bbl"
 _DRAWING: Final = ".drawing"
+_OPENED: Final = ".opened.json"
 _SHARED: Final = "site"
 
 
@@ -105,6 +109,7 @@ class Wanted(NamedTuple):
     engine: Engine
     style: str | None = None
     standard: PdfStandard = DEFAULT_STANDARD
+    single: bool = False
 
 
 def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:
@@ -146,6 +151,11 @@ def drawing_file(study: str, name: str) -> str:
     return f"{KEPT}/{study}/{name}{_DRAWING}"
 
 
+def opened_file(study: str, name: str) -> str:
+    """Where it lies what the page shows of a figure that is opened."""
+    return f"{KEPT}/{study}/{name}{_OPENED}"
+
+
 def paper_files(study: str) -> tuple[str, str]:
     """Where the PDF of a study lies: with the other PDFs, and beside its page, which links to it.
 
@@ -174,6 +184,8 @@ def later_steps(
     if wanted.engine != "quarto" and wanted.html:
         page = _page(study, drawn, written, files, links_pdf=links_pdf)
         formats += [_samples(study), page]
+    if wanted.single:
+        formats.append(_single(study, drawn, written, files))
     return (*drawn, _manuscript(study, files, wanted.style), _listed(study), *formats)
 
 
@@ -246,6 +258,26 @@ def _page(
             *(Reads(step.id) for step in drawn),
         ),
         parameters=(("pdf", "yes" if links_pdf else "no"),),
+    )
+
+
+def _single(study: str, drawn: Iterable[Step], written: Reads, files: Files) -> Step:
+    """The page with all that it shows in it, as one file."""
+    return Step(
+        id=f"{study}/single",
+        study=study,
+        action="single",
+        files=(
+            "data/site.yaml",
+            *files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html", *_SHELL),
+            *files.under("templates/html/assets/"),
+        ),
+        packages=packages.PAGES,
+        reads=(
+            written,
+            Reads(f"{study}/study", (DETAILS,)),
+            *(Reads(step.id) for step in drawn),
+        ),
     )
 
 
@@ -352,7 +384,7 @@ def _index_step(pages: dict[str, bool], files: Files) -> Step:
                 Reads(f"{study}/read", (RECORDS,)),
                 Reads(f"{study}/study", (DETAILS,)),
                 Reads(f"{study}/manuscript", (f"values/{study}.json",)),
-                Reads(f"{study}/html", (f"{study}/index.html",)),
+                Reads(f"{study}/html", (".html",)),
             )
         ),
         parameters=tuple((study, "pdf" if has_pdf else "") for study, has_pdf in pages.items()),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from report.engine.run import Outcome
 
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
-Output: TypeAlias = Literal["html", "pdf"]
+Output: TypeAlias = Literal["html", "pdf", "single-file"]
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
 #: Called with a step that is run, and why.
@@ -193,6 +193,7 @@ def _situation(request: Request) -> _Situation:
     wanted = Wanted(
         html="html" in request.outputs,
         pdf="pdf" in request.outputs,
+        single="single-file" in request.outputs,
         engine="quarto" if request.engine == "quarto" else engine.name,
         style=request.style,
         standard=request.standard,

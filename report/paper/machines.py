@@ -28,14 +28,15 @@ def _machine(stored: Stored) -> dict[str, Any]:
     return {
         "key": environment.key,
         "label": environment.label,
-        **_facts(environment),
+        **facts_of(environment),
         "ceilings": {words: _ceiling(run, name) for name, words in CEILINGS.items()},
         "measured": max(each.record.started for each in stored.runs)[:10],
         "files": [file for each in stored.runs for file in each.files],
     }
 
 
-def _facts(environment: Environment) -> dict[str, str]:
+def facts_of(environment: Environment) -> dict[str, str]:
+    """The machine and its software, as pages print them; ``host`` is the processor beside a GPU."""
     gpu, cpu = environment.gpu, environment.cpu
     return {
         "device": gpu.model if gpu else cpu.model,

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from figures.characters import visible
 from report.missing import Missing
 from report.statistics.estimates import CONFIDENCE, Estimate
+from report.system.spreadsheet import csv_of
 from report.text.escape import escape
 from report.text.format import (
     MISSING,
@@ -327,14 +328,6 @@ def _stacked(column: Column, name: list[str]) -> str:
 
 def to_csv(table: Table) -> str:
     """The raw numbers, for a reader who wants to compute with them."""
-    import csv
-    import io
-
     data = table.as_json()
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]
-    )
-    writer.writerows(data["rows"])
-    return visible(stream.getvalue())
+    heads = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
+    return visible(csv_of([heads, *data["rows"]]))

@@ -7,8 +7,6 @@ named as in the record.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from report.records.imported_files import StoredImport
 from report.records.record import Case, Factor, Series
 from report.records.store import Stored
+from report.system.spreadsheet import csv_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +62,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
 def _line(cells: Iterable[Any]) -> str:
     """The cells as a line of CSV without its end."""
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="").writerow(cells)
-    return stream.getvalue()
+    return csv_of([cells]).removesuffix("\n")
 
 
 def _series_rows(

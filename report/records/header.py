@@ -5,8 +5,6 @@ Reading it takes a small part of the time of reading the record, and no memory f
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -19,6 +17,7 @@ from report.records.record import (
     Attachment,
     Code,
     Environment,
+    Factor,
     Protocol,
     Shard,
     Slug,
@@ -34,6 +33,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     study: Slug
     started: Timestamp
+    finished: Timestamp
     command: tuple[Text, ...]
     code: Code
     protocol: Protocol
@@ -58,27 +58,31 @@ def parse_head(text: bytes, place: str) -> Head:
     return Head(**{name: getattr(whole, name) for name in Head.__struct_fields__})
 
 
-class _Outcome(msgspec.Struct, gc=False):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """How one combination of factors ended; ``reason`` is null exactly when it went well."""
+
+    factors: dict[str, Factor]
     status: Status
+    reason: Text | None
 
 
 class _Outcomes(msgspec.Struct, gc=False):
-    cases: tuple[_Outcome, ...]
+    cases: tuple[Outcome, ...]
 
 
 _outcomes = msgspec.json.Decoder(_Outcomes)
 
 
-def count_outcomes(text: bytes, place: str) -> Mapping[Status, int]:
-    """How many cases of a record ended in which way; nothing where its cases are wrong.
+def read_outcomes(text: bytes, place: str) -> tuple[Outcome, ...]:
+    """How each case of a record ended; nothing where its cases are wrong.
 
     Only whether a record is used needs its cases to be right, and is told by who uses it.
     """
     try:
-        cases = _outcomes.decode(text).cases
+        return _outcomes.decode(text).cases
     except strict.NO_JSON:
         try:
-            return Counter(case.status for case in parse(text, place).cases)
+            cases = parse(text, place).cases
         except RecordError:
-            return {}
-    return Counter(case.status for case in cases)
+            return ()
+    return tuple(Outcome(case.factors, case.status, case.reason) for case in cases)

@@ -7,12 +7,11 @@ line for each row; in memory every row is a case as any other.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,6 +19,7 @@ from report.errors import RecordError
 from report.records import IMPORTED, strict
 from report.records.filed import FiledCase, laid_out
 from report.records.files import read_file
+from report.records.header import Outcome
 from report.records.imported import ImportedRecord, ImportedWhole, faults
 from report.records.record import Attachment, Case, Factor, Sample, Series, Text
 from report.records.store import digest, write_once
@@ -66,8 +66,8 @@ class StoredImport:
     sha256: str
     #: In which ways the content is not what the file's name says, in words; none if it is.
     alterations: tuple[str, ...] = ()
-    #: How many cases ended in which way.
-    outcomes: Mapping[Any, int] = field(default_factory=dict)
+    #: How each of its cases ended.
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def label(self) -> str:
@@ -233,7 +233,13 @@ def read_import(path: Path, data: Path, *, whole: bool = True) -> StoredImport:
             f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."
         )
     altered = () if import_name(filed) == path.name else ("its content does not match its name",)
-    outcomes = Counter(case.status for case in filed.cases)
-    outcomes["ok"] += len(filed.table.rows) if filed.table else 0
     file = path.relative_to(data).as_posix()
-    return StoredImport(record, file, digest(text), altered, outcomes)
+    return StoredImport(record, file, digest(text), altered, tuple(_outcomes(filed)))
+
+
+def _outcomes(filed: FiledImport) -> Iterator[Outcome]:
+    if filed.table is not None:
+        for row in filed.table.rows:
+            yield Outcome(dict(zip(filed.table.factors, row.levels, strict=False)), "ok", None)
+    for case in filed.cases:
+        yield Outcome(case.factors, case.status, case.reason)

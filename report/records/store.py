@@ -16,8 +16,8 @@ from typing import Final, Protocol, Self, TypeVar
 from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
-from report.records.header import Head, count_outcomes, parse_head
-from report.records.record import Attachment, Record, Status
+from report.records.header import Head, Outcome, parse_head, read_outcomes
+from report.records.record import Attachment, Record
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
@@ -74,8 +74,8 @@ class Listed:
     file: str
     sha256: str
     alterations: tuple[str, ...] = ()
-    #: How many of its cases ended in which way.
-    outcomes: Mapping[Status, int] = field(default_factory=dict, compare=False)
+    #: How each of its cases ended.
+    outcomes: tuple[Outcome, ...] = field(default=(), compare=False)
     parts: tuple[Listed, ...] = ()
 
     @property
@@ -371,7 +371,7 @@ def _listed(path: Path, data: Path) -> Listed:
     _check_folder(head.study, path, place)
     same = file_hash(text) == name["hash"] or _parsed_hash(text, place) == name["hash"]
     file = path.relative_to(data).as_posix()
-    outcomes = count_outcomes(text, place)
+    outcomes = read_outcomes(text, place)
     return Listed(head, file, digest(text), _alterations(head, name, same), outcomes)
 
 

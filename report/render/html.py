@@ -5,29 +5,44 @@ from __future__ import annotations
 import html
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from report.render.citation import bibtex_entry
+from report.render.citation import (
+    Work,
+    as_data_block,
+    bibtex_entry,
+    citation_file,
+    linked_data,
+)
 from report.render.pandoc import CITATIONS, TEMPLATES, convert
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
+from report.render.supplement import split, whole
 from report.text.format import first_names
 
-#: The entry that readers cite the paper by, beside the page.
-CITATION: Final = "citation.bib"
+#: The entries that readers cite the paper by, beside the page.
+BIBTEX: Final = "citation.bib"
+CITATION_FILE: Final = "CITATION.cff"
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures)/[^":]+)"')
 #: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
+#: pandoc's section of notes has no heading.
+_NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
 #: What the head says in plain words, and where the page shows how it is cited.
-_TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
-_AUTHOR = re.compile(r'<meta name="citation_author" content="([^"]*)">')
-_PLACE: Final = '<pre id="bibtex"><code>'
+_META: Final = r'<meta name="{}" content="([^"]*)">'
+_CODE: Final = '<pre id="{}" tabindex="0" role="region" aria-label="{}"><code>'
+_PLACES: Final = {
+    BIBTEX: _CODE.format("bibtex", "BibTeX entry"),
+    CITATION_FILE: _CODE.format("citation-file", "Citation file"),
+}
+_DATA_BLOCK: Final = '<script type="application/ld+json">'
 
 
 @dataclass(frozen=True)
@@ -49,11 +64,11 @@ class PageLinks:
 
 def render_html(source: Path, study: str, links: PageLinks) -> str:
     """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
-    return _rendered(source, study, links)[0]
+    return whole(_rendered(source, study, links)[0])
 
 
-def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, str]:
-    """The page, and the entry that it is cited by."""
+def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, dict[str, str]]:
+    """The page with its supplement, and the files that it is cited by."""
     paper = read_source(source, study)
     page = convert(
         paper,
@@ -72,16 +87,18 @@ def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, str]:
         variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
     )
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
-    page = _ALIGNED.sub(r'\1 class="\2"', page).replace("<br />", "<br>")
-    return _cited(page, study, links)
+    page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
+    page = _NOTES.sub(r"<div\1</div>", page)
+    return _cited(page, _work(page, paper, links))
 
 
 def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path:
     """Write ``index.html``, what it shows and what it offers into ``target``; returns its path.
 
-    Raises ``RenderError`` before anything is written.
+    On a site the supplement is a page of its own.  Raises ``RenderError`` before anything is
+    written.
     """
-    page, entry = _rendered(source, study, links)
+    page, citations = _rendered(source, study, links)
     for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -91,24 +108,55 @@ def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path
     target.mkdir(parents=True, exist_ok=True)
     if not links.root:
         write_assets(target)
-    (target / CITATION).write_text(entry, "ascii", newline="\n")
     index = target / "index.html"
-    index.write_text(page, "utf-8", newline="\n")
+    pages = split(page) if links.root else {index.name: whole(page)}
+    for name, text in {**citations, **pages}.items():
+        (target / name).write_text(text, "utf-8", newline="\n")
     return index
 
 
-def _cited(page: str, study: str, links: PageLinks) -> tuple[str, str]:
-    """The page with the entry that cites it, and the entry alone."""
-    (title,) = _TITLE.findall(page)
-    authors = [html.unescape(author) for author in _AUTHOR.findall(page)]
-    entry = bibtex_entry(study, html.unescape(title), authors, links.measured, links.settings.url)
-    return page.replace(_PLACE, _PLACE + html.escape(entry, quote=False), 1), entry
+def _work(page: str, paper: Source, links: PageLinks) -> Work:
+    """What the page says of the paper where it is cited."""
+
+    def plain(name: str) -> list[str]:
+        return [html.unescape(text) for text in re.findall(_META.format(name), page)]
+
+    authors = zip(plain("citation_author"), paper.front["author"], strict=True)
+    given = ({"name": name, **_but_name(author)} for name, author in authors)
+    return Work(
+        paper.study,
+        plain("citation_title")[0],
+        tuple(given),
+        description="".join(plain("description")),
+        keywords=tuple(paper.front.get("keywords", ())),
+        day=links.measured,
+        url=_address(paper.study, links),
+        licence=links.settings.licence,
+    )
+
+
+def _but_name(author: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in author.items() if key != "name"}
+
+
+def _cited(page: str, work: Work) -> tuple[str, dict[str, str]]:
+    """The page with the entries that cite it, and those alone: file → content."""
+    entries = {BIBTEX: bibtex_entry(work), CITATION_FILE: citation_file(work)}
+    for name, entry in entries.items():
+        place = _PLACES[name]
+        page = page.replace(place, place + html.escape(entry, quote=False), 1)
+    block = as_data_block(linked_data(work))
+    return page.replace(_DATA_BLOCK, _DATA_BLOCK + block, 1), entries
+
+
+def _address(study: str, links: PageLinks) -> str:
+    """Where the page will be, empty where the site does not say where it is published."""
+    return f"{links.settings.url}{study}/" if links.settings.url else ""
 
 
 def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
     """What the template shows beside the paper, as HTML."""
-    url = links.settings.url
-    page = f"{url}{paper.study}/" if url else ""
+    page = _address(paper.study, links)
     given = {
         "study": paper.study,
         "pdf": links.pdf,
@@ -118,7 +166,10 @@ def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
         "measured": links.measured,
         "measured-slashes": (links.measured or "").replace("-", "/"),
         "devices": first_names(links.devices),
-        "citation-file": CITATION,
+        "records": f"{links.root}records.html#{paper.study}" if links.root else None,
+        "licence": links.settings.licence,
+        "bibtex-file": BIBTEX,
+        "citation-file": CITATION_FILE,
     }
     variables: dict[str, object] = {
         name: html.escape(content) for name, content in given.items() if content

@@ -59,17 +59,20 @@ class _Reader(HTMLParser):
         (here.title if tags[-1] in _HEADINGS else here.text).append(data)
 
 
-def index_of_page(study: str, title: str, abstract: str, page: str) -> Iterator[Mapping[str, str]]:
-    """The paper, and the sections, figures and tables of its ``page`` (HTML)."""
-    address = f"{study}/index.html"
-    yield _entry("Paper", title, title, address, abstract)
-    reader = _Reader()
-    reader.feed(page)
-    for part in reader.parts:
-        text = _words(part.text)
-        name = _words(part.title) or text.partition(". ")[0]
-        if text and part.id != "cite":
-            yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
+def index_of_paper(
+    title: str, abstract: str, pages: Mapping[str, str]
+) -> Iterator[Mapping[str, str]]:
+    """The paper, and the sections, figures and tables of its ``pages``: place → HTML."""
+    for number, (address, page) in enumerate(pages.items()):
+        if number == 0:
+            yield _entry("Paper", title, title, address, abstract)
+        reader = _Reader()
+        reader.feed(page)
+        for part in reader.parts:
+            text = _words(part.text)
+            name = _words(part.title) or text.partition(". ")[0]
+            if text and part.id != "cite":
+                yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
 
 
 def index_of_claims(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.render.pandoc import plain_text
-from report.render.search import index_of_claims, index_of_page
+from report.render.search import index_of_claims, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
 from report.render.source import front_matter
@@ -67,7 +67,8 @@ class Paper:
     """A study with what the pages over all of them say of it.
 
     ``values`` is the content of ``values/<study>.json``, ``records`` that of ``records.json`` and
-    ``machines`` a part of ``details.json``, ``page`` the HTML of the paper; each may be empty.
+    ``machines`` a part of ``details.json``, ``pages`` the HTML of the paper and its supplement by
+    their places on the site; each may be empty.
     """
 
     entry: Entry
@@ -75,7 +76,12 @@ class Paper:
     records: Sequence[Mapping[str, Any]] = ()
     machines: Sequence[Mapping[str, Any]] = ()
     reported: str = ""
-    page: str = ""
+    pages: Mapping[str, str] = field(default_factory=dict)
+
+    def address(self, id: str) -> str:
+        """Where the element ``id`` stands: in the paper or in its supplement."""
+        found = (page for page, text in self.pages.items() if f' id="{id}"' in text)
+        return f"{next(found, self.entry.page)}#{id}"
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
@@ -165,6 +171,26 @@ def _merged(seen: Sequence[tuple[Entry, Mapping[str, Any]]]) -> Machine:
     return Machine(newest_first[0], ceilings, studies)
 
 
+#: The pages of single records.
+RECORD_PAGES: Final = "records"
+
+
+def record_pages(papers: Iterable[Paper], settings: Settings) -> Iterator[tuple[str, str]]:
+    """The page of each record, used or not: its place on the site, and its HTML."""
+    for paper in papers:
+        for record in paper.records:
+            text = render_template(
+                "record.html.j2",
+                settings=settings,
+                root="../",
+                here="",
+                scripts=SCRIPTS,
+                entry=paper.entry,
+                record=record,
+            )
+            yield f"{RECORD_PAGES}/{Path(record['file']).stem}.html", text
+
+
 def render_page(page: str, papers: Sequence[Paper], settings: Settings) -> str:
     """The HTML of one of the pages over all studies."""
     return render_template(
@@ -181,8 +207,11 @@ def render_page(page: str, papers: Sequence[Paper], settings: Settings) -> str:
 def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> tuple[str, ...]:
     """Write the pages over all studies and what all pages share; returns the files' names."""
     target.mkdir(parents=True, exist_ok=True)
-    for page in OVERVIEWS:
-        (target / page).write_text(render_page(page, papers, settings), "utf-8", newline="\n")
+    (target / RECORD_PAGES).mkdir(exist_ok=True)
+    pages = {page: render_page(page, papers, settings) for page in OVERVIEWS}
+    pages |= dict(record_pages(papers, settings))
+    for page, text in pages.items():
+        (target / page).write_text(text, "utf-8", newline="\n")
     written = {"papers": _listed(papers), "index": list(_index(papers))}
     files = {"papers": "papers.js", "index": "search-index.js"}
     for name, content in written.items():
@@ -190,7 +219,7 @@ def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> tup
         (target / files[name]).write_text(script, "utf-8", newline="\n")
     # Without this file GitHub Pages would look for templates of its own.
     (target / ".nojekyll").write_bytes(b"")
-    return (*OVERVIEWS, *files.values(), ".nojekyll", *write_assets(target))
+    return (*pages, *files.values(), ".nojekyll", *write_assets(target))
 
 
 def _listed(papers: Iterable[Paper]) -> list[dict[str, str]]:
@@ -201,6 +230,6 @@ def _index(papers: Iterable[Paper]) -> Iterator[Mapping[str, str]]:
     """All that can be searched: the papers with their parts, then their claims."""
     for paper in papers:
         entry = paper.entry
-        yield from index_of_page(entry.study, entry.title, entry.abstract, paper.page)
+        yield from index_of_paper(entry.title, entry.abstract, paper.pages)
     for paper in papers:
         yield from index_of_claims(paper.entry.study, paper.entry.title, paper.claims)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,14 @@ _SWITCHES: Final = ("toc", *_LISTS)
 _DEEPEST: Final = 3
 _PAGE_DEPTH: Final = 2
 _PRINT_DEPTH: Final = 3
+
+#: What a front matter may say, and what it may say of an author.
+_KEYS: Final = (
+    "title", "subtitle", "author", "abstract", "abstract-title", "keywords", "lang", "bibliography",
+    "number-sections", "print-style", "question", "key-figure", "headline", "toc-depth", *_SWITCHES,
+)  # fmt: skip
+_ORCID: Final = re.compile(r"\d{4}-\d{4}-\d{4}-\d{3}[\dX]")
+_OF_AN_AUTHOR: Final = ("name", "affiliation", "orcid")
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 
@@ -141,6 +150,7 @@ def front_matter(document: Path) -> dict[str, Any]:
         raise RenderError(
             f"{name_of(document)}: print-style: found {style!r}; use one of {', '.join(STYLES)}."
         )
+    _check_keys(name_of(document), "", meta, _KEYS)
     _check_texts(name_of(document), meta)
     _check_contents(name_of(document), meta, style)
     return meta
@@ -156,15 +166,50 @@ def _check_texts(name: str, meta: Mapping[str, Any]) -> None:
         raise RenderError(
             f"{name}: author: each author is a mapping with a name; write '- name: ...'."
         )
+    _check_authors(name, authors)
     if meta["bibliography"] != _BIBLIOGRAPHY:
         raise RenderError(
             f"{name}: bibliography: found {meta['bibliography']!r}; write {_BIBLIOGRAPHY}."
         )
     if not (isinstance(keywords, list) and all(isinstance(word, str) for word in keywords)):
         raise RenderError(f"{name}: keywords: found {keywords!r}; write a list of words.")
-    for key in ("title", "abstract", "abstract-title"):
+    for key in ("title", "subtitle", "abstract", "abstract-title", "lang"):
         if not isinstance(meta.get(key, ""), str):
             raise RenderError(f"{name}: {key}: found {meta[key]!r}; put it in quotes.")
+
+
+def _check_keys(name: str, place: str, found: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse a key that no format would print."""
+    for key in found:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            meant = f"write {near[0]}" if near else f"use one of {', '.join(sorted(known))}"
+            raise RenderError(f"{name}: {place}{key}: unknown in a front matter; {meant}.")
+
+
+def _check_authors(name: str, authors: Iterable[Mapping[str, Any]]) -> None:
+    for author in authors:
+        _check_keys(name, "author.", author, _OF_AN_AUTHOR)
+        for key in author:
+            if not isinstance(author[key], str):
+                raise RenderError(f"{name}: author.{key}: found {author[key]!r}; put it in quotes.")
+        if not is_orcid(author.get("orcid")):
+            raise RenderError(
+                f"{name}: author.orcid: found {author['orcid']!r}, which is no ORCID iD; write it "
+                "as 0000-0002-1825-0097."
+            )
+
+
+def is_orcid(text: str | None) -> bool:
+    """Whether an ORCID iD has its form and its check digit (ISO 7064, MOD 11-2); so has none."""
+    if text is None:
+        return True
+    if not _ORCID.fullmatch(text):
+        return False
+    plain, total = text.replace("-", ""), 0
+    for digit in plain[:-1]:
+        total = 2 * (total + int(digit))
+    return plain[-1] == "0123456789X"[(12 - total % 11) % 11]
 
 
 def _is_named(author: object) -> bool:

@@ -27,24 +27,14 @@ local function caption(float, name)
   return pandoc.Plain(inlines)
 end
 
---- Whether an SVG holds a picture made of pixels, whose colours mean something.
-local function holds_pixels(path)
-  local stream = io.open(path, "r")
-  local text = stream and stream:read("a") or ""
-  if stream then
-    stream:close()
-  end
-  return text:find("<image", 1, true) ~= nil
-end
-
 local function image(part)
   local path = files.image(part.src, "svg")
   local width, height = files.svg_size(path)
   local size = width and height
     and string.format(' width="%d" height="%d"', width, height)
     or ""
-  local kind = holds_pixels(path) and "pixels" or "drawn"
-  return raw('<a class="picture" href="' .. escape(path) .. '"><img class="' .. kind .. '" src="'
+  return raw('<a class="picture" href="' .. escape(path) .. '" data-opened="'
+    .. escape((path:gsub("%.svg$", ".js"))) .. '"><img class="drawn" src="'
     .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ' loading="lazy"></a>')
 end
 
@@ -52,7 +42,7 @@ end
 local function figure_links(float)
   local links = {}
   for _, part in ipairs(float.parts) do
-    for _, kind in ipairs({ "svg", "pdf" }) do
+    for _, kind in ipairs({ "svg", "pdf", "csv" }) do
       local path = part.src:gsub("%.%a+$", "") .. "." .. kind
       if files.exists(path) then
         local which = part.letter and " (" .. part.letter .. ")" or ""

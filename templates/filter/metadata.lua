@@ -2,12 +2,21 @@
 
 local metadata = {}
 
-local function plain_authors(meta)
-  local names = {}
-  for _, author in ipairs(meta.author or {}) do
-    names[#names + 1] = pandoc.utils.stringify(author.name or author)
-  end
-  return names
+local function plain_words(list)
+  return pandoc.List(list or {}):map(function(each)
+    return pandoc.utils.stringify(each)
+  end)
+end
+
+--- The authors with what each says of itself, as the writer's kind of plain text.
+local function each_author(authors, writer)
+  return pandoc.List(authors or {}):map(function(author)
+    local plain = {}
+    for _, key in ipairs({ "name", "affiliation", "orcid" }) do
+      plain[key] = author[key] and writer.plain(pandoc.utils.stringify(author[key]))
+    end
+    return plain
+  end)
 end
 
 --- The first sentences of the abstract, up to the length that search engines show.
@@ -20,14 +29,15 @@ local function description(abstract)
   return #text <= 240 and text or short:match("^(.*[.!?])%s") or short:match("^(.*)%s") .. " …"
 end
 
---- Adds `plain-title`, `plain-authors`, `each-author` and `description` as the writer's kind of plain text.
+--- Adds the title, the authors, the keywords and a `description` as the writer's kind of plain text.
 function metadata.add(doc, writer)
   local meta = doc.meta
-  local title = pandoc.utils.stringify(meta.title or "")
-  meta["plain-title"] = writer.plain(title)
-  local authors = plain_authors(meta)
-  meta["plain-authors"] = writer.plain_list(authors)
-  meta["each-author"] = pandoc.List(authors):map(writer.plain)
+  meta["plain-title"] = writer.plain(pandoc.utils.stringify(meta.title or ""))
+  meta["plain-authors"] = writer.plain_list(pandoc.List(meta.author or {}):map(function(author)
+    return pandoc.utils.stringify(author.name or author)
+  end))
+  meta["each-author"] = each_author(meta.author, writer)
+  meta["plain-keywords"] = writer.plain_list(plain_words(meta.keywords))
   meta.description = pandoc.MetaInlines({ pandoc.Str(description(meta.abstract)) })
   return doc
 end

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html.parser
 import itertools
+import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 from report.errors import RenderError
-from report.render.html import PageLinks, write_page
+from report.render.html import PageLinks, render_html, write_page
 from report.render.settings import Settings
-from report.render.shell import OVERVIEWS, PAPER_SCRIPTS
-from report.render.site import Entry, Paper, describe, first_sentences, render_page, write_site
+from report.render.shell import OVERVIEWS, PAPER_SCRIPTS, script_of
+from report.render.single import single_file
+from report.render.site import (
+    Entry,
+    Paper,
+    describe,
+    first_sentences,
+    record_pages,
+    render_page,
+    write_site,
+)
+from tests.render.conftest import HEAD
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -221,8 +236,9 @@ def test_no_script_or_style_stands_in_a_page(page: Page) -> None:
     assert not [
         tag for tag, attributes in page.elements if tag == "style" or "onclick" in attributes
     ]
-    assert all("src" in script for script in page.all("script"))
-    assert len(page.all("script")) == len(PAPER_SCRIPTS) + 1
+    (data,) = (script for script in page.all("script") if "src" not in script)
+    assert data == {"type": "application/ld+json"}, "data, which no browser runs"
+    assert len(page.all("script")) == len(PAPER_SCRIPTS) + 2
 
 
 ENTRY = Entry(
@@ -246,6 +262,8 @@ RECORD = {
     "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
+    "facts": {"Device": "CPU <2>"}, "factors": {"batch": "1, 2"},
+    "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
 }  # fmt: skip
 MACHINE = {
     "key": "cpu", "label": "CPU", "device": "CPU", "host": "", "cores": "2", "threads": "1",
@@ -284,6 +302,101 @@ def test_a_page_over_all_studies(name: str, expected: list[str]) -> None:
     assert page.values("style") == []
     labels = page.values("aria-label")
     assert len(labels) == len(set(labels))
+
+
+def test_a_record_has_a_page_that_says_what_failed() -> None:
+    pages = dict(record_pages([FULL], Settings()))
+    text = pages["records/20250102T000000Z-cpu-0a.html"]
+    assert read(text).all("main")
+    words = (
+        "CPU &lt;2&gt;",
+        "1, 2",
+        "8 GB",
+        "batch 2",
+        "not used, older",
+        "ended as out of memory",
+    )
+    assert all(each in text for each in words)
+    assert ".json.gz" not in text, "the site carries the records in use alone"
+
+
+SUPPLEMENTED = """See @tbl-more and [@williams2009].
+
+# Supplement {.unnumbered #sec-supplement}
+
+::: {#tbl-more}
+| A |
+| - |
+| 1 |
+
+Numbers, as [@williams2009] says.
+:::
+"""
+
+
+def test_a_supplement_is_a_page_of_its_own(write: Callable[[str], Path], tmp_path: Path) -> None:
+    source = write(SUPPLEMENTED)
+    write_page(source, "p", tmp_path / "p", PageLinks(root="../"))
+    pages = {path.name: path.read_text("utf-8") for path in (tmp_path / "p").glob("*.html")}
+    paper, supplement = read(pages["index.html"]), read(pages["supplement.html"])
+    assert "supplement.html#tbl-more" in paper.values("href")
+    assert "index.html#ref-williams2009" in supplement.values("href")
+    assert "tbl-more" in supplement.values("id") and "tbl-more" not in paper.values("id")
+    assert "citation_title" in pages["index.html"]
+    assert "citation_title" not in pages["supplement.html"]
+    assert "<!--" not in "".join(pages.values())
+    shown = (tmp_path / "p" / "elsewhere.js").read_text("utf-8")
+    assert '"tbl-more":' in shown and '"ref-williams2009":' in shown
+    alone = write_page(source, "p", tmp_path / "alone", PageLinks())
+    assert "#tbl-more" in read(alone.read_text("utf-8")).values("href")
+
+
+def test_a_page_says_to_search_engines_who_wrote_it(
+    write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    author = "  - name: Ada \\</script\\>\n    affiliation: A & B\n    orcid: 0000-0002-1825-0097\n"
+    head = HEAD.replace("  - name: Ada Example\n", author)
+    links = PageLinks(settings=Settings(url="https://example.org/"), measured="2025-01-02")
+    text = write_page(write("Text.", head), "p", tmp_path, links).read_text("utf-8")
+    metas = {m["name"]: m["content"] for m in read(text).all("meta") if "name" in m}
+    assert metas["citation_author_orcid"] == "https://orcid.org/0000-0002-1825-0097"
+    assert metas["citation_author_institution"] == "A & B"
+    data = json.loads(re.findall(r'ld\+json">(.*?)</script>', text)[0])
+    assert data["author"][0]["name"] == "Ada </script>"
+    assert data["url"] == "https://example.org/p/"
+    cff = yaml.safe_load((tmp_path / "CITATION.cff").read_text("utf-8"))
+    assert (cff["version"], cff["authors"][0]["name"]) == ("2025-01-02", "Ada </script>")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("abstrakt: A", r"p.qmd: abstrakt: unknown in a front matter; write abstract\."),
+        ("author:\n  - {name: A, mail: b}", r"author\.mail: unknown"),
+        ("author:\n  - {name: A, orcid: 0000-0002-1825-0098}", "no ORCID iD"),
+    ],
+)
+def test_front_matter_that_nothing_prints_is_refused(
+    write: Callable[[str, str], Path], line: str, expected: str
+) -> None:
+    head = re.sub(r"author:\n.*\n", "", HEAD) if line.startswith("author") else HEAD
+    source = write("Text.", head.replace("---\n\n", f"{line}\n---\n\n"))
+    with pytest.raises(RenderError, match=expected):
+        render_html(source, "p", PageLinks())
+
+
+def test_a_single_file_loads_nothing(paper: Path, tmp_path: Path) -> None:
+    write_page(paper, "sample", tmp_path, PageLinks())
+    (tmp_path / "details.js").write_text(script_of("details", {"a": "</script>"}), "utf-8")
+    page = read(text := single_file(tmp_path))
+    names = [*page.values("src"), *(link["href"] for link in page.all("link"))]
+    assert names and all(name.startswith("data:") for name in names)
+    assert all(href.startswith(("#", "data:", "http")) for href in page.values("href"))
+    policy = page.all("meta")[1]["content"]
+    for script in re.findall(r"<script>(.*?)</script>", text, re.DOTALL):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
 
 
 def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from report.engine.graph import DETAILS, KEPT, RECORDS
 from report.engine.task import Done, Task
 from report.render.settings import read_settings
 from report.render.site import Entry, Paper, write_site
+from report.render.supplement import SUPPLEMENT
 
 
 def perform(task: Task) -> Done:
@@ -24,14 +25,15 @@ def perform(task: Task) -> Done:
 
 def _paper(task: Task, study: str, pdf: str) -> Paper:
     page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
-    kept = task.stage / KEPT / study
+    kept, html = task.stage / KEPT / study, task.stage / "html"
+    pages = (page, f"{study}/{SUPPLEMENT}")
     return Paper(
         Entry.of(entry_of(task, study), study=study, page=page, pdf=paper),
         _read(task.stage / "values" / f"{study}.json", {}),
         _read(kept / RECORDS, []),
         _read(kept / DETAILS, {}).get("machines", []),
         _copy_reported(task, study),
-        (task.stage / "html" / page).read_text("utf-8"),
+        {name: (html / name).read_text("utf-8") for name in pages if (html / name).exists()},
     )
 
 

@@ -52,12 +52,12 @@
     return made;
   };
 
-  // The record's line on the page of all records, with its machine, its day and its code.
+  // The page of the record, with its machine, its day and its code.
   const origin = (file, records) => {
     const record = records[file];
     const name = file.split("/").at(-1).replace(/\.json$/, "");
     if (!record) return element("div", "", link(`../${file}`, file, true));
-    const made = element("div", "", link(`../records.html#${name}`, name),
+    const made = element("div", "", link(`../records/${name}.html`, name),
       `: ${record.machine}, ${record.started}, ${record.cases} cases`);
     if (record.commit) made.append(`, code ${record.commit}`);
     made.append(", ", link("../machines.html", "machine"));
@@ -82,7 +82,7 @@
   const copied = value => [value.name, value.printed, value.interval && `${value.interval} at ${value.level}`, value.formula]
     .filter(Boolean).join("; ");
 
-  const show = anchor => {
+  const show = (anchor, address) => {
     const { values, series, records } = site.details;
     const value = values[anchor];
     const body = element("div", "body",
@@ -93,7 +93,7 @@
       element("div", "actions",
         site.copyButton("Copy", () => copied(value)),
         element("a", "button", "In the list of all numbers")));
-    body.querySelector("a.button").href = `#${anchor}`;
+    body.querySelector("a.button").href = address;
     site.open("note", `Where the number ${value.printed} comes from`, body);
   };
 
@@ -106,11 +106,11 @@
       await site.load("details.js");
       if (!site.details.values[anchor]) throw new Error(anchor);
     } catch {
-      location.hash = anchor;
+      location.href = chosen.href;
       return;
     }
     chosen.focus({ preventScroll: true });
-    show(anchor);
+    show(anchor, chosen.getAttribute("href"));
   });
   document.querySelectorAll("a.value").forEach(each => each.setAttribute("aria-haspopup", "dialog"));
 })();

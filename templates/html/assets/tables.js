@@ -35,7 +35,7 @@
 
   // A cell that begins with a sign of a formula would be computed by a spreadsheet.
   const quoted = shown => {
-    const safe = /^[=+@\t]|^-(?![\d.])/.test(shown) ? `'${shown}` : shown;
+    const safe = /^[=+@\t]|^[-−](?![\d.])/.test(shown) ? `'${shown}` : shown;
     return /[",\n]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
   };
   const csv = table => [...table.rows].map(row => [...row.cells].map(cell => quoted(text(cell))).join(",")).join("\n") + "\n";

@@ -1,0 +1,193 @@
+"""What every page of a site has to keep, tried in chromium: ``python -m tests.render.site_checks
+out/html`` looks at a whole site, the tests at a small one."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+AXE, VNU = "axe-core@4.14.1", "vnu-jar@26.9.27"
+WIDTHS = (320, 390, 768, 1280)
+HEIGHT = 900
+#: What a paper's page may weigh with all that it loads.
+MOST_BYTES = 1_500_000
+
+_RUN_AXE = """
+const done = arguments[arguments.length - 1];
+const words = each => `${each.id}: ${each.nodes.slice(0, 3).map(node => node.target.join(" "))}`;
+axe.run(document, { resultTypes: ["violations"], preload: false })
+  .then(found => done(found.violations.map(words)));
+"""
+_LOADED = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+_OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """A browser that writes down what its console says."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.set_script_timeout(120)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def resize(browser: webdriver.Chrome, width: int, height: int = HEIGHT) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def set_colours(browser: webdriver.Chrome, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+@functools.cache
+def npm_package(name: str) -> Path | None:
+    """The folder of a package from npm; None where there is no npm or no registry."""
+    npm = shutil.which("npm")
+    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{name.replace('@', '-')}"
+    if not (folder / "package").exists():
+        if npm is None:
+            return None
+        with tempfile.TemporaryDirectory() as scratch:
+            packed = subprocess.run([npm, "pack", "--silent", name], cwd=scratch, check=False)
+            archive = next(Path(scratch).glob("*.tgz"), None)
+            if packed.returncode or archive is None:
+                return None
+            with tarfile.open(archive) as files:
+                files.extractall(folder, filter="data")
+    return folder / "package"
+
+
+def violations(browser: webdriver.Chrome, axe: Path) -> list[str]:
+    """What axe-core finds wrong in the page as it stands now."""
+    browser.execute_script((axe / "axe.min.js").read_text("utf-8"))
+    found: list[str] = browser.execute_async_script(_RUN_AXE)
+    return found
+
+
+def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None) -> list[str]:
+    """What is wrong with a page on any screen and in both colours; it is loaded once."""
+    resize(browser, WIDTHS[-1])
+    browser.get(address)
+    found = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
+    loaded = browser.execute_script(_LOADED)
+    found += [f"foreign request: {name}" for name in loaded if not name.startswith((root, "data:"))]
+    for width in WIDTHS:
+        for turned in ((width, HEIGHT), (HEIGHT, width)):
+            resize(browser, *turned)
+            if browser.execute_script(_OVERFLOW) > 0:
+                found.append(f"wider than {turned[0]} × {turned[1]}")
+    resize(browser, WIDTHS[-1])
+    for scheme in ("light", "dark") if axe else ():
+        set_colours(browser, scheme)
+        assert axe is not None
+        found += [f"{scheme}: {each}" for each in violations(browser, axe)]
+    set_colours(browser, "light")
+    return found
+
+
+class _Links(HTMLParser):
+    """The ids of a page, and where it leads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.leads: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            elif name in ("href", "src") and value:
+                self.leads.append(value)
+
+
+def dead_links(site: Path) -> list[str]:
+    """Links within the site that lead to no file or no element."""
+    pages = {page: _Links(page.read_text("utf-8")) for page in site.rglob("*.html")}
+    dead = []
+    for page, links in pages.items():
+        for link in links.leads:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            path = urllib.parse.unquote(parts.path)
+            target = (page.parent / path).resolve() if path else page.resolve()
+            there = target.is_file() and target.is_relative_to(site.resolve())
+            ids = pages[target].ids if target in pages else set()
+            if not there or (parts.fragment and urllib.parse.unquote(parts.fragment) not in ids):
+                dead.append(f"{page.relative_to(site)}: {link}")
+    return dead
+
+
+def weight(page: Path) -> int:
+    """The bytes of a page with all that it loads before anything is opened."""
+    links = _Links(page.read_text("utf-8")).leads
+    files = {
+        page,
+        *((page.parent / link) for link in links if link.endswith((".svg", ".css", ".js"))),
+    }
+    return sum(file.stat().st_size for file in files)
+
+
+def messages_of_vnu(site: Path) -> list[str] | None:
+    """What the Nu HTML Checker says of all pages; None where it or Java is not there."""
+    java, package = shutil.which("java"), npm_package(VNU)
+    if java is None or package is None:
+        return None
+    command = [
+        java,
+        "-Xss8m",
+        "-jar",
+        package / "build/dist/vnu.jar",
+        "--skip-non-html",
+        "--stdout",
+    ]
+    # A page that is a file has no site for vnu; math-style is younger than its list of properties.
+    command += ["--filterpattern", ".*(violates Content Security Policy|“math-style”).*"]
+    said = subprocess.run([*map(str, command), str(site)], capture_output=True, check=False)
+    return said.stdout.decode().splitlines()
+
+
+def main(folder: str) -> int:
+    """Print all faults of a site; returns 1 if there are any."""
+    site = Path(folder).resolve()
+    found: dict[str, Any] = {"links": dead_links(site), "vnu": messages_of_vnu(site) or []}
+    axe = npm_package(AXE)
+    with chromium() as browser:
+        for page in sorted(site.rglob("*.html")):
+            name = page.relative_to(site).as_posix()
+            found[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
+            if weight(page) > MOST_BYTES:
+                found[name].append(f"{weight(page)} bytes")
+    for name, lines in found.items():
+        for line in lines:
+            print(f"{name}: {line}")
+    return 1 if any(found.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
