@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from report.paper.machines import facts_of
@@ -23,8 +23,8 @@ def listing(
 ) -> list[dict[str, Any]]:
     """The own records, newest first, with what a build makes of each; then those of others.
 
-    An entry is what the site prints of a record: ``facts`` name → text, ``factors`` name → levels,
-    and in ``failures`` the cases that did not end well, by their reasons.
+    An entry is what the site prints of a record: ``facts`` (name, text), ``factors`` (name,
+    levels), and in ``failures`` the cases that did not end well, by their reasons.
     """
     newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
     own = [_own(item, *fate(choices, item.file)) for item in newest]
@@ -58,11 +58,11 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
         "machine": record.environment.label,
         "commit": record.code.commit,
         "clean": record.code.tree_clean,
-        "facts": {
-            "Finished": record.finished,
-            "Command": " ".join(record.command),
-            **_machine(record.environment),
-        },
+        "facts": [
+            ("Finished", record.finished),
+            ("Command", " ".join(record.command)),
+            *_machine(record.environment),
+        ],
         **_outcomes(item.outcomes),
         "used": used,
         "why": words,
@@ -70,16 +70,16 @@ def _own(item: Listed, used: bool, words: str) -> dict[str, Any]:
     }
 
 
-def _machine(environment: Environment) -> dict[str, str]:
+def _machine(environment: Environment) -> list[tuple[str, str]]:
     facts = facts_of(environment)
     beside = f", beside {facts['host']}" if facts["host"] else ""
     counts = f"{facts['cores']} cores, {facts['threads']} threads, {facts['memory']}"
-    return {
-        "Device": facts["device"] + beside,
-        "Size": counts,
-        "Software": facts["software"],
-        "System": facts["system"],
-    }
+    return [
+        ("Device", facts["device"] + beside),
+        ("Size", counts),
+        ("Software", facts["software"]),
+        ("System", facts["system"]),
+    ]
 
 
 def _imported(item: StoredImport) -> dict[str, Any]:
@@ -92,13 +92,13 @@ def _imported(item: StoredImport) -> dict[str, Any]:
         "machine": record.environment.model,
         "commit": record.origin.commit,
         "clean": True,
-        "facts": {
-            "Published at": record.origin.address or record.missing["address"],
-            "Published file": f"{record.origin.file}, SHA-256 {record.origin.sha256}",
-            "Instrument": record.origin.instrument,
-            **_published_machine(record.environment),
-            **{name: str(level) for name, level in record.conditions.items()},
-        },
+        "facts": [
+            ("Published at", record.origin.address or record.missing["address"]),
+            ("Published file", f"{record.origin.file}, SHA-256 {record.origin.sha256}"),
+            ("Instrument", record.origin.instrument),
+            *_published_machine(record.environment),
+            *((name, _text(level)) for name, level in record.conditions.items()),
+        ],
         **_outcomes(item.outcomes),
         "used": True,
         "why": "used beside the own records",
@@ -106,35 +106,41 @@ def _imported(item: StoredImport) -> dict[str, Any]:
     }
 
 
-def _published_machine(environment: ImportedEnvironment) -> dict[str, str]:
+def _published_machine(environment: ImportedEnvironment) -> list[tuple[str, str]]:
     """What the published file says of the machine; nothing is filled in."""
-    known = {"Software": environment.framework, "System": environment.operating_system}
-    return {"Device": environment.model, **{name: text for name, text in known.items() if text}}
+    known = (
+        ("Device", environment.model),
+        ("Software", environment.framework),
+        ("System", environment.operating_system),
+    )
+    return [(name, text) for name, text in known if text]
 
 
 def _outcomes(cases: Sequence[Outcome]) -> dict[str, Any]:
     """How many cases went well, how many others ended in which way, and which cases there are."""
     counts = Counter(case.status for case in cases)
     others = {status.replace("_", " "): counts[status] for status in sorted(counts)}
+    levels = _levels(cases)
+    varied = {name for name, found in levels.items() if len(found) > 1}
     return {
         "ok": others.pop("ok", 0),
         "others": others,
-        "factors": _levels(cases),
-        "failures": _failures(cases),
+        "factors": [(name, _some(found)) for name, found in levels.items()],
+        "failures": _failures(cases, varied),
     }
 
 
-def _levels(cases: Iterable[Outcome]) -> dict[str, str]:
-    """The levels of each factor in the order of measuring; of many the first ones, and how many."""
+def _levels(cases: Iterable[Outcome]) -> dict[str, list[str]]:
+    """The levels of each factor in the order of measuring."""
     found: dict[str, dict[str, None]] = {}
     for case in cases:
         for name, level in case.factors.items():
             found.setdefault(name, {})[_text(level)] = None
-    return {name: _some(list(levels)) for name, levels in found.items()}
+    return {name: list(levels) for name, levels in found.items()}
 
 
-def _failures(cases: Iterable[Outcome]) -> list[dict[str, str]]:
-    """The cases that did not end well, those of one reason together."""
+def _failures(cases: Iterable[Outcome], varied: Container[str]) -> list[dict[str, str]]:
+    """The cases that did not end well, those of one reason together, told by what is ``varied``."""
     alike: dict[tuple[str, str], list[Mapping[str, Factor]]] = {}
     for case in cases:
         if case.status != "ok":
@@ -145,14 +151,15 @@ def _failures(cases: Iterable[Outcome]) -> list[dict[str, str]]:
             "status": status,
             "reason": reason,
             "count": str(len(factors)),
-            "cases": _some([_case(each) for each in factors], "; "),
+            "cases": _some([_case(each, varied) for each in factors], "; "),
         }
         for (status, reason), factors in alike.items()
     ]
 
 
-def _case(factors: Mapping[str, Factor]) -> str:
-    return ", ".join(f"{name} {_text(level)}" for name, level in factors.items())
+def _case(factors: Mapping[str, Factor], varied: Container[str]) -> str:
+    told = (f"{name} {_text(level)}" for name, level in factors.items() if name in varied)
+    return ", ".join(told) or "all"
 
 
 def _text(level: Factor) -> str:
@@ -160,6 +167,7 @@ def _text(level: Factor) -> str:
 
 
 def _some(texts: Sequence[str], between: str = ", ") -> str:
+    """The texts; of many the first ones, and how many more."""
     rest = len(texts) - _MOST
     more = f"{between}and {rest} more" if rest > 0 else ""
     return between.join(texts[:_MOST]) + more

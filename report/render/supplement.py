@@ -18,6 +18,8 @@ ELSEWHERE: Final = "elsewhere.js"
 _PAPER: Final = "index.html"
 _OPENING: Final = '<section id="sec-supplement"'
 _TAG = re.compile(r"<(/?)(section|figure|div)\b[^>]*>")
+#: A section after the supplement, such as the list of where numbers come from, belongs to it.
+_FOLLOWING = re.compile(r'\s*(<section\b(?! id="references"))')
 _ID = re.compile(r'\sid="([^"]+)"')
 _LINK = re.compile(r'href="#([^"]+)"')
 _SHOWN = re.compile(r'<(?:figure|div)\b[^>]*\sid="((?:tbl|fig|eq|ref)-[^"]+)"')
@@ -40,6 +42,8 @@ def split(page: str) -> dict[str, str]:
     if start < 0:
         return {_PAPER: whole(page)}
     end = _end(page, start)
+    while (after := _FOLLOWING.match(page, end)) is not None:
+        end = _end(page, after.start(1))
     section = page[start:end]
     head, _, rest = page.partition("<article>")
     article, _, tail = rest.partition("</article>")

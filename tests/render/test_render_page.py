@@ -262,7 +262,7 @@ RECORD = {
     "file": "sample/20250102T000000Z-cpu-0a.json", "origin": "", "started": "2025-01-02T00:00:00Z",
     "plan": "full", "machine": "CPU", "commit": None, "clean": None, "ok": 3,
     "others": {"out of memory": 1}, "used": False, "why": "not used, older", "altered": [],
-    "facts": {"Device": "CPU <2>"}, "factors": {"batch": "1, 2"},
+    "facts": [["Device", "CPU <2>"]], "factors": [["batch", "1, 2"]],
     "failures": [{"status": "out of memory", "reason": "8 GB", "count": "1", "cases": "batch 2"}],
 }  # fmt: skip
 MACHINE = {
