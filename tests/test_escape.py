@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from report.system.spreadsheet import csv_of
 from report.text.escape import escape, latex, markdown, math_text
 from report.text.format import MINUS, NO_BREAK
 
@@ -123,3 +125,9 @@ def test_escape_takes_the_output_last() -> None:
 )
 def test_numbers_in_math(text: str, math: str) -> None:
     assert math_text(text) == math
+
+
+@pytest.mark.parametrize("text", ["=cmd|", "+1", "-1", "@SUM", "\tx"])
+def test_a_spreadsheet_computes_no_cell(text: str) -> None:
+    assert next(csv.reader([csv_of([[text]]).rstrip("\n")])) == [f"'{text}"]
+    assert csv_of([[-1, None, "a=1"]]) == "-1,,a=1\n", "numbers and other texts stay as they are"

@@ -16,6 +16,7 @@ from matplotlib.patches import Rectangle
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing, Panel
+from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
@@ -28,6 +29,7 @@ from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
 from tests.canvas import drawn
+from tests.test_figures import DRAWING
 from tests.test_waterfall import LARGE
 
 GRID = ImageGrid(
@@ -333,3 +335,22 @@ def test_levels_stand_one_on_another_below_their_predictions() -> None:
         assert tops == [1.0, 4.0]
         assert {line.get_ydata()[-1] for line in axes.lines} >= {2.0}
         assert {text.get_text() for text in axes.texts} == {"First", "Second"}
+
+
+@pytest.mark.parametrize("kind", PANELS)
+def test_the_data_of_a_figure_hold_all_that_it_draws_in_numbers(kind: str) -> None:
+    found = list(rows(Drawing((PANELS[kind],))))
+    assert all(len(row) == len(COLUMNS) for row in found)
+    assert bool(found) == (kind not in ("grid", "diagram", "empty"))
+
+
+def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:
+    made = render(DRAWING, "study/fig-x")
+    names = [series.name for series in made.series]
+    assert names == ["Run_1 $5", "Reported", "Theory", "Fit", "Reported"]
+    assert all(f'id="{id}"' in made.svg.decode() for each in made.series for id in each.ids)
+    points = made.series[0].points
+    assert [round(x, 2) for x, _, _ in points] == sorted(round(x, 2) for x, _, _ in points)
+    assert [y for _, y, _ in points] == sorted((y for _, y, _ in points), reverse=True)
+    assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
+    assert "style=" not in made.svg.decode(), "a strict policy forbids styles in a picture"

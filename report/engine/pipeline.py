@@ -221,7 +221,10 @@ def choose_engine(engine: Engine, tex: Tex | None = None) -> PdfEngine:
         return PdfEngine("typst", "PDF and HTML by the quarto command, as asked.")
     found = tex or find_tex({})[0]
     if not found.lacking:
-        return PdfEngine("latex", "PDF by LaTeX; --engine typst makes the Typst edition.")
+        return PdfEngine(
+            "latex",
+            "PDF by LaTeX, without tags; --engine typst makes the tagged edition, PDF/UA-1.",
+        )
     if engine == "latex":
         raise RenderError(f"--engine latex: {found.lacking}")
     return PdfEngine("typst", f"PDF by Typst, for LaTeX is not complete here: {found.lacking}")

@@ -32,6 +32,8 @@ _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures)/[^":]+)"')
 #: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
+#: A number with grouped digits, which the filter makes a text so that it stays whole.
+_GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
 #: pandoc's section of notes has no heading.
 _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
@@ -88,6 +90,7 @@ def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, dict[str
     )
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
+    page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _NOTES.sub(r"<div\1</div>", page)
     return _cited(page, _work(page, paper, links))
 

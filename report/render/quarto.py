@@ -135,9 +135,19 @@ def _html_options() -> dict[str, Any]:
     return {
         "default-image-extension": "svg",
         "html-math-method": "mathml",
-        "theme": {"light": "cosmo", "dark": "darkly"},
+        # Of both themes the fonts are those of the system: others come from another host.
+        "theme": {"light": "default", "dark": "slate"},
+        "respect-user-color-scheme": True,
+        "include-in-header": [{"text": _PAGE_STYLE}],
         "toc": True,
     }
+
+
+#: Addresses break, and formulas that are wider than a phone scroll.
+_PAGE_STYLE: Final = (
+    "<style>a, code { overflow-wrap: anywhere } "
+    'math[display="block"] { display: block; overflow-x: auto; max-width: 100% }</style>'
+)
 
 
 def _page(paper: Source) -> str:

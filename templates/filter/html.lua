@@ -2,6 +2,7 @@
 --- region of its own, which the keyboard can reach.
 
 local files = require("filter.files")
+local numbers = require("filter.numbers")
 local html = { links_values = true }
 
 local function raw(text)
@@ -235,7 +236,10 @@ end
 
 function html.finish(doc)
   local bibliography = require("filter.bibliography")
-  return bibliography.with_heading(doc):walk({ Image = inline_image })
+  local function math(element)
+    return pandoc.Math(element.mathtype, numbers.whole(element.text))
+  end
+  return bibliography.with_heading(doc):walk({ Image = inline_image, Math = math })
 end
 
 return html

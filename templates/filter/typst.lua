@@ -4,6 +4,7 @@
 local bibliography = require("filter.bibliography")
 local files = require("filter.files")
 local heads = require("filter.heads")
+local numbers = require("filter.numbers")
 local words = require("filter.words")
 local typst = {}
 
@@ -139,7 +140,7 @@ end
 
 --- The body of a formula as Typst mathematics, between its dollar signs.
 local function formula(tex_source, mathtype)
-  local math = pandoc.Math(mathtype, tex_source)
+  local math = pandoc.Math(mathtype, numbers.whole(tex_source))
   local doc = pandoc.Pandoc({ pandoc.Plain({ math }) })
   return (pandoc.write(doc, "typst", { wrap_text = "none" }):gsub("%s+$", ""))
 end

@@ -58,7 +58,11 @@ local function float_target(float)
   return float
 end
 
+--- On a page a table that is wider than its column scrolls by itself.
 local function bare_table(tbl)
+  if quarto.doc.is_format("html") then
+    return pandoc.Div({ tbl }, { class = "table-responsive" })
+  end
   if two_columns and quarto.doc.is_format("latex") then
     local blocks = pandoc.Blocks({ pandoc.RawBlock("latex", "\\begin{center}") })
     blocks:extend(fitted(nil, tbl))

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from report.errors import RenderError
+from report.render.crate import crate
 from report.render.html import PageLinks, render_html, write_page
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, PAPER_SCRIPTS, script_of
@@ -397,6 +398,24 @@ def test_a_single_file_loads_nothing(paper: Path, tmp_path: Path) -> None:
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     assert "unsafe" not in policy
+
+
+def test_a_number_with_grouped_digits_stays_one(write: Callable[[str], Path]) -> None:
+    text = render_html(write("$B = 10{,}616{,}832 + f(1,200)$"), "p", PageLinks())
+    assert "<mn>10,616,832</mn>" in text
+    assert "<mn>1</mn><mo>,</mo><mn>200</mn>" in text
+
+
+def test_the_site_is_described_as_a_research_object() -> None:
+    found = crate([FULL, BARE], Settings())
+    assert found is not None
+    entities = {entity["@id"]: entity for entity in found["@graph"]}
+    assert len(entities) == len(found["@graph"])
+    root = entities["./"]
+    assert {"name", "description", "datePublished", "license"} <= root.keys()
+    parts = [part["@id"] for each in entities.values() for part in each.get("hasPart", ())]
+    assert {"sample/", "sample/index.html", "sample/sample.pdf"} <= set(parts) <= entities.keys()
+    assert crate([BARE], Settings()) is None, "nothing was measured yet"
 
 
 def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> None:
