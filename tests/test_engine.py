@@ -11,7 +11,15 @@ import pytest
 
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
-from report.engine.graph import Files, Wanted, figure_names, first_steps, later_steps, shared_steps
+from report.engine.graph import (
+    Files,
+    Step,
+    Wanted,
+    figure_names,
+    first_steps,
+    later_steps,
+    shared_steps,
+)
 from report.engine.kept import keep, kept
 from report.engine.manifest import (
     EMPTY,
@@ -29,6 +37,7 @@ from report.engine.packages import installed, versions
 from report.engine.pipeline import ROOT
 from report.engine.place import lay_out, only_build, put, stage_in, tidy
 from report.engine.plan import Places, World, altered, inputs_of, reasons
+from report.engine.progress import Progress
 from report.engine.task import Task, do
 from report.errors import OutputError
 from report.system.outputs import install
@@ -415,3 +424,14 @@ def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:
     defect = do(task("no_such_action"))
     assert defect.failure is not None
     assert defect.failure.endswith("run again with --debug.")
+
+
+def test_progress_has_a_time_and_words_for_every_action() -> None:
+    actions = {path.stem for path in (ROOT / "report/engine/actions").glob("[a-z]*.py")}
+    steps = [Step(f"s/{name}", "s", name, ()) for name in actions]
+    said: list[str] = []
+    progress = Progress(lambda words, share: said.append(words), {})
+    progress.plan(steps, ())
+    for step in steps:
+        progress.starts(step)
+    assert len(said) == len(actions)
