@@ -49,18 +49,23 @@
       const next = current ? all.indexOf(current) + step : 0;
       show(all[(next + all.length) % all.length]);
     });
-    const box = each => {
+    // A box for each name: panels that are compared have series of the same ones.
+    const box = name => {
+      const named = series.filter(each => each.name === name);
       const input = element("input");
       input.type = "checkbox";
       input.checked = true;
       input.addEventListener("change", () => {
-        if (input.checked) shown.add(each); else shown.delete(each);
-        for (const id of each.ids) svg.querySelector(`[id="${id}"]`)?.setAttribute("visibility", input.checked ? "visible" : "hidden");
+        for (const each of named) {
+          if (input.checked) shown.add(each); else shown.delete(each);
+          for (const id of each.ids) svg.querySelector(`[id="${id}"]`)?.setAttribute("visibility", input.checked ? "visible" : "hidden");
+        }
         ring.setAttribute("visibility", "hidden");
       });
-      return element("label", "", input, ` ${each.name}`);
+      return element("label", "", input, ` ${name}`);
     };
-    const choice = element("fieldset", "series", element("legend", "", "Shown"), ...series.filter(each => each.name).map(box));
+    const names = [...new Set(series.map(each => each.name))].filter(Boolean);
+    const choice = element("fieldset", "series", element("legend", "", "Shown"), ...names.map(box));
     return [words, choice];
   };
 
