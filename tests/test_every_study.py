@@ -45,7 +45,7 @@ WITHOUT_SOURCE = {
 
 #: Claims that stay decided although no duration tells anything.
 DECIDED_WITHOUT_TIME = {
-    "conv_scaling": {"policy-dip": "pages, which are counted"},
+    "conv_scaling": {"pages-foreseen": "pages, which are counted"},
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",
         "amc-memory": "bytes, which do not scatter",

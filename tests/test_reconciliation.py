@@ -92,12 +92,6 @@ def test_a_name_stands_for_one_term() -> None:
         replace(V100, terms=(term("Theory", 1),))
 
 
-def test_compact_leaves_out_terms_of_zero_and_no_other() -> None:
-    this = reconciliation(10, [0, 3, 0, -1], 11).compact
-    assert [t.amount for t in this.terms] == [3, -1]
-    assert (this.end, this.residual) == (12, -1)
-
-
 # ----------------------------------------------------------------------------------------- table
 
 

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from report.evidence.allocator_replay import CallReplay, reconciled, reconciliations, replayed
+from report.evidence.allocator_replay import reconciliations
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.layers import Layer
 from report.records.record import Case
-from report.theory.allocator import Allocate, Free
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import (
-    allocator_rounding,
     as_flops,
     bias_kernel,
     output_additions,
     output_scaling,
     theory_macs,
-    theory_output,
 )
 
 
@@ -95,80 +92,6 @@ def _tensor_work(flops: int | Missing) -> Term:
         -flops if isinstance(flops, int) else 0,
         "−operations of the tensor cores",
         "ncu_tensor_core_flops" if found else "0: not counted on this GPU",
-    )
-
-
-def device_memory(
-    run: Run, factors: Factors, layer: Layer, key: str, at: str
-) -> dict[str, Reconciliation]:
-    """``requested``, ``allocated`` and ``reserved`` bytes of a forward call.
-
-    The first two grow by the call; what is reserved is a sum, since the warm-up call has taken the
-    segments.  Nothing where the record does not tell every request.
-    """
-    case = run.case(factors)
-    if isinstance(case, Missing) or isinstance(call := replayed(case), Missing):
-        return {}
-    rounding = allocator_rounding(call.before, call.after, "replay of the requests")
-    requested = run.grown("requested_peak", factors, since="requested_before")
-    allocated = run.grown("allocated_after", factors, since="allocated_before")
-    reserved = f"Bytes that the allocator holds on {run.label} after the call at {at}"
-    return {
-        "requested": _bytes(
-            layer, "requested", _requests(call), requested, "highest − before", key, run.label, at
-        ),
-        "allocated": _bytes(
-            layer, "allocated", (rounding,), allocated, "after − before", key, run.label, at
-        ),
-        "reserved": reconciled(call, case, "reserved", "after", f"device-{key}", reserved),
-    }
-
-
-def _requests(call: CallReplay) -> tuple[Term, Term]:
-    """What lives at the peak beside the output, and what of the output does not yet."""
-    peak = call.highest("requested")
-    freed = {request.id for request in call.requests if isinstance(request, Free)}
-    own = [request for request in call.requests if isinstance(request, Allocate)]
-    live = {block.owner for segment in peak.segments for block in segment.blocks}
-    temporary = sum(r.bytes for r in own if r.id in freed and r.id in live)
-    waiting = sum(r.bytes for r in own if r.id not in freed and r.id not in live)
-    evidence = "history of the allocator"
-    return (
-        Term(
-            "Temporary requests",
-            temporary,
-            "requests that the call frees itself, live at the peak",
-            evidence,
-        ),
-        Term(
-            "Output not yet requested",
-            -waiting,
-            "−requests that outlive the call, not yet live at the peak",
-            evidence,
-        ),
-    )
-
-
-def _bytes(
-    layer: Layer,
-    of: str,
-    terms: tuple[Term, ...],
-    measured: int | Missing,
-    formula: str,
-    key: str,
-    label: str,
-    at: str,
-) -> Reconciliation:
-    source = "the allocator's statistics"
-    return Reconciliation(
-        f"device-{of}-{key}",
-        f"{of.capitalize()} bytes on {label} at {at}",
-        "B",
-        theory_output(layer),
-        terms,
-        measured
-        if isinstance(measured, Missing)
-        else Term(of.capitalize(), measured, formula, source),
     )
 
 

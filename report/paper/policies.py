@@ -6,11 +6,11 @@ A study's view of a run gives time and faults by batch size; ``Timed`` says what
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol, Self
 
 from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
-from report.evidence.time_terms import TimeTerms
 from report.missing import Missing
 from report.paper.plots import points
 from report.quantity.evaluation import point
@@ -22,10 +22,12 @@ from report.records.record import Policy
 COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
 _NAMES: Final[Mapping[Policy, str]] = {
     "retained": "Memory kept",
-    "default": "Memory returned (default)",
+    "default": "Memory returned",
     "jemalloc": "jemalloc",
 }
 _X: Final = "Batch size (images)"
+#: How far apart the policies' points of one batch size stand, as a share of it.
+_APART: Final = 0.07
 
 
 class Timed(Protocol):
@@ -101,31 +103,16 @@ def mapping_time(run: Timed, batch: int) -> Quantity:
     return named("page mapping", run.faults(batch) / run.peak_rate("page_mapping"))
 
 
-def time_terms(
-    run: Timed, batch: int, arithmetic: Callable[[int], Quantity], copies: Callable[[int], Quantity]
-) -> TimeTerms:
-    """The time of a forward call, term by term, under the policy of ``run``.
-
-    ``arithmetic`` and ``copies`` (s) are known by batch size; a call costs what the smallest one
-    takes beyond both while memory is kept.
-    """
-    smallest = run.timed[0]
-    known = arithmetic(smallest) + copies(smallest)
-    return TimeTerms(
-        whole=run.time(batch),
-        arithmetic=arithmetic(batch),
-        copies=copies(batch),
-        mapping=mapping_time(run, batch),
-        overhead=named("cost of a call", run.under("retained").time(smallest) - known),
-    )
-
-
 def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> Drawing:
-    """Time (left) and newly mapped pages (right) of an image over the batch size, by policy."""
+    """Time (left) and newly mapped pages (right) of an image over the batch size, by policy.
+
+    Points of a batch size stand beside each other, so that no interval covers another.  A policy
+    under which no image needs a new page has no line at the right, unless none does.
+    """
 
     def drawn(get: Callable[[Timed, int], Quantity], unit: str) -> tuple[Points, ...]:
         return tuple(
-            each
+            _beside(each, index)
             for index, policy in enumerate(run.policies)
             for each in points(
                 _NAMES[policy],
@@ -140,6 +127,16 @@ def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> Drawing:
     times = drawn(lambda seen, batch: seen.time(batch), shown)
     faults = drawn(lambda seen, batch: seen.faults(batch), "1")
     x_ticks = tuple(map(float, ticks))
-    left = Scaling(_X, f"Time of an image ({shown})", times, x_ticks=x_ticks, y_scale="linear")
-    right = Scaling(_X, "Pages mapped for an image", faults, x_ticks=x_ticks, y_scale="linear")
-    return Drawing((left, right), wide=True, height=2.5)
+
+    def panel(name: str, lines: tuple[Points, ...]) -> Scaling:
+        return Scaling(
+            _X, name, lines, x_ticks=x_ticks, y_scale="linear", y_from_zero=True, direct=True
+        )
+
+    left = panel(f"Time of an image ({shown})", times)
+    mapping = tuple(each for each in faults if max(each.y) >= 1)
+    return Drawing((left, panel("Pages mapped for an image", mapping or faults)), True, 2.5)
+
+
+def _beside(drawn: Points, index: int) -> Points:
+    return replace(drawn, x=tuple(x * (1 + _APART * (index - 1)) for x in drawn.x))

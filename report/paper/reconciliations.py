@@ -7,12 +7,9 @@ from itertools import accumulate
 
 from figures.waterfall import Axis, Bar, Waterfall
 from report.errors import StudyError
-from report.evidence.time_terms import TimeTerms
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
-from report.quantity.evaluation import number
-from report.statistics.estimates import Estimate
-from report.text.format import digits, number_text, quantity_text, scale_for, scale_to
+from report.text.format import digits, quantity_text, scale_for
 from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Reconciliation, Term, share_of
 
 
@@ -32,30 +29,6 @@ def as_figure(found: Reconciliation, title: str = "") -> Waterfall:
         detail=_axis(found, max(away), "From start"),
         title=title,
     )
-
-
-def time_waterfall(terms: TimeTerms, shown: str) -> Waterfall | None:
-    """The terms of a time as bars in the unit ``shown``; None where one is not known."""
-    scale = scale_to(shown, "s")
-    named = {
-        "Work at the ceiling": terms.arithmetic,
-        "Reordering of tensors": terms.copies,
-        "Page mapping": terms.mapping,
-        "Cost of a call": terms.overhead,
-        "Sum": terms.explained,
-        "Measured": terms.whole,
-        "Rest": terms.rest,
-    }
-    bars = {}
-    for name, quantity in named.items():
-        found = number(quantity)
-        if isinstance(found, Missing):
-            return None
-        amount = scale.factor * (found.value if isinstance(found, Estimate) else float(found))
-        bars[name] = Bar(name, amount, number_text(found, scale))
-    start, *middle, total, measured, rest = bars.values()
-    axis = Axis(f"Time ({shown})")
-    return Waterfall(start, tuple(middle), total, measured, rest, shown, axis, axis)
 
 
 def _measured_amounts(found: Reconciliation) -> list[int]:

@@ -90,11 +90,6 @@ class Reconciliation:
         """How the residual is called in every output."""
         return EXPLAINED if self.explained or isinstance(self.measured, Missing) else UNEXPLAINED
 
-    @property
-    def compact(self) -> Reconciliation:
-        """The same without terms of 0, for a figure."""
-        return replace(self, terms=tuple(term for term in self.terms if term.amount))
-
     def as_json(self) -> dict[str, Any]:
         """The reconciliation with its sum and its residual; null and a reason where missing."""
         missing = self.measured.reason if isinstance(self.measured, Missing) else None

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from report.errors import StudyError
 from report.records.layers import Convolution, Layer, Linear
 from report.theory.allocator import Snapshot
-from report.theory.memory import element_bytes, layer_memory, output_bytes, parameter_bytes
+from report.theory.memory import element_bytes, output_bytes
 from report.theory.reconciliation import Term
 from report.theory.shapes import bias_count, elements
 from report.theory.work import macs, valid_tap_macs
@@ -181,21 +181,6 @@ def unfused_rows(
 def theory_output(layer: Layer) -> Term:
     """Where a reconciliation of a call's memory starts: its result (B)."""
     return Term("Output", output_bytes(layer), f"output elements · {_size(layer)}", SHAPES)
-
-
-def theory_parameters_and_output(layer: Layer) -> Term:
-    """The memory of a call by the pen-and-paper method: parameters and result (B)."""
-    return Term("Theory", layer_memory(layer).parameters_and_output, "parameters + output", SHAPES)
-
-
-def parameters_resident(layer: Layer, evidence: str) -> Term:
-    """Parameters that were in memory before the call, so that it did not allocate them (B)."""
-    return Term(
-        "Parameters resident before the call",
-        -parameter_bytes(layer),
-        f"−(weights and biases) · {_size(layer)}",
-        evidence,
-    )
 
 
 def input_reorder(layer: Convolution, block: int, evidence: str) -> Term:

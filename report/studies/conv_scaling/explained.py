@@ -9,12 +9,11 @@ from report.evidence.device_counts import replays
 from report.evidence.residuals import residual
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity
-from report.studies.conv_scaling.device import all_device_work, device_memory, device_work
+from report.studies.conv_scaling.device import device_work
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.reconciled import (
     all_executed,
     peaks,
-    reported_memory,
     reported_reserved,
     reported_work,
 )
@@ -46,7 +45,6 @@ def all_groups(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Gr
     last = run.in_layout("channels_last") if run else None
     own = {
         "work": Group(reported_work(inputs), "FLOP", source),
-        "memory": Group(reported_memory(inputs), "B", source),
         "reserved": Group(reported_reserved(inputs), "B", source),
         "executed": Group(all_executed(run), "MAC", file),
         "variants": Group(variants(run) if run else {}, "MAC", file),
@@ -57,13 +55,8 @@ def all_groups(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Gr
 
 
 def _device(run: Run) -> dict[str, Group]:
-    memory = {
-        f"device_{of}": Group(found, "B", run.file) for of, found in device_memory(run).items()
-    }
     return {
         "device_work": Group(device_work(run), "FLOP", run.file),
-        "device_calls": Group(all_device_work(run), "FLOP", run.file),
-        **memory,
         "replay": Group(replays(run), "B", run.file),
     }
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from figures.canvas import Drawing
 from figures.roofline import Marks, Roofline
 from figures.scaling import Points, Scaling
-from report.evidence.events import Explanation
 from report.paper.findings import Figure, Inputs
 from report.paper.plots import band, every_other, points, theory_line
 from report.paper.policies import compared
-from report.paper.reconciliations import as_figure
 from report.paper.roofs import GIGA, cache_lines, marks, roof_line
 from report.quantity.evaluation import estimate
 from report.records.passes import PASS_NAMES, PASSES, Pass
 from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.reconciled import events, reported_work
 from report.studies.conv_scaling.run_values import ridge
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import SHOWN_BATCH
-from report.theory.reconciliation import Reconciliation
 from report.theory.roofline import Roof
 
 _X = "Batch size (images)"
 #: The colour of what the source reports, in all figures; runs take the following ones.
 _REPORTED = 1
+#: The batch sizes that a roofline names.
+_NAMED: Final = (1, 4, 1024)
 
 
 def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
@@ -39,16 +37,10 @@ def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
         yield _roofline(run)
     if run is not None and compared(run):
         yield from policies.figures(run)
-    work = reported_work(inputs)
-    shown = work.get(SHOWN_BATCH, next(iter(work.values())))
-    yield _waterfall("fig-explained-work", shown, inputs.reported_file)
-    told = events(run, SHOWN_BATCH) if run is not None else None
-    if isinstance(told, Explanation) and run is not None:
-        yield _waterfall("fig-explained-peak", told.peak.compact, run.file)
 
 
 def _memory(inputs: Inputs, run: Run | None) -> Figure:
-    """Memory over the batch size: theory's two lines, what a call retains, its peak, the source."""
+    """Memory over the batch size: the source's rule and bytes, what a call retains, its peak."""
     own = run.batches if run is not None else ()
     batches = sorted({*own, *reported_batches(inputs)})
     allocated = column(inputs, "IV", "allocated_memory", "B")
@@ -56,15 +48,11 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     if run is not None:
         drawn += points("Retained", run.over(run.retained), "MB", series=0)
         drawn += points("Peak", run.over(run.peak), "MB", series=0, hollow=True)
-    whole = {batch: theory.memory(batch) for batch in batches}
-    output = {batch: theory.output_bytes(batch) for batch in batches}
-    curves = (
-        theory_line("Theory, parameters + output", whole, "MB"),
-        theory_line("Theory, output", output, "MB", part=True),
-    )
+    rule = {batch: theory.memory(batch) for batch in batches}
+    curves = (theory_line("Parameters + output", rule, "MB"),)
     panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
     files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    return Figure("fig-memory", "", "", Drawing((panel,), height=2.7), files)
+    return Figure("fig-memory", "", "", Drawing((panel,), height=2.4), files)
 
 
 def _rates(run: Run) -> Figure:
@@ -109,18 +97,12 @@ def _roofline(run: Run) -> Figure:
     for number, pass_ in enumerate(PASSES):
         over = {b: (theory.intensity(b, pass_), run.rate(b, pass_)) for b in run.timed}
         name = PASS_NAMES[pass_].capitalize()
-        ends = (run.timed[0], run.timed[-1])
-        drawn += marks(name, over, GIGA, series=number, hollow=number > 0, named=ends)
+        drawn += marks(name, over, GIGA, series=number, hollow=number > 0, named=_NAMED)
     panel = Roofline(
         "Arithmetic intensity (FLOP/B)",
         "Achieved rate (GFLOP/s)",
-        (roof_line(Roof(peak, copy), "Measured roof", "measured", GIGA),),
+        (roof_line(Roof(peak, copy), "Measured ceilings", "measured", GIGA),),
         drawn,
         caches=cache_lines(run.cache_roofs(), GIGA),
     )
-    return Figure("fig-roofline", "", "", Drawing((panel,), height=2.9), (run.file,))
-
-
-def _waterfall(id_: str, reconciliation: Reconciliation, source: str) -> Figure:
-    figure = as_figure(reconciliation)
-    return Figure(id_, "", "", Drawing((figure,), height=figure.height), (source,))
+    return Figure("fig-roofline", "", "", Drawing((panel,), height=2.3), (run.file,))

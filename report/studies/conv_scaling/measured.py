@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import msgspec
+
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
@@ -40,6 +42,26 @@ class Run(any_study.Run):
     def timed(self) -> tuple[int, ...]:
         """The batch sizes whose forward calls were timed."""
         return tuple(batch for batch in self.batches if not self.time(batch).missing)
+
+    @property
+    def names_policy(self) -> bool:
+        """Whether times can be judged: on a CPU the record must name the C library's policy."""
+        return self.on_gpu or bool(self.policies)
+
+    def alone(self) -> tuple[Run, ...]:
+        """Each run that is pooled here, by itself."""
+        return tuple(replace(self, stored=replace(s, others=())) for s in self.stored.runs)
+
+    def as_planned(self) -> Run:
+        """The planned measurements alone, those among them that something else disturbed."""
+        first, *others = map(_as_planned, self.stored.runs)
+        return replace(self, stored=replace(first, others=tuple(others)))
+
+    def rounds(self, *, disturbed: bool) -> Quantity:
+        """How many measurements of a case all processes made, or how many were disturbed."""
+        found = [r for s in self.stored.runs for case in s.record.cases for r in case.rounds]
+        number = sum(not disturbed or r.disturbance is not None for r in found)
+        return exact("measurements", "1", number, self.file)
 
     def over(self, get: Callable[[int], Quantity]) -> dict[int, Quantity]:
         """A quantity at every batch size."""
@@ -96,6 +118,22 @@ class Run(any_study.Run):
     def constant(self, quantity: str, batch: int, pass_: Pass = "forward") -> int | Missing:
         """A quantity that must be the same in every repetition, such as counted operations."""
         return self.fixed(quantity, self.factors(batch, pass_))
+
+
+def _as_planned(stored: Stored) -> Stored:
+    planned = stored.record.protocol.processes
+    cases = tuple(
+        msgspec.structs.replace(
+            case,
+            rounds=tuple(
+                msgspec.structs.replace(round_, disturbance=None)
+                for round_ in case.rounds
+                if round_.policy is None or round_.process <= planned.get(round_.policy, 0)
+            ),
+        )
+        for case in stored.record.cases
+    )
+    return replace(stored, record=msgspec.structs.replace(stored.record, cases=cases), others=())
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

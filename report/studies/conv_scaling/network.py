@@ -37,68 +37,49 @@ def find_network(inputs: Inputs) -> Network | None:
     return None
 
 
-def _parameters(network: Network) -> Quantity:
-    count = sum(map(parameter_count, network.layers))
-    return exact("parameters of the network", "1", count, network.file)
-
-
 def _work_share(network: Network) -> Quantity:
     work = exact("multiply-adds of the network", "MAC", forward_macs(network.layers), network.file)
-    images = exact("B", "1", network.layers[0].input_shape[0])
-    return images * theory.multiply_adds(1) / work
+    return exact("B", "1", network.layers[0].input_shape[0]) * theory.multiply_adds(1) / work
+
+
+def _parameter_share(network: Network) -> Quantity:
+    count = sum(map(parameter_count, network.layers))
+    return theory.PARAMETERS / exact("parameters of the network", "1", count, network.file)
 
 
 NETWORK_VALUES: Final[dict[str, Callable[[Network], Quantity]]] = {
     "work_share": _work_share,
-    "parameter_share": lambda network: theory.PARAMETERS / _parameters(network),
+    "parameter_share": _parameter_share,
 }
 
 
-class _Row(NamedTuple):
-    name: str
-    shape: Cell
-    parameters: Cell
-    reported: Cell
-
-
-def network_table(inputs: Inputs) -> Table:
-    """The network that holds the layer: output shapes and parameters, own and reported."""
+def network_table(inputs: Inputs, network: Network) -> Table:
+    """Output shapes, multiply-adds and parameters of the layers, and the reported parameters."""
     printed = inputs.reported.table("summary")
     left: list[tuple[object, object]] = list(
         zip(printed.column("layer"), printed.column("parameters"), strict=True)
     )
-    network = find_network(inputs)
-    alone = [_Row(str(name), NO_NETWORK, NO_NETWORK, _cell(count)) for name, count in left]
-    own = [_row(layer, left) for layer in network.layers] if network else []
-    note = "The source's summary lists only modules, so functions have no reported count."
+    reported = [_reported(layer, left) for layer in network.layers]
     return table(
         "tbl-network",
-        own or alone,
+        list(zip(network.layers, reported, strict=True)),
         [
-            Field("Layer", "", lambda row: row.name),
-            Field("Output shape", "", lambda row: row.shape),
-            Field("Parameters", "1", lambda row: row.parameters),
-            Field("Reported", "1", lambda row: row.reported),
+            Field("Layer", "", lambda row: row[0].name),
+            Field("Output shape", "", lambda row: " × ".join(map(str, row[0].output_shape[1:]))),
+            Field("Multiply-adds", "MAC", lambda row: forward_macs([row[0]])),
+            Field("Parameters", "1", lambda row: parameter_count(row[0])),
+            Field("Reported", "1", lambda row: row[1]),
         ],
-        notes=(note,) if own else (),
-        sources=(inputs.reported_file, *([network.file] if network else ())),
+        notes=("The source's summary lists only modules, so functions have no reported count.",),
+        sources=(inputs.reported_file, network.file),
     )
 
 
-def _row(layer: Layer, left: list[tuple[object, object]]) -> _Row:
-    shape = " × ".join(str(extent) for extent in layer.output_shape[1:])
-    return _Row(layer.name, shape, parameter_count(layer), _reported_count(layer, left))
-
-
-def _reported_count(layer: Layer, left: list[tuple[object, object]]) -> Cell:
+def _reported(layer: Layer, left: list[tuple[object, object]]) -> Cell:
     """The next unused reported row of the same kind of layer, in network order."""
     kind = _NAMES.get(str(type(layer).__struct_config__.tag), "-")
     for index, (name, count) in enumerate(left):
         if str(name).startswith(kind):
             del left[index]
-            return _cell(count)
+            return count if isinstance(count, int | float | str) else NOT_PUBLISHED
     return NOT_PUBLISHED
-
-
-def _cell(value: object) -> Cell:
-    return value if isinstance(value, int | float | str) else NOT_PUBLISHED

@@ -2,64 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
-from report.evidence.remembered import remembered
-from report.evidence.time_terms import TimeTerms
+from figures.scaling import Scaling
+from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Figure
-from report.paper.plots import every_other
+from report.paper.plots import every_other, points, theory_line
 from report.paper.policies import (
-    COMPARED,
     by_policy,
-    compared,
     fault_price,
     gain,
     lost,
     mapping_batches,
-    time_terms,
+    mapping_time,
 )
-from report.paper.reconciliations import time_waterfall
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import at_least
-from report.quantity.verdicts import Statement, expect
+from report.quantity.evaluation import point
+from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.operations import at_least, at_most, geometric_mean
+from report.quantity.verdicts import Several, Statement, all_of, equals, expect
+from report.records.passes import Pass
 from report.records.record import Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.subject import SHOWN_BATCH
+from report.studies.conv_scaling.subject import BATCH, SHOWN_BATCH
 
-#: From the first to the second of these batch sizes pages for each image become fewer: the output
-#: outgrows the largest block that glibc keeps by itself (32 MiB, its DEFAULT_MMAP_THRESHOLD_MAX).
-_DIP: Final = (128, 256)
+#: The largest block that glibc puts on its heap by itself, DEFAULT_MMAP_THRESHOLD_MAX (B).
+_HEAP_LIMIT: Final = 32 * 2**20
+#: Pages are foreseen within this share: the ends of blocks share pages with their neighbours.
+_PAGES_WITHIN: Final = 0.02
+_BACKWARD: Final[Pass] = "forward_backward"
+#: Between these batch sizes the pages of a call with its backward pass become more for each image.
+_JUMP: Final = (128, 256)
 
 
-def pooled(run: Run | None) -> bool:
-    """Whether such a device was measured in several runs."""
-    return run is not None and compared(run) and bool(run.stored.others)
+# ------------------------------------------------------------------------------------- pages
 
 
-@remembered
-def terms(run: Run, batch: int) -> TimeTerms:
-    """The time of a forward call, term by term, under the policy of ``run``."""
-    return time_terms(run, batch, partial(_arithmetic, run), partial(_copies, run))
+def _page(run: Run) -> Quantity:
+    """Bytes of the pages that were mapped alone."""
+    for ceiling in run.stored.record.ceilings:
+        if ceiling.operation == "page_mapping" and ceiling.working_set:
+            return exact("page", "B", ceiling.working_set // ceiling.work, run.file)
+    return absent("page", "B", f"the size of a page was not recorded on {run.label}")
+
+
+def _only_outputs(batch: int) -> bool:
+    """Whether the outputs are too large for glibc's heap and the copy of the input is not."""
+    found = (point(theory.input_bytes(batch)), point(theory.output_bytes(batch)))
+    return found[0] <= _HEAP_LIMIT < found[1]  # type: ignore[operator]
+
+
+def foreseen(run: Run, batch: int) -> Quantity:
+    """Pages of the blocks that glibc returns after each call and the next one maps again.
+
+    A block over its limit is mapped by itself.  Smaller ones lie on the heap, of which glibc
+    returns the top where more is free than twice the largest block (mallopt(3)): the two outputs
+    and the copy of the input together are more, the copy alone is not.
+    """
+    outputs = 2 * theory.output_bytes(batch)
+    blocks = outputs if _only_outputs(batch) else outputs + theory.input_bytes(batch)
+    return named("pages of the returned blocks", blocks / _page(run))
+
+
+def _returned(run: Run) -> Run:
+    return run.under("default")
+
+
+def settled(run: Run) -> tuple[int, ...]:
+    """The batch sizes that map pages, but the first one, where free memory of the heap serves."""
+    return mapping_batches(run)[1:]
+
+
+def pages_follow(run: Run) -> Several:
+    """That calls map the pages which the sizes of their blocks foresee."""
+    margin = equals(1, within=_PAGES_WITHIN)
+    shares = [_returned(run).faults(batch) / foreseen(run, batch) for batch in settled(run)]
+    shares = shares or [absent("pages", "1", f"too few calls map pages on {run.label}")]
+    return all_of(*(Statement(share, margin) for share in shares))
+
+
+# -------------------------------------------------------------------------------------- time
 
 
 def _arithmetic(run: Run, batch: int) -> Quantity:
     return named("work at the ceiling", theory.work(batch) / run.peak_rate("matrix_product"))
 
 
-def _copies(run: Run, batch: int) -> Quantity:
-    """Each copy is read once and written once."""
-    return named("reordering", 2 * _reordered(run, batch) / run.peak_rate("copy"))
+def copies(run: Run, batch: int, level: str = "memory") -> Quantity:
+    """What the library copies into its own layout and back, all but the output, at a bandwidth."""
+    moved = 2 * (run.allocations(batch) - theory.output_bytes(batch))
+    missing = absent(f"bandwidth of {level}", "B/s", f"not measured on {run.label}")
+    return named("reordering", moved / run.cache_rates().get(level, missing))
 
 
-def _reordered(run: Run, batch: int) -> Quantity:
-    """Bytes that the library copies into its own layout and back: all but the output itself."""
-    return run.allocations(batch) - theory.output_bytes(batch)
+def _call(run: Run) -> Quantity:
+    """What the smallest call costs beyond its work and its copies."""
+    batch = run.timed[0]
+    return named("cost of a call", run.time(batch) - _arithmetic(run, batch) - copies(run, batch))
+
+
+def rest(run: Run, batch: int) -> Quantity:
+    """The time with memory kept that no term explains; none of the batch that gives the call."""
+    if batch == run.timed[0]:
+        return exact("rest", "s", 0)
+    terms = _arithmetic(run, batch) + copies(run, batch) + _call(run)
+    return named("rest", run.time(batch) - terms)
+
+
+def _unpriced(run: Run, batch: int) -> Quantity:
+    """The slowdown less the pages at their price."""
+    return named("left", lost(run, batch) - mapping_time(_returned(run), batch))
+
+
+def _priced(run: Run) -> list[Quantity]:
+    """The median share of the slowdown that the pages have, at each batch size that maps any."""
+    shares = (mapping_time(_returned(run), b) / lost(run, b) for b in mapping_batches(run))
+    known = (found for share in shares if not isinstance(found := point(share), Missing))
+    name = "priced pages ÷ slowdown, of medians"
+    return [exact(name, "1", round(each, 2), run.file) for each in known]
 
 
 def shown_batch(run: Run) -> int:
@@ -67,82 +132,181 @@ def shown_batch(run: Run) -> int:
     return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
 
 
+def _slowdown(run: Run, batch: int, pass_: Pass = "forward") -> Quantity:
+    return _returned(run).time(batch, pass_) / run.time(batch, pass_)
+
+
+def _training_gain(run: Run) -> Quantity:
+    ratios = [_slowdown(run, b, _BACKWARD) for b in mapping_batches(run)]
+    known = [ratio for ratio in ratios if not ratio.missing]
+    if not known:
+        return absent("slowdown", "1", f"no call with its backward pass was timed on {run.label}")
+    return named("slowdown with backward", geometric_mean(*known))
+
+
+def _training_pages(run: Run, batch: int) -> Quantity:
+    """Pages for each image that a call with its backward pass maps."""
+    return _returned(run).faults(batch, _BACKWARD) / batch
+
+
+# ----------------------------------------------------------------------------------- figures
+
+
 def figures(run: Run) -> Iterator[Figure]:
-    """Time and page faults over the batch size by policy; where the time of a call goes."""
-    drawing = by_policy(run, every_other(run.timed))
+    """Time and page faults over the batch size by policy; the slowdown beside priced pages."""
+    time, pages = by_policy(run, every_other(run.timed)).panels
+    assert isinstance(pages, Scaling)
+    over = {batch: foreseen(run, batch) / batch for batch in mapping_batches(run)}
+    curves = (theory_line("Foreseen", over, "1"),) if points("", over, "1") else ()
+    drawing = Drawing((time, replace(pages, curves=curves)), wide=True, height=2.5)
     yield Figure("fig-policies", "", "", drawing, (run.file,))
-    drawn = time_waterfall(terms(run.under("default"), shown_batch(run)), "ms")
-    if drawn is not None:
-        yield Figure("fig-time-terms", "", "", Drawing((drawn,), height=drawn.height), (run.file,))
+    if mapping_batches(run):
+        yield Figure("fig-priced", "", "", Drawing((_priced_panel(run),), height=2.3), (run.file,))
 
 
-def terms_table(run: Run) -> Table:
-    """The terms under both policies, at every other batch size where there are many."""
-    rows = [(policy, batch) for policy in COMPARED for batch in every_other(run.timed)]
-
-    def term(get: Callable[[TimeTerms], Quantity]) -> Callable[[tuple[Policy, int]], Quantity]:
-        return lambda row: get(terms(run.under(row[0]), row[1]))
-
-    columns: Mapping[str, Callable[[TimeTerms], Quantity]] = {
-        "Time": lambda found: found.whole,
-        "Work": lambda found: found.arithmetic,
-        "Reordering": lambda found: found.copies,
-        "Page mapping": lambda found: found.mapping,
-        "Rest": lambda found: found.rest,
-    }
-    return table(
-        "tbl-time-terms",
-        rows,
-        [
-            Field("Memory", "", lambda row: "kept" if row[0] == "retained" else "returned"),
-            Field("Batch", "1", lambda row: row[1]),
-            *(Field(name, "s", term(get), "ms") for name, get in columns.items()),
-        ],
-        wide=True,
+def _priced_panel(run: Run) -> Scaling:
+    batches = mapping_batches(run)
+    measured = {batch: lost(run, batch) / batch for batch in batches}
+    pages = {batch: mapping_time(_returned(run), batch) / batch for batch in batches}
+    return Scaling(
+        "Batch size (images)",
+        "Time of an image (µs)",
+        (
+            *points("Slowdown", measured, "µs", series=1, hollow=True, joined=True),
+            *points("Pages, priced", pages, "µs", series=0, joined=True),
+        ),
+        x_ticks=every_other(batches),
+        y_scale="linear",
+        y_from_zero=True,
+        direct=True,
     )
 
 
-def processes(run: Run) -> Quantity:
-    """The fewest processes that measured a case under either policy, both together."""
-    found = [run.under(policy).processes_of(batch) for batch in run.timed for policy in COMPARED]
-    return exact("processes of a case", "1", 2 * min(found), run.file)
+# ----------------------------------------------------------------------------------- numbers
+
+
+def terms_table(run: Run) -> Table:
+    """Where the time of a forward call goes: what it is with memory kept, and what is added."""
+    columns: dict[str, Callable[[Run, int], Quantity]] = {
+        "Kept": Run.time,
+        "Work": _arithmetic,
+        "Reordering": copies,
+        "Call": lambda run, _: _call(run),
+        "Rest": rest,
+        "Slowdown": lost,
+        "Pages": lambda run, batch: mapping_time(_returned(run), batch),
+        "Left": _unpriced,
+    }
+
+    def field(name: str, get: Callable[[Run, int], Quantity]) -> Field[int]:
+        return Field(name, "s", lambda batch: get(run, batch), "ms")
+
+    fields = [BATCH, *(field(name, get) for name, get in columns.items())]
+    return table("tbl-time-terms", run.timed, fields, sources=(run.file,), wide=True)
+
+
+def training_table(run: Run) -> Table:
+    """Calls with their backward pass under both policies, and the pages that they map."""
+    return table(
+        "tbl-training",
+        run.timed,
+        [
+            BATCH,
+            Field("Kept", "s", lambda batch: run.time(batch, _BACKWARD), "ms"),
+            Field("Returned", "s", lambda batch: _returned(run).time(batch, _BACKWARD), "ms"),
+            Field("Ratio", "1", lambda batch: _slowdown(run, batch, _BACKWARD)),
+            Field("Pages an image", "1", lambda batch: _training_pages(run, batch)),
+        ],
+        sources=(run.file,),
+    )
+
+
+def _processes(policy: Policy) -> Callable[[Run], Quantity]:
+    """The fewest processes that measured a forward call of the layer under a policy."""
+
+    def fewest(run: Run) -> Quantity:
+        if policy not in run.policies:
+            return absent("processes", "1", f"{policy} was not measured on {run.label}")
+        found = min(run.under(policy).processes_of(batch) for batch in run.timed)
+        return exact("processes of a case", "1", found, run.file)
+
+    return fewest
+
+
+def _shown(get: Callable[[Run, int], Quantity]) -> Callable[[Run], Quantity]:
+    return lambda run: get(run, shown_batch(run))
+
+
+def _mapping(place: int) -> Callable[[Run], Quantity]:
+    def batch(run: Run) -> Quantity:
+        found = mapping_batches(run)
+        if not found:
+            return absent("batch that maps pages", "1", f"no call mapped pages on {run.label}")
+        return exact("batch that maps pages", "1", found[place], run.file)
+
+    return batch
+
+
+def _pages_alone(run: Run) -> Quantity:
+    return 2 * theory.output_bytes(1) / _page(run)
+
+
+def _over(
+    choose: Callable[..., Quantity], get: Callable[[Run], list[Quantity]]
+) -> Callable[[Run], Quantity]:
+    """The smallest or the largest of quantities, missing where there is none."""
+
+    def found(run: Run) -> Quantity:
+        parts = get(run)
+        return choose(*parts) if parts else absent("range", "1", f"nothing maps on {run.label}")
+
+    return found
+
+
+def _each_run(run: Run) -> list[Quantity]:
+    return [gain(alone) for alone in run.alone()]
 
 
 #: The numbers of the prose.
 VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "processes": processes,
+    "processes_kept": _processes("retained"),
+    "processes_returned": _processes("default"),
+    "processes_jemalloc": _processes("jemalloc"),
+    "runs": lambda run: exact("runs of the device", "1", len(run.stored.runs), run.file),
+    "measurements": lambda run: run.rounds(disturbed=False),
+    "disturbed": lambda run: run.rounds(disturbed=True),
     "policy_batch": lambda run: exact("batch size shown", "1", shown_batch(run), run.file),
     "policy_gain": gain,
-    "dip_batch": lambda run: exact("batch size of the dip", "1", _DIP[1]),
-    "policy_share": lambda run: run.under("retained").share(shown_batch(run)),
-    "policy_default_share": lambda run: run.under("default").share(shown_batch(run)),
+    "policy_gain_planned": lambda run: gain(run.as_planned()),
+    "policy_gain_least": _over(at_most, _each_run),
+    "policy_gain_most": _over(at_least, _each_run),
+    "policy_share": lambda run: run.share(shown_batch(run)),
+    "policy_default_share": lambda run: _returned(run).share(shown_batch(run)),
+    "mapping_first": _mapping(0),
+    "page": _page,
+    "heap_limit": lambda run: exact("largest block of the heap in MiB", "1", _HEAP_LIMIT >> 20),
+    "pages_foreseen": lambda run: _pages_alone(run) + theory.input_bytes(1) / _page(run),
+    "pages_outputs": _pages_alone,
+    "pages_least": _over(at_most, lambda run: [_returned(run).faults(b) / b for b in settled(run)]),
+    "pages_most": _over(at_least, lambda run: [_returned(run).faults(b) / b for b in settled(run)]),
     "fault_price": fault_price,
-    "mapping_time": lambda run: terms(run.under("default"), shown_batch(run)).mapping,
-    "policy_lost": lambda run: lost(run, shown_batch(run)),
-    "time_rest": lambda run: terms(run.under("default"), shown_batch(run)).rest,
-}
-
-
-#: Those of a device that was measured in several runs.
-POOLED: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "runs": lambda run: exact("runs of the device", "1", len(run.stored.runs), run.file),
-    "between_runs": lambda run: at_least(
-        *(run.between_runs("time", run.factors(batch, "forward")) for batch in run.timed)
-    ),
+    "mapping_time": _shown(lambda run, batch: mapping_time(_returned(run), batch)),
+    "policy_lost": _shown(lost),
+    "priced_least": _over(at_most, _priced),
+    "priced_most": _over(at_least, _priced),
+    "unpriced": lambda run: _unpriced(run, run.timed[-1]),
+    "kept_time": _shown(Run.time),
+    "kept_rest": _shown(rest),
+    "kept_rest_share": _shown(lambda run, batch: rest(run, batch) / run.time(batch)),
+    "copies": _shown(copies),
+    "copies_cached": _shown(lambda run, batch: copies(run, batch, "L3")),
+    "training_gain": _training_gain,
+    "training_batch": lambda run: exact("batch of the jump", "1", _JUMP[1]),
+    "training_pages_before": lambda run: _training_pages(run, _JUMP[0]),
+    "training_pages_after": lambda run: _training_pages(run, _JUMP[1]),
 }
 
 
 def pays(run: Run) -> Statement:
     """That giving memory back costs a tenth of the time and more."""
     return Statement(gain(run), expect("> 1.1"))
-
-
-def maps_fewer(run: Run | None) -> bool:
-    """Whether calls of 128 and of 256 images both map pages, which can be compared."""
-    return run is not None and compared(run) and set(_DIP) <= set(mapping_batches(run))
-
-
-def dips(run: Run) -> Statement:
-    """That a call of twice as many images maps fewer pages for each."""
-    before, then = (run.under("default").faults(batch) / batch for batch in _DIP)
-    return Statement(then / before, expect("< 0.9"))

@@ -23,11 +23,9 @@ from report.theory.terms import (
     as_flops,
     output_additions,
     output_scaling,
-    parameters_resident,
     segment_granularity,
     theory_macs,
     theory_output,
-    theory_parameters_and_output,
 )
 
 
@@ -61,23 +59,6 @@ def _seen(computed: int, counted: int, what: str) -> str:
     if computed == counted:
         return f"equal to the counted {what} of the source's Table III"
     return f"not equal to the counted {what} of the source's Table III"
-
-
-def reported_memory(inputs: Inputs) -> dict[int, Reconciliation]:
-    """The source's allocated bytes by batch size, from parameters and output."""
-    allocated = counts(inputs, "IV", "allocated_memory")
-    evidence = "memory is read right before the call too, with the parameters in place"
-    return {
-        batch: Reconciliation(
-            f"reported-memory-{batch}",
-            f"Allocated bytes of the source at batch {batch}",
-            "B",
-            theory_parameters_and_output(subject(batch)),
-            (parameters_resident(subject(batch), evidence),),
-            Term("Allocated", size, "after − before", "the source's Table IV"),
-        )
-        for batch, size in allocated.items()
-    }
 
 
 def reported_reserved(inputs: Inputs) -> dict[int, Reconciliation]:

@@ -8,13 +8,7 @@ from typing import Final
 
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.fits import growth, slope
-from report.quantity.operations import (
-    at_least,
-    first_within,
-    level_of_largest,
-    level_of_smallest,
-)
+from report.quantity.operations import at_least, first_within, level_of_largest
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 
@@ -35,12 +29,6 @@ def _best(run: Run) -> int:
     return level(level_of_largest(rates(run), "1"))
 
 
-def rates_from_best(run: Run) -> dict[int, Quantity]:
-    """The rates from the batch size of the highest one on."""
-    best = _best(run)
-    return {batch: each for batch, each in rates(run).items() if batch >= best}
-
-
 def batch_gain(run: Run, small: int, large: int) -> Quantity:
     """How many times the images a second of the small batch the large one does."""
     return run.time(small) / small / (run.time(large) / large)
@@ -49,10 +37,6 @@ def batch_gain(run: Run, small: int, large: int) -> Quantity:
 def ridge(run: Run) -> Quantity:
     """The intensity (FLOP/B) at which the two measured ceilings meet."""
     return run.peak_rate("matrix_product") / run.peak_rate("copy")
-
-
-def _lowest_rate(run: Run) -> Quantity:
-    return run.rate(level(level_of_smallest(rates_from_best(run), "1")))
 
 
 def _first(get: Callable[[Run, int], Quantity]) -> Callable[[Run], Quantity]:
@@ -110,20 +94,20 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "best_rate": lambda run: run.rate(_best(run)),
     "best_share": lambda run: run.share(_best(run)),
     "saturated": lambda run: first_within(rates(run), SATURATED, "1"),
-    "lowest_batch": lambda run: level_of_smallest(rates_from_best(run), "1"),
-    "lowest_rate": _lowest_rate,
     "backward_ratio": _last(lambda run, b: run.time(b, "forward_backward") / run.time(b)),
     "ceiling": lambda run: run.peak_rate("matrix_product"),
     "copy": lambda run: run.peak_rate("copy"),
     "ridge": ridge,
     "time_bound": lambda run: theory.work(1) / run.peak_rate("matrix_product"),
-    "exponent": lambda run: growth({batch: run.time(batch) for batch in run.timed}),
-    "held_slope": lambda run: slope(run.over(run.retained), "B", relative=False),
+    "peak_one": _first(lambda run, batch: run.peak(batch) / theory.output_bytes(batch)),
     "peak_over_output": _last(lambda run, batch: run.peak(batch) / theory.output_bytes(batch)),
     "peak_over_output_last": _channels_last(
         lambda run, last, batch: last.peak(batch) / theory.output_bytes(batch)
     ),
     "layout_gain": layout_gain,
+    "layout_first": _channels_last(
+        lambda run, last, _: exact("smallest batch of both layouts", "1", last.batches[0], run.file)
+    ),
     "layout_batch": _channels_last(
         lambda run, last, batch: exact("batch of both layouts", "1", batch, run.file)
     ),

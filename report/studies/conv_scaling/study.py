@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,17 +16,22 @@ from report.paper.machine_comparison import Comparison, Measure
 from report.paper.policies import compared, measured_gain
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
-from report.studies.conv_scaling import instructions, policies
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
+from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
-from report.studies.conv_scaling.values import all_values
+from report.studies.conv_scaling.values import all_values, unnamed
 from report.studies.conv_scaling.variants import products_seen
 from report.text.escape import markdown
+
+#: Where the value of a variable may be broken: before a word that follows a separator.
+_WITHIN: Final = re.compile(r"(?<=[:,])(?=[a-z])")
+#: The model of Intel's Rocket Lake in family 6, which has no AMX.
+_WITHOUT_TILES: Final = 167
 
 
 def _best(id_: str, unit: str, run: Run) -> Quantity:
@@ -54,7 +60,9 @@ def findings(inputs: Inputs) -> Findings:
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
     logs = logged(inputs.attachments, primary)
     return Findings(
-        values={value.id: value for value in all_values(inputs, groups, logs, primary, gpu)},
+        values={
+            value.id: value for value in all_values(inputs, groups, logs, measured, primary, gpu)
+        },
         tables={
             table.id: table
             for table in all_tables(inputs, groups, logs, measured, same_memory, primary, gpu)
@@ -70,7 +78,7 @@ def _facts(
     inputs: Inputs,
     groups: Mapping[str, Group],
     logs: Sequence[Logged],
-    measured: Sequence[Run],
+    measured: tuple[Run, ...],
     same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
     gpu: Run | None,
@@ -80,10 +88,13 @@ def _facts(
         "measured": primary is not None and bool(primary.timed),
         "products_seen": primary is not None and products_seen(primary),
         "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
-        "has": _has(primary),
+        "has": _has(inputs, primary),
         "policies": compared(primary),
-        "dip": policies.maps_fewer(primary),
-        "pooled": policies.pooled(primary),
+        "pooled": primary is not None and bool(primary.stored.others),
+        "settings": _settings(primary),
+        "c_library": _c_library(primary),
+        "masked": _masked(primary),
+        "unnamed": [(markdown(run.label), run.key.replace("-", "_")) for run in unnamed(measured)],
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
@@ -98,7 +109,6 @@ def _facts(
         "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
-        "avx2_timed": instructions.was_timed(primary),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),
     }
@@ -110,9 +120,34 @@ def _residual(group: Group) -> float:
     return math.inf if isinstance(found, Missing) else found
 
 
-def _has(run: Run | None) -> list[str]:
-    """What only some records hold."""
-    return ["layout"] if run is not None and not layout_gain(run).missing else []
+def _has(inputs: Inputs, run: Run | None) -> list[str]:
+    """What only some records hold: both layouts, and all batch sizes of the source."""
+    if run is None:
+        return []
+    source = all(batch in run.timed for batch in reported_batches(inputs))
+    return ["layout"] * (not layout_gain(run).missing) + ["source"] * source
+
+
+def _settings(run: Run | None) -> dict[str, list[str]]:
+    """The variables that set each memory policy, in parts that a line of a page holds."""
+    if run is None:
+        return {}
+    return {
+        policy: [part for name, value in found.items() for part in _WITHIN.split(f"{name}={value}")]
+        for policy, found in run.stored.record.protocol.variables.items()
+        if found
+    }
+
+
+def _c_library(run: Run | None) -> str:
+    host = run.stored.record.environment.host if run is not None else None
+    return markdown(host.c_library or "") if host is not None else ""
+
+
+def _masked(run: Run | None) -> bool:
+    """Whether the guest's processor has matrix tiles that its number of a model rules out."""
+    host = run.stored.record.environment.host if run is not None else None
+    return host is not None and host.model == _WITHOUT_TILES and "amx_tile" in host.flags
 
 
 def _listed(names: Sequence[str]) -> str:

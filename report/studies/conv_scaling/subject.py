@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from report.evidence.case_checks import Levels, check_factors, check_ran
+from report.paper.declared import Field
 from report.records.layers import Convolution
 from report.records.passes import PASSES, Pass
 from report.records.store import Stored
@@ -16,6 +17,8 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
 #: The batch size at which single calls are told event by event, term by term, kernel by kernel.
 SHOWN_BATCH: Final = 64
+#: The first column of a table that has a row for each batch size.
+BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 LAYOUT_NAMES: Final[dict[Layout, str]] = {
     "contiguous": "NCHW",
     "channels_last": "NHWC",

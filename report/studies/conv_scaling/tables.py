@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from report.evidence.events import Explanation
 from report.evidence.executed import COUNTED, counts
@@ -15,26 +14,25 @@ from report.paper.events import event_table
 from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of
 from report.paper.policies import compared
+from report.paper.primitives import primitives_table
 from report.paper.rates import time_table
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
 from report.quantity.expression import Quantity, exact
-from report.quantity.fits import intercept, slope
 from report.records.layers import Convolution, Linear
 from report.records.passes import PASSES, SHORT_NAMES
 from report.studies.conv_scaling import instructions, policies, theory
+from report.studies.conv_scaling.device import backward_table, executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import LAYOUT_NAMES, LAYOUTS, SHOWN_BATCH
+from report.studies.conv_scaling.subject import BATCH, LAYOUT_NAMES, LAYOUTS, SHOWN_BATCH
 from report.studies.conv_scaling.values import NO_RECORD
 from report.studies.conv_scaling.variants import variants
 from report.text.format import NO_BREAK
 from report.theory.reconciliation import Reconciliation, without_idle_terms
-
-_BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 
 
 def all_tables(
@@ -45,100 +43,62 @@ def all_tables(
     same_memory: Sequence[Sequence[Run]],
     run: Run | None,
     gpu: Run | None,
-) -> tuple[Table, ...]:
+) -> Iterator[Table]:
     """Every table that the data have; ``run`` is the one that the prose speaks of.
 
     ``same_memory`` are the runs in the groups of ``alike``.
     """
-    return (
-        network_table(inputs),
-        setup(inputs, runs),
-        *_of_theory(inputs),
-        *_compared(inputs, run),
-        *(_memory(group[0], [r.file for r in group]) for group in same_memory),
-        *(time_table(run, run.batches) for run in runs),
-        *_reconciled(inputs, groups),
-        *(_of_run(run) if run is not None else ()),
-        *(_kernels(inputs, gpu) if gpu is not None else ()),
-        *([instructions.primitives(logs)] if logs else ()),
-        _byte_fits(inputs, runs),
-        *([policies.terms_table(run)] if run is not None and compared(run) else ()),
-    )
-
-
-def _of_theory(inputs: Inputs) -> Iterator[Table]:
-    """Theory beside what the source prints, and what the source alone reports."""
-    batches = reported_batches(inputs)
-
-    yield table(
-        "tbl-work-theory",
-        batches,
-        [
-            _BATCH,
-            Field("Multiply-adds", "MAC", theory.multiply_adds),
-            Field("Work", "FLOP", theory.work),
-            _reported(inputs, "I", "theoretical_flops", "FLOP"),
-        ],
-    )
-    yield table(
-        "tbl-memory-theory",
-        batches,
-        [
-            _BATCH,
-            Field("Parameters", "B", lambda _: theory.PARAMETER_BYTES),
-            Field("Output", "B", theory.output_bytes),
-            Field("Sum", "B", theory.memory),
-            _reported(inputs, "II", "theoretical_memory", "B"),
-        ],
-    )
-    yield table(
-        "tbl-memory-reported",
-        batches,
-        [
-            _BATCH,
-            _reported(inputs, "IV", "allocated_memory", "B", "Allocated"),
-            _reported(inputs, "IV", "reserved_memory", "B", "Reserved"),
-        ],
-    )
+    if network := find_network(inputs):
+        yield network_table(inputs, network)
+    yield setup(inputs, runs)
+    yield from _compared(inputs, run)
+    yield from (_memory(group[0], [r.file for r in group]) for group in same_memory)
+    yield from (time_table(each, each.batches) for each in runs)
+    yield from _reconciled(inputs, groups)
+    if run is not None:
+        yield from _of_run(run)
+    if gpu is not None:
+        yield from _of_gpu(inputs, gpu)
+    if logs:
+        yield primitives_table(logs, Field("Case", "", instructions.name))
 
 
 def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
-    """Theory, own measurement and reported counts side by side, with the difference."""
+    """Theory, own measurement and what the source reports, side by side."""
     batches = reported_batches(inputs)
+
+    def reported(number: str, key: str, unit: str, name: str) -> Field[int]:
+        return Field(name, unit, column(inputs, number, key, unit).__getitem__)
+
+    def retained(batch: int) -> Content:
+        return NO_RECORD if run is None else run.retained(batch)
+
     yield table(
         "tbl-work",
         batches,
         [
-            _BATCH,
+            BATCH,
             Field("Theory", "MAC", theory.multiply_adds),
             Field("Own", "MAC", _counted(run)),
-            _reported(inputs, "III", "multiply_add", "MAC", "Source, fused"),
-            _reported(inputs, "III", "add", "FLOP", "Source, add"),
-            _reported(inputs, "III", "multiply", "FLOP", "Source, multiply"),
+            reported("III", "multiply_add", "MAC", "Source, fused"),
+            reported("III", "add", "FLOP", "Source, add"),
+            reported("III", "multiply", "FLOP", "Source, multiply"),
         ],
+        wide=True,
     )
     yield table(
         "tbl-memory",
         batches,
         [
-            _BATCH,
+            BATCH,
             Field("Theory", "B", theory.memory),
-            Field("Own", "B", _if_measured(run, Run.retained)),
-            _reported(inputs, "IV", "allocated_memory", "B"),
-            Difference("Reported", "Theory"),
+            Field("Own", "B", retained),
+            reported("IV", "allocated_memory", "B", "Allocated"),
+            Difference("Allocated", "Theory"),
+            reported("IV", "reserved_memory", "B", "Reserved"),
         ],
+        wide=True,
     )
-
-
-def _reported(
-    inputs: Inputs, number: str, key: str, unit: str, name: str = "Reported"
-) -> Field[int]:
-    """A column of one of the source's tables."""
-    return Field(name, unit, column(inputs, number, key, unit).__getitem__)
-
-
-def _if_measured(run: Run | None, get: Callable[[Run, int], Quantity]) -> Callable[[int], Content]:
-    return lambda batch: NO_RECORD if run is None else get(run, batch)
 
 
 def _counted(run: Run | None) -> Callable[[int], Content]:
@@ -152,9 +112,7 @@ def _counted(run: Run | None) -> Callable[[int], Content]:
     }
 
     def count(batch: int) -> Quantity:
-        if batch in known:
-            return known[batch]
-        return run.repeated(COUNTED, run.factors(batch, "forward"))
+        return known.get(batch) or run.repeated(COUNTED, run.factors(batch, "forward"))
 
     return count
 
@@ -166,8 +124,7 @@ def alike(runs: Sequence[Run]) -> tuple[tuple[Run, ...], ...]:
     """Runs grouped by what their allocator did, so that equal tables are printed once."""
     groups: dict[object, list[Run]] = {}
     for run in runs:
-        table = _memory(run, [])
-        groups.setdefault((table.columns, table.rows), []).append(run)
+        groups.setdefault(_memory(run, []).rows, []).append(run)
     return tuple(tuple(group) for group in groups.values())
 
 
@@ -179,7 +136,7 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
         f"tbl-memory-{run.key}",
         run.batches,
         [
-            _BATCH,
+            BATCH,
             bytes_("Output", theory.output_bytes),
             bytes_("Retained", run.retained),
             bytes_("Peak", run.peak),
@@ -188,66 +145,6 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
         ],
         sources=tuple(files),
     )
-
-
-class _Line(NamedTuple):
-    name: str
-    slope: Content
-    intercept: Content
-
-
-def _byte_fits(inputs: Inputs, runs: Iterable[Run]) -> Table:
-    def fitted(name: str, over: dict[int, Quantity]) -> _Line:
-        return _Line(name, slope(over, "B", relative=False), intercept(over, "B", relative=False))
-
-    one = theory.output_bytes(1)
-    return table(
-        "tbl-fit-memory",
-        [
-            _Line("Theory, parameters and output", one, theory.PARAMETER_BYTES),
-            _Line("Theory, output alone", one, 0),
-            fitted("Reported, allocated", column(inputs, "IV", "allocated_memory", "B")),
-            *(
-                fitted(f"{name}, {run.label}", run.over(get))
-                for run in runs
-                for name, get in (("Retained", run.retained), ("Peak", run.peak))
-            ),
-        ],
-        [
-            Field("Memory", "", lambda line: line.name),
-            Field("Slope per image", "B", lambda line: line.slope),
-            Field("Intercept", "B", lambda line: line.intercept),
-        ],
-    )
-
-
-# --------------------------------------------------------------------------- reconciliations
-
-
-#: Tables of a group of reconciliations: id, group, whether it takes the whole width.
-_GROUPS: Final = (
-    ("tbl-explained-work", "work", True),
-    ("tbl-explained-memory", "memory", False),
-    ("tbl-explained-reserved", "reserved", True),
-    ("tbl-peak-contiguous", "peak", False),
-    ("tbl-peak-channels-last", "peak_last", True),
-    ("tbl-device-work", "device_work", True),
-    ("tbl-device-requested", "device_requested", True),
-    ("tbl-device-allocated", "device_allocated", True),
-    ("tbl-device-reserved", "device_reserved", True),
-)
-
-
-def _reconciled(inputs: Inputs, groups: Mapping[str, Group]) -> Iterator[Table]:
-    """The groups that have reconciliations, without terms that are 0 in all of them."""
-    for id_, name, wide in _GROUPS:
-        if name in groups and groups[name].found:
-            group = groups[name]
-            network = find_network(inputs) if name == "reserved" else None
-            files = (group.file, network.file) if network else (group.file,)
-            # Both terms of the source's work and memory are told, whatever they are.
-            kept = group.found if name in ("work", "memory") else without_idle_terms(group.found)
-            yield series_table(kept, id_, "", sources=files, wide=wide)
 
 
 def _of_run(run: Run) -> Iterator[Table]:
@@ -259,6 +156,26 @@ def _of_run(run: Run) -> Iterator[Table]:
     told_events = events(run, SHOWN_BATCH)
     if isinstance(told_events, Explanation):
         yield event_table(told_events, "tbl-events", "", (run.file,))
+    if (last := run.in_layout("channels_last")).timed:
+        yield _layouts(run, last)
+    if compared(run):
+        yield policies.terms_table(run)
+        yield policies.training_table(run)
+
+
+def _layouts(run: Run, last: Run) -> Table:
+    """Forward calls in both layouts, at the batch sizes of the one that has fewer."""
+    return table(
+        "tbl-layout",
+        last.timed,
+        [
+            BATCH,
+            Field("NCHW", "s", run.time, "ms"),
+            Field("NHWC", "s", last.time, "ms"),
+            Field("Ratio", "1", lambda batch: run.time(batch) / last.time(batch)),
+        ],
+        sources=(run.file,),
+    )
 
 
 def _executed(run: Run) -> Table | None:
@@ -269,8 +186,8 @@ def _executed(run: Run) -> Table | None:
         for batch, found in executed(run.in_layout(layout), pass_).items()
     ]
     note = (
-        "Kernel made: counted only where the record holds the first call of a case alone, as first "
-        "less second call of another batch size."
+        "Kernel made: small batches are counted in a second call, which makes no kernel; larger "
+        "ones in the first call alone, less what making takes at a batch that has both."
     )
     fields: list[Field[tuple[str, int, Reconciliation]] | Difference] = [
         Field("Call", "", lambda row: row[0]),
@@ -288,7 +205,28 @@ def _amount(found: Reconciliation) -> Cell:
     return found.measured if isinstance(found.measured, Missing) else found.measured.amount
 
 
-def _kernels(inputs: Inputs, run: Run) -> Iterator[Table]:
-    """The kernels of one call, where the record has what Nsight Compute printed of them."""
+# ------------------------------------------------------------- reconciliations, and the GPU
+
+
+def _reconciled(inputs: Inputs, groups: Mapping[str, Group]) -> Iterator[Table]:
+    """The groups that have reconciliations, without terms that are 0 in all of them."""
+    for id_, name in (
+        ("tbl-explained-work", "work"),
+        ("tbl-explained-reserved", "reserved"),
+        ("tbl-device-work", "device_work"),
+    ):
+        if name in groups and groups[name].found:
+            group = groups[name]
+            network = find_network(inputs) if name == "reserved" else None
+            files = (group.file, network.file) if network else (group.file,)
+            # Both terms of the source's work are told, whatever they are.
+            kept = group.found if name == "work" else without_idle_terms(group.found)
+            yield series_table(kept, id_, "", sources=files)
+
+
+def _of_gpu(inputs: Inputs, run: Run) -> Iterator[Table]:
+    """What calls execute; the kernels of one, where the record has what Nsight Compute printed."""
+    if not executed_with_backward(run)[0].missing:
+        yield backward_table(run)
     if listed := kernels_of(inputs, run, run.factors(SHOWN_BATCH, "forward")):
         yield kernel_table(run, SHOWN_BATCH, listed)

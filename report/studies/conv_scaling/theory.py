@@ -21,12 +21,12 @@ H_IN, W_IN = (
 PADDING, STRIDE = exact("P", "1", _LAYER.padding[0]), exact("S", "1", _LAYER.stride[0])
 H_OUT = named("H_out", (H_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
 W_OUT = named("W_out", (W_IN + 2 * PADDING - KERNEL) / STRIDE + 1)
-_ELEMENT = exact("s", "B", 4)
+ELEMENT = exact("s", "B", 4)
 
 WEIGHTS = named("weights", KERNEL * exact("K_w", "1", _LAYER.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
-PARAMETER_BYTES = named("parameter bytes", _ELEMENT * PARAMETERS)
+PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 
 
 def _images(batch: int) -> Quantity:
@@ -55,13 +55,13 @@ def work(batch: int, pass_: Pass = "forward") -> Quantity:
 @cache
 def output_bytes(batch: int) -> Quantity:
     """Bytes of the output."""
-    return named("output bytes", _ELEMENT * _images(batch) * OUTPUTS)
+    return named("output bytes", ELEMENT * _images(batch) * OUTPUTS)
 
 
 @cache
 def input_bytes(batch: int) -> Quantity:
     """Bytes of the input."""
-    return named("input bytes", _ELEMENT * _images(batch) * C_IN * H_IN * W_IN)
+    return named("input bytes", ELEMENT * _images(batch) * C_IN * H_IN * W_IN)
 
 
 @cache

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from report.evidence.primitives import Logged
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
-from report.paper.policies import compared
+from report.paper.policies import compared, mapping_batches
 from report.paper.values import Value, declare, exact
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
@@ -20,14 +20,17 @@ from report.studies.conv_scaling.device import executed_with_backward
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
-from report.studies.conv_scaling.run_values import ODD_VALUES, RUN_VALUES, over_next
-from report.studies.conv_scaling.source import column
+from report.studies.conv_scaling.run_values import ODD_VALUES, RUN_VALUES, batch_gain, over_next
+from report.studies.conv_scaling.source import column, reported_batches
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024
 #: Values that are printed as shares.
-_PERCENT: Final = frozenset({"work_share", "parameter_share", "excess_share", "best_share"})
+_PERCENT: Final = frozenset(
+    {"work_share", "parameter_share", "excess_share", "best_share", "gpu_best_share"}
+    | {"policy_share", "policy_default_share", "priced_least", "priced_most", "kept_rest_share"}
+)
 #: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
 _OF_GPU: Final = (
     "smallest",
@@ -35,10 +38,7 @@ _OF_GPU: Final = (
     "time_smallest",
     "time_largest",
     "time_bound",
-    "best_batch",
-    "best_rate",
     "best_share",
-    "saturated",
     "peak_over_output",
 )
 
@@ -47,6 +47,7 @@ def all_values(
     inputs: Inputs,
     groups: Mapping[str, Group],
     logs: tuple[Logged, ...],
+    runs: tuple[Run, ...],
     run: Run | None,
     gpu: Run | None,
 ) -> Iterator[Value]:
@@ -57,26 +58,46 @@ def all_values(
     yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, _PERCENT)
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
-    yield from values_of(timed, RUN_VALUES, why, _PERCENT)
+    yield from values_of(timed, {**RUN_VALUES, **_in_the_source(inputs)}, why, _PERCENT)
     if run is not None and compared(run):
-        shares = frozenset({"policy_share", "policy_default_share"})
-        yield from values_of(run, policies.VALUES, NO_RECORD, shares)
-        if policies.pooled(run):
-            yield from values_of(run, policies.POOLED, NO_RECORD)
+        yield from values_of(run, policies.VALUES, NO_RECORD, _PERCENT)
+    for other in unnamed(runs):
+        for id_, get in CLIFF.items():
+            yield declare(f"{id_}_{other.key.replace('-', '_')}", get(other))
     if logs:
         yield from values_of(logs, instructions.VALUES, NO_RECORD)
-    if run is not None and instructions.was_timed(run):
-        yield declare("avx2_slowdown", instructions.slowdown(run))
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")
-        shares = frozenset({"gpu_best_share"})
-        yield from values_of(gpu if gpu.timed else None, own, untimed, shares)
+        yield from values_of(gpu if gpu.timed else None, own, untimed, _PERCENT)
         if over_next(gpu):
             odd = {f"gpu_{id_}": get for id_, get in ODD_VALUES.items()}
             yield from values_of(gpu, odd, untimed)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
+
+
+# ------------------------------------------------------------------- runs that name no policy
+
+
+def unnamed(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Runs that name no memory policy, and in which calls begin to map pages at some batch."""
+    return tuple(run for run in runs if not run.names_policy and _cliff(run)[0])
+
+
+def _cliff(run: Run) -> tuple[int, int]:
+    """The first batch size that maps pages and the one before it, which maps none; 0 for none."""
+    at = next(iter(mapping_batches(run)), 0)
+    return at, max((batch for batch in run.timed if batch < at), default=0) if at else 0
+
+
+CLIFF: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "cliff": lambda run: count("first batch that maps pages", "1", _cliff(run)[0], run.file),
+    "cliff_rise": lambda run: 1 / batch_gain(run, *reversed(_cliff(run))),
+}
+
+
+# --------------------------------------------------------------------- theory and the source
 
 
 def _theory() -> dict[str, Quantity]:
@@ -86,13 +107,13 @@ def _theory() -> dict[str, Quantity]:
         "kernel": theory.KERNEL,
         "in_extent": theory.H_IN,
         "out_extent": theory.H_OUT,
-        "many": count("plan of the experiment", "1", MANY),
         "macs": theory.multiply_adds(1),
         "flops": theory.work(1),
         "training_ratio": theory.work(1, "forward_backward") / theory.work(1),
         "weights": theory.WEIGHTS,
         "biases": theory.C_OUT,
         "parameters": theory.PARAMETERS,
+        "element": theory.ELEMENT,
         "parameter_bytes": theory.PARAMETER_BYTES,
         "outputs": theory.OUTPUTS,
         "output_bytes": theory.output_bytes(1),
@@ -114,22 +135,53 @@ def memory_gap(inputs: Inputs) -> dict[int, Quantity]:
     return {batch: theory.memory(batch) - each for batch, each in allocated.items()}
 
 
-def _reported(inputs: Inputs) -> dict[str, Quantity]:
-    printed = list(column(inputs, "I", "batch", "1").values())
+def source_theory(inputs: Inputs) -> tuple[Quantity, ...]:
+    """The source's theoretical work and memory over ours, row by row."""
+    work = column(inputs, "I", "theoretical_flops", "FLOP")
+    memory = column(inputs, "II", "theoretical_memory", "B")
+    return (
+        *(each / theory.work(batch) for batch, each in work.items()),
+        *(each / theory.memory(batch) for batch, each in memory.items()),
+    )
+
+
+def fused_share(inputs: Inputs) -> tuple[Quantity, ...]:
+    """The source's fused multiply-adds over theory, row by row."""
     fused = column(inputs, "III", "multiply_add", "MAC")
-    over = excess(inputs)
+    return tuple(each / theory.multiply_adds(batch) for batch, each in fused.items())
+
+
+def _reported(inputs: Inputs) -> dict[str, Quantity]:
+    batches, over = reported_batches(inputs), excess(inputs)
 
     def per_output(counted: dict[int, Quantity]) -> Quantity:
         return constant(*(each / (b * theory.OUTPUTS) for b, each in counted.items()))
 
     return {
-        "reported_count": count("rows of Table I", "1", len(printed), inputs.reported_file),
+        "reported_count": count("rows of Table I", "1", len(batches), inputs.reported_file),
+        "reported_smallest": count("smallest batch", "1", batches[0], inputs.reported_file),
+        "reported_largest": count("largest batch", "1", batches[-1], inputs.reported_file),
         "excess_per_output": per_output(over),
         "adds_per_output": per_output(column(inputs, "III", "add", "FLOP")),
         "multiplies_per_output": per_output(column(inputs, "III", "multiply", "FLOP")),
-        "fused_per_mac": constant(*(n / theory.multiply_adds(b) for b, n in fused.items())),
+        "fused_per_mac": constant(*fused_share(inputs)),
         "excess_share": constant(*(each / theory.work(b) for b, each in over.items())),
         "memory_gap": constant(*memory_gap(inputs).values()),
+    }
+
+
+def _in_the_source(inputs: Inputs) -> dict[str, Callable[[Run], Quantity]]:
+    """The gain of a larger batch over the source's batch sizes, of all runs and of each."""
+    batches = reported_batches(inputs)
+    ends = batches[0], batches[-1]
+
+    def each(run: Run) -> list[Quantity]:
+        return [batch_gain(alone, *ends) for alone in run.alone()]
+
+    return {
+        "source_gain": lambda run: batch_gain(run, *ends),
+        "source_gain_least": lambda run: at_most(*each(run)),
+        "source_gain_most": lambda run: at_least(*each(run)),
     }
 
 
