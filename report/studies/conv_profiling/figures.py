@@ -218,7 +218,7 @@ def _policies(run: Run, traced: Traced | None) -> Figure:
         if not pages.missing
     )
     panels = (
-        replace(left, y_scale="log"),
+        replace(left, y_scale="log", y_from_zero=False),
         replace(right, points=tuple(replace(p, label="") for p in right.points), curves=curves),
     )
     return Figure("fig-policies", "", "", replace(drawing, panels=panels), (run.file,))
