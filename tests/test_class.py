@@ -14,6 +14,7 @@ import pytest
 import build
 from figures.dots import Dots
 from figures.drawing.render import render
+from report.engine.computing import compute
 from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
@@ -21,7 +22,7 @@ from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import DETAILED, NAMED, ROWS, detailed
 from report.records.record import Case
 from report.records.store import write_record
-from report.studies import STUDIES, compute
+from report.studies import STUDIES
 from tests import factory
 from tests.classroom import base_record, machine, the_class, write_class
 from tests.degraded import DEGRADED, committed, one_of_each_kind

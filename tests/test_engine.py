@@ -294,8 +294,10 @@ def world(tmp_path: Path, project: Path) -> World:
     (project / "data" / STUDY / "a.json").write_text("{}")
     (project / "report" / "engine" / "actions").mkdir(parents=True)
     (project / "report" / "engine" / "actions" / "read.py").touch()
-    (project / "report" / "studies").mkdir()
-    (project / "report" / "studies" / f"{STUDY}.py").touch()
+    study = project / "report" / "studies" / STUDY
+    study.mkdir(parents=True)
+    for name in ("__init__", "subject"):
+        (study / f"{name}.py").touch()
     root = str(project)
     places = Places(root, f"{root}/data", f"{root}/templates/papers", f"{root}/out")
     return World(places, Contents(), Code(root, Contents()), {"msgspec": "1"})

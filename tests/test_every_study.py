@@ -14,12 +14,13 @@ import pypandoc
 import pytest
 
 from figures.drawing.render import render
+from report.engine.computing import compute
 from report.engine.pipeline import ROOT
 from report.errors import StudyError
 from report.paper.findings import Findings
 from report.records.faults import faults
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES, compute, find_study, module_of
+from report.studies import STUDIES, find_study, module_of
 from tests.degraded import DEGRADED, HOSTILE, committed, noise, one_of_each_kind, scattering
 from tests.papers import assert_whole, manuscript, rendered
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from report.engine.computing import compute
 from report.evidence.network_families import family_of
 from report.evidence.published_gains import Roof
 from report.evidence.published_rates import Row, Setting, Work, once
@@ -16,7 +17,6 @@ from report.paper.findings import Findings
 from report.quantity.distribution import Distribution
 from report.quantity.evaluation import estimate
 from report.statistics.estimates import Estimate
-from report.studies import compute
 from report.studies.gpu_survey.settings import MIDDLE, eager
 from report.studies.gpu_survey.study import survey_of
 from tests.degraded import committed

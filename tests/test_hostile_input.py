@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from report.engine.computing import compute
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.case_checks import check_factors
 from report.records.filed import content_hash, encode, parse
 from report.records.store import read_record
-from report.studies import compute
 from tests import factory
 from tests.fuzz import records
 from tests.test_records import change, drop

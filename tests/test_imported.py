@@ -90,8 +90,8 @@ def test_equal_columns_are_one_table_with_a_line_for_each_row() -> None:
     times = {"mean_time": [0.5], "parameters": [7]}
     rows = [case("a", times), case("b", {"mean_time": [0.25]}), case("c", {}, "no time")]
     text = encode(imported(*rows))
-    assert b'[["a"], [0.5, 7]],\n' in text
-    assert b'[["b"], [0.25, null]]\n' in text
+    assert b'[["a"],[0.5,7]],\n' in text
+    assert b'[["b"],[0.25,null]]\n' in text
     assert [each["reason"] for each in json.loads(text)["cases"]] == ["no time"]
 
 
@@ -120,7 +120,7 @@ def test_an_edited_file_is_told(tmp_path: Path) -> None:
         ('"mean_time": 1e-6', '"speed": 1', "rounding.speed"),
         ("[0.25]]", "[0.25, 1]]", r"table.rows\[1\]: found another number"),
         ("[0.25]]", "[-1]]", r"cases\[1\].series\[0\]"),
-        ('"a"], [0.5', '"b"], [0.5', r"same combination as in cases\[0\]"),
+        ('"a"],[0.5', '"b"],[0.5', r"same combination as in cases\[0\]"),
         ('"schema": 1', '"schema": 2', "schema"),
         ('"schema"', "schema", "not valid JSON"),
     ],

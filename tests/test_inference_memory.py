@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from figures.scaling import Scaling
+from report.engine.computing import compute
 from report.errors import StudyError
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.evaluation import point
 from report.records.layers import Layer
 from report.records.record import Case, Record
-from report.studies import compute
 from report.studies.inference_memory.choices import decisions
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs

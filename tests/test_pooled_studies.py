@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from report.engine.computing import compute
 from report.engine.gather import gather
 from report.records.store import Stored
 from report.statistics.estimates import Estimate
-from report.studies import STUDIES, compute
+from report.studies import STUDIES
 from tests.factory import ROOT
 
 #: Whole networks take long, and this says no more of them than of the layers of the others.

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from report.engine.computing import compute
 from report.engine.gather import choose, gather
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
 from report.records.filed import encode, parse
@@ -28,7 +29,6 @@ from report.records.shards import (
     whole,
 )
 from report.records.store import Stored, digest, read_record, write_record
-from report.studies import compute
 from tests import factory
 
 SWEEP = "a" * 64

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from report.engine.computing import compute
 from report.engine.gather import choose, gather
 from report.engine.graph import KEPT, RECORDS
 from report.engine.pipeline import Request, Survey, look
@@ -24,7 +25,7 @@ from report.paper.manuscript import render_manuscript
 from report.paper.prose import check_prose
 from report.paper.tags import refusal
 from report.records.strict import read_strictly, refuse_first
-from report.studies import STUDIES, compute
+from report.studies import STUDIES
 
 EXPECTED: Final = "expected.yaml"
 _REMEDY: Final = "let 'python build.py --accept' write it"

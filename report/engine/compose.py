@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from report.engine.computing import compute
 from report.engine.gather import choose, load
 from report.engine.source_folder import write_source
 from report.paper.findings import Findings, Inputs
-from report.studies import compute
 
 
 def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:

@@ -10,6 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from report.commands.check import Results, differences, read_expected
+from report.engine.computing import compute
 from report.engine.gather import read_pins
 from report.engine.pipeline import ROOT
 from report.evidence.devices import read_devices
@@ -17,7 +18,7 @@ from report.evidence.reported import read_reported
 from report.paper.bibliography import check_bibliography
 from report.paper.findings import Inputs
 from report.render.source import front_matter
-from report.studies import STUDIES, compute
+from report.studies import STUDIES
 from tests.fuzz.judge import judge, not_finite
 from tests.fuzz.outcome import Outcome, Report
 from tests.fuzz.records import damaged

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from report.engine.computing import compute
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
@@ -17,7 +18,6 @@ from report.paper.manuscript import write_manuscript
 from report.records.filed import encode, parse
 from report.records.record import Record
 from report.records.store import read_record, record_name
-from report.studies import compute
 from report.studies.training_roofline.subject import Step
 from tests import factory, inference, profiling, test_backend_speedup, training
 from tests.fuzz.judge import judge, not_finite

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from report.commands.difference.words import Document, read_document
+from report.engine.computing import compute
 from report.engine.contents import file_digest, files_below
 from report.engine.gather import choose, load
 from report.paper.findings import Claim, Figure
@@ -15,7 +16,6 @@ from report.paper.manuscript import render_manuscript
 from report.paper.tables import Table
 from report.paper.values import Value
 from report.records import COUNTS
-from report.studies import compute
 
 #: Files that every study is computed from, beside its own.
 _SHARED: Final = ("devices.yaml", "pins.yaml", "references.bib", COUNTS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
+from report.engine.computing import compute
 from report.engine.gather import load
 from report.engine.graph import CHOSEN, DETAILS, FINDINGS, drawing_file
 from report.engine.kept import keep
 from report.engine.task import Done, Task
 from report.paper.details import details
 from report.paper.machines import machines
-from report.studies import compute
 from report.system.outputs import write_json
 
 
