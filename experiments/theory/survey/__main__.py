@@ -1,7 +1,8 @@
-"""Try theory on the networks of timm: ``python -m experiments.theory.survey networks|peaks|page``.
+"""Try theory on the networks of timm: ``python -m experiments.theory.survey COMMAND``.
 
-``networks`` captures every network, ``peaks`` measures a sample, and ``page`` writes
-``docs/networks-of-timm.md`` from the files of both.  The first two go on where they were stopped.
+``networks`` captures every network, ``peaks`` measures a sample, ``predict`` renews what theory
+says of it after a rule has changed, and ``page`` writes ``docs/networks-of-timm.md`` from the files
+of both.  The first two go on where they were stopped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final, TypeVar
+
+import msgspec
 
 from experiments.harness.isolated import ROOT
 from experiments.harness.text import period_text
@@ -73,6 +76,14 @@ def survey_peaks(options: argparse.Namespace) -> None:
             peaks.write_peaks(PEAKS, peaks.here(tuple(found.values())))
 
 
+def predict_again(options: argparse.Namespace) -> None:
+    """Predict by today's rules what the file holds as measured, on the machine that it names."""
+    before = peaks.read_peaks(PEAKS)
+    results = (peaks.predicted_again(each, before.conditions) for each in before.peaks)
+    found = tuple(progress(results, len(before.peaks), _told))
+    peaks.write_peaks(PEAKS, msgspec.structs.replace(before, peaks=found))
+
+
 def _measured(name: str, layout: Layout) -> peaks.Peak | str:
     """A peak, or why there is none."""
     try:
@@ -93,7 +104,7 @@ def write_page(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do one of the three."""
+    """Do one of the four."""
     made = argparse.ArgumentParser(prog="python -m experiments.theory.survey", description=__doc__)
     of = made.add_subparsers(required=True)
     go = of.add_parser("networks", help="capture every network (an hour of one core)")
@@ -102,6 +113,8 @@ def main(arguments: Sequence[str]) -> int:
     go.set_defaults(run=survey_networks)
     go = of.add_parser("peaks", help="predict and measure peaks of a sample (a quarter of an hour)")
     go.set_defaults(run=survey_peaks)
+    go = of.add_parser("predict", help="predict anew the peaks that were measured (some minutes)")
+    go.set_defaults(run=predict_again)
     go = of.add_parser("page", help="write the page from what was found")
     go.add_argument(
         "--published", type=Path, required=True, metavar="DIR",

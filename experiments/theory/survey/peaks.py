@@ -114,6 +114,21 @@ def predicted(
     return Theory(capture(lambda: laid_out(build(), layout), [given]).network, conditions)
 
 
+def predicted_again(peak: Peak, conditions: Conditions) -> Peak:
+    """The same measurement beside what theory says of it today.
+
+    Raises ``MeasurementError`` for what cannot be captured any more.
+    """
+    from experiments.theory.networks import network
+
+    named = network(peak.network)
+    found = predicted(named.build, peak.shape, peak.layout, conditions)
+    assert found.peak is not None
+    return msgspec.structs.replace(
+        peak, predicted=found.peak.total, may_take_more=found.may_take_more
+    )
+
+
 def laid_out(module: nn.Module, layout: Layout) -> nn.Module:
     """A module for evaluation, with its parameters in ``layout``."""
     import torch
