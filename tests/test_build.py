@@ -364,10 +364,12 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path, data: Path, engine: str)
 
 def test_no_number_of_the_page_is_without_origin(measured: Path) -> None:
     """Every link of a number leads to a line of the provenance."""
-    page = (measured / "html" / STUDY / "index.html").read_text("utf-8")
-    targets = set(re.findall(r'href="#(v-[\w-]+)"', page))
+    folder = measured / "html" / STUDY
+    page = (folder / "index.html").read_text("utf-8")
+    targets = set(re.findall(r'href="supplement\.html#(v-[\w-]+)"', page))
     assert len(targets) > 30
-    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', page))
+    supplement = (folder / "supplement.html").read_text("utf-8")
+    assert targets <= set(re.findall(r'id="(v-[\w-]+)"', supplement))
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def _state(
 ) -> SweepState:
     shard = head.shard
     assert shard is not None
-    cases = sum(parts[0].outcomes.values()) if parts else len(logs[0][1].header.cases)
+    cases = len(parts[0].outcomes) if parts else len(logs[0][1].header.cases)
     every = turns(head.protocol.processes)
     measured = {p.record.shard.number: p for p in parts if p.record.shard is not None}
     unfinished = {log.header.shard.number: (p, log) for p, log in logs if log.header.shard}

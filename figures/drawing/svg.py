@@ -35,7 +35,9 @@ def shorten(svg: str) -> str:
 
 def _as_attributes(style: re.Match[str]) -> str:
     looks = (look.partition(":") for look in style[1].split(";") if look.strip())
-    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in looks)
+    # Of a property that a style names twice the last counts; an attribute may stand once.
+    last = {name.strip(): value.strip() for name, _, value in looks}
+    return "".join(f' {name}="{value}"' for name, value in last.items())
 
 
 def _shorter(path: str) -> str:

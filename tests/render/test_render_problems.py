@@ -166,7 +166,7 @@ def test_floats_go_elsewhere_where_typst_loses_its_own_tags(
 
     tried: list[str] = []
 
-    def compiled(main: Path) -> bytes:
+    def compiled(main: Path, *how: str) -> bytes:
         tried.append(main.read_text("utf-8"))
         if len(tried) < 4:
             raise engine.TypstError("internal error: parent group")
