@@ -164,7 +164,7 @@ def test_pooled_runs_are_named_and_offered_with_all_their_samples(tmp_path: Path
     assert values["records"] == files
     assert values["values"]["best_rate"]["sources"] == files
     assert any(table["sources"] == files for table in values["tables"].values())
-    text = (tmp_path / "out" / "html" / STUDY / "index.html").read_text("utf-8")
+    text = (tmp_path / "out" / "html" / STUDY / "supplement.html").read_text("utf-8")
     assert all(file in text for file in files)
     import pandas as pd
 
