@@ -94,6 +94,11 @@ def all_values(
     if gpu is not None:
         yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
     yield from (declare(id_, each) for id_, each in rates.values(runs).items())
+    yield from _most_padded(logs)
+
+
+def _most_padded(logs: Sequence[Logged]) -> Iterator[Value]:
+    """Of the shape that the CPU's own code pads most, by its log."""
     padded = {
         str(each.case.factors["channels"]): each
         for each in logs
