@@ -25,6 +25,7 @@ from report.records.store import (
     Listed,
     Stored,
     digest,
+    parts_of,
     read_attachments,
     read_record,
 )
@@ -103,7 +104,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     listed, quarantined = usable_records(study, data, pinned, asked)
     choices = choices_of(listed, data, pinned, asked)
     imported = list_imports(study, data, whole=False)
-    primary = (part for choice in choices for part in choice.primary.parts or (choice.primary,))
+    primary = (part for choice in choices for part in parts_of(choice.primary))
     read: list[Listed | StoredImport] = [*primary, *imported]
     beside = {
         f"{item.file.removesuffix('.json')}/{name}": digest(content)
@@ -111,7 +112,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         for name, content in read_attachments(item, attachments_of(study), data).items()
     }
     used: list[Listed | StoredImport] = [
-        part for choice in choices for item in choice.used for part in item.parts or (item,)
+        part for choice in choices for item in choice.used for part in parts_of(item)
     ]
     there: list[Listed | StoredImport] = [*listed, *imported]
     return Chosen(

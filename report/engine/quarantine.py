@@ -15,7 +15,14 @@ from pathlib import Path
 from report.errors import RecordError, RidgepointError
 from report.evidence.case_checks import check_layers
 from report.records.choice import choose_records
-from report.records.store import EDITED, Listed, read_attachments, read_record, survey_records
+from report.records.store import (
+    EDITED,
+    Listed,
+    parts_of,
+    read_attachments,
+    read_record,
+    survey_records,
+)
 from report.studies import attachments_of, check_of
 
 
@@ -83,7 +90,7 @@ def _broken(
         listed, [p for p in pinned if p in known], [a for a in asked if a in known]
     )
     for choice in chosen:
-        for item in (part for used in choice.used for part in used.parts or (used,)):
+        for item in (part for used in choice.used for part in parts_of(used)):
             try:
                 check_of(study)(check_layers(read_record(data / item.file, data)))
                 if item.file in choice.primary.files:

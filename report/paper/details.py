@@ -9,7 +9,7 @@ from report.missing import Missing
 from report.paper.values import Value
 from report.quantity.evaluation import number
 from report.quantity.expression import Derived, Process, Quantity, Sampled
-from report.records.store import Stored
+from report.records.store import Stored, parts_of
 from report.statistics.estimates import Estimate
 from report.text.format import bounded, interval_text, quantity_text, scale_for
 
@@ -34,7 +34,7 @@ def details(values: Iterable[Value], records: Iterable[Stored]) -> dict[str, Any
     return {
         "values": found,
         "series": [_of_series(leaf, shards) for leaf in series],
-        "records": {part.file: _of_record(part) for run in runs for part in run.parts or (run,)},
+        "records": {part.file: _of_record(part) for run in runs for part in parts_of(run)},
     }
 
 

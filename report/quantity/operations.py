@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from report.quantity.expression import (
@@ -153,14 +152,6 @@ def first_within(over: Mapping[int, Quantity], share: float, unit_name: str) -> 
     )
 
 
-def level_of_smallest(over: Mapping[int, Quantity], unit_name: str) -> Derived:
-    """The level at which a quantity is smallest; its bounds hold every level where it may be."""
-    found = level_of_largest({level: 0 * each - each for level, each in over.items()}, unit_name)
-    return _rewritten(
-        found, f"level of the smallest of {_listed([q.symbol for q in over.values()])}"
-    )
-
-
 def constant(*quantities: Quantity) -> Derived:
     """The value that all of ``quantities`` share; where they differ there is none."""
 
@@ -268,10 +259,6 @@ def _listed(texts: Sequence[str]) -> str:
     if len(set(texts)) == 1 and len(texts) > 1:
         return f"{texts[0]} ({len(texts)} times)"
     return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"
-
-
-def _rewritten(found: Derived, text: str) -> Derived:
-    return replace(found, operation=replace(found.operation, text=lambda _: text))
 
 
 def _first(items: Sequence[Any]) -> Any:

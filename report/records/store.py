@@ -46,7 +46,7 @@ class Stored:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of this run: its own, or those of its shards."""
-        return tuple(part.file for part in self.parts) or (self.file,)
+        return tuple(part.file for part in parts_of(self))
 
     def with_parts(self, parts: tuple[Self, ...]) -> Self:
         """The same as a run of these shards."""
@@ -81,7 +81,7 @@ class Listed:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of this run: its own, or those of its shards."""
-        return tuple(part.file for part in self.parts) or (self.file,)
+        return tuple(part.file for part in parts_of(self))
 
     def with_parts(self, parts: tuple[Self, ...]) -> Self:
         """The same as a run of these shards."""
@@ -124,6 +124,11 @@ class Attaching(Protocol):
 
 
 Item = TypeVar("Item", bound=Named)
+
+
+def parts_of(item: Item) -> tuple[Item, ...]:
+    """The shards that make a run, or the run itself where it was measured whole."""
+    return item.parts or (item,)
 
 
 def record_name(record: Record) -> str:
