@@ -23,7 +23,7 @@ from report.records.record import Case, Record
 from report.studies.inference_memory.choices import decisions
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs
-from report.studies.inference_memory.peaks import parts
+from report.studies.inference_memory.peaks import at_least, parts
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
@@ -132,6 +132,20 @@ def test_a_peak_off_the_theory_is_told() -> None:
     assert result.values["exact_peaks"].number == 2
     this = result.reconciliations[f"peak-{KEY}-ResNet-20-64-contiguous-float32"]
     assert this.residual == more
+
+
+def test_no_prediction_is_above_a_measured_peak_and_complete_ones_are_met() -> None:
+    """In every precision, on every processor that was measured."""
+    judged = 0
+    for run in runs(committed(STUDY).records):
+        for call in run.calls:
+            at, size = run.predicted(call), run.fixed("allocated_peak", call.factors)
+            if isinstance(at, Missing) or isinstance(size, Missing):
+                continue
+            judged += 1
+            met = at.total <= size if at_least(run, call) else at.total == size
+            assert met, (run.label, call, at.total, size)
+    assert judged > 300
 
 
 def test_the_parts_of_a_peak_are_all_of_it() -> None:

@@ -2,18 +2,18 @@
 
 The rules of convolutions, batch normalisation and means are those of ``theory.workspaces``, read
 from the operator instead of a layer.  Operators that were seen to take nothing stand by name; of
-all others nothing is known.
+all others, and of all in reduced precision, nothing is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 
-from report.records.layers import BatchNorm, Convolution, DType, Layer, Pooling
+from report.records.layers import BatchNorm, Convolution, Layer, Pooling
 from report.records.operations import ITEM_BYTES, Operator, Tensor
 from report.theory.avx2_kernels import BLOCK
 from report.theory.convolution_workspaces import computed_by_pytorch, on_avx2
@@ -21,7 +21,6 @@ from report.theory.memory import output_bytes
 from report.theory.operators import KINDS
 from report.theory.workspaces import Conditions, largest, moments, unknown_workspace
 
-_TYPES: Final = frozenset(get_args(DType))
 #: Seen to take nothing beside their results in float32, on one thread and on two (a test repeats
 #: it with the allocator's events).
 TAKES_NOTHING: Final = frozenset({
@@ -41,13 +40,14 @@ def workspace(operator: Operator, conditions: Conditions) -> int | None:
     if KINDS.get(operator.base) in ("view", "creation"):
         return 0
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
-    if types <= _TRIED:
-        if operator.base in TAKES_NOTHING:
-            return 0
-        if operator.base in OF_OPERATORS:
-            return OF_OPERATORS[operator.base](operator, conditions)
+    if not types <= _TRIED:
+        return None
+    if operator.base in TAKES_NOTHING:
+        return 0
+    if operator.base in OF_OPERATORS:
+        return OF_OPERATORS[operator.base](operator, conditions)
     rule = _OF_LAYERS.get(operator.base)
-    layer = rule(operator) if rule is not None and types <= _TYPES else None
+    layer = rule(operator) if rule is not None else None
     conditions = _in_layout(conditions, operator)
     if isinstance(layer, Convolution):
         return _of_convolution(operator, layer, conditions)

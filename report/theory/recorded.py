@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from report.errors import StudyError
@@ -33,16 +34,24 @@ def theory_of_case(record: Record, case: Case) -> Theory | Missing:
     if case.operations is None:
         return Missing(record.environment.missing.get("operations", _NOT_KEPT))
     try:
-        conditions = _conditions(record.environment)
+        allocator = _allocator(record.environment)
     except StudyError as error:
         return Missing(str(error))
+    conditions = replace(conditions_of(record.environment), allocator=allocator)
     return Theory(expanded(record.operations, case.operations), conditions)
 
 
-def _conditions(environment: Environment) -> Conditions:
-    """How PyTorch ran; of a GPU the options of its allocator."""
-    block = vector_block(environment.torch.cpu_capability)
-    return Conditions(threads=environment.threads, block=block, allocator=_allocator(environment))
+def conditions_of(environment: Environment) -> Conditions:
+    """How PyTorch ran on the processor of a record, in the default layout and precision."""
+    flags = {
+        *environment.cpu.vector_extensions,
+        *(environment.host.flags if environment.host else ()),
+    }
+    return Conditions(
+        threads=environment.threads,
+        block=vector_block(environment.torch.cpu_capability),
+        tiles="amx_bf16" in flags,
+    )
 
 
 def _allocator(environment: Environment) -> Options | None:

@@ -9,8 +9,8 @@ Verified to the byte with PyTorch 2.13 (oneDNN 3.12) on AVX-512 and AVX2: convol
 groups and dilation, kernels larger than 1 × 1, pooling, batch normalisation; float32, and bfloat16
 under autocast on processors without tiles (AMX).  On AVX2 the sizes of caches decide about some
 kernels (``theory.avx2_kernels``).  Of those, of other convolutions, of one of one channel in the
-channels-last layout and of bfloat16 linear layers, workspaces are not known, and what stands here
-is the least that they take (``unknown_workspace``).
+channels-last layout, of bfloat16 convolutions in tiles and of bfloat16 linear layers, workspaces
+are not known, and what stands here is the least that they take (``unknown_workspace``).
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class Conditions:
     ``block`` are the channels of a float32 vector, which oneDNN's blocks have (``vector_block``);
     ``threads`` those of PyTorch.  ``in_place`` says that the activations that can overwrite their
     input do.  ``autocast`` is the type that autocast computes in, whatever type the layers name,
-    or None without autocast; with it parameters are float32.  On a GPU only ``allocator`` decides,
-    the options of its caching allocator.
+    or None without autocast; with it parameters are float32.  ``tiles`` says that the processor
+    multiplies bfloat16 in tiles (AMX).  On a GPU only ``allocator`` decides, the options of its
+    caching allocator.
     """
 
     layout: Layout = "contiguous"
@@ -80,6 +81,7 @@ class Conditions:
     block: int = 16
     in_place: bool = False
     autocast: DType | None = None
+    tiles: bool = False
     allocator: Options | None = None
 
 
@@ -145,8 +147,9 @@ def _untried(layer: Convolution, conditions: Conditions) -> bool:
     """Whether nothing at all is known of a convolution."""
     plain = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and conditions.layout == "channels_last"
+    in_tiles = conditions.tiles and layer.dtype == "bfloat16"
     known = layer.dtype in _KNOWN_TYPES and plain and layer.kernel != (1, 1)
-    return not known or unfolds_one_channel
+    return not known or unfolds_one_channel or in_tiles
 
 
 def _left_to_caches(layer: Convolution, conditions: Conditions) -> bool:

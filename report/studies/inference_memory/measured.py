@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.events import blocked_channels
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
@@ -20,6 +19,7 @@ from report.records.record import Case, Factor
 from report.records.store import Stored
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
 from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held, held, peaks
+from report.theory.recorded import conditions_of
 from report.theory.work import flops, forward_macs
 from report.theory.workspaces import Conditions
 
@@ -189,11 +189,9 @@ class Run(any_study.Run):
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
-        environment = self.stored.record.environment
         autocast = None if call.precision == "float32" else call.precision
-        return Conditions(
-            call.layout, environment.threads, blocked_channels(environment), False, autocast
-        )
+        found = conditions_of(self.stored.record.environment)
+        return replace(found, layout=call.layout, autocast=autocast)
 
     @remembered
     def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
