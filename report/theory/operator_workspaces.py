@@ -37,13 +37,12 @@ _TRIED: Final = frozenset({"float32", "int64"})
 
 def workspace(operator: Operator, conditions: Conditions) -> int | None:
     """Bytes beside results at the largest moment of an operator; None where no rule tells."""
-    if KINDS.get(operator.base) in ("view", "creation"):
-        return 0
     types = {tensor.dtype for found in operator.reads.values() for tensor in found}
+    takes_nothing = types <= _TRIED and operator.base in TAKES_NOTHING
+    if takes_nothing or KINDS.get(operator.base) in ("view", "creation"):
+        return 0
     if not types <= _TRIED:
         return None
-    if operator.base in TAKES_NOTHING:
-        return 0
     if operator.base in OF_OPERATORS:
         return OF_OPERATORS[operator.base](operator, conditions)
     rule = _OF_LAYERS.get(operator.base)
