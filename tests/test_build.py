@@ -92,7 +92,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     room = tmp_path_factory.mktemp("measured")
     data = data_folder(room)
     example_record(data)
-    assert built(room / "out", data, "--html") == 0
+    assert built(room / "out", data, "--html", "--single-file") == 0
     return room / "out"
 
 
@@ -124,6 +124,14 @@ def test_naming_one_format_makes_only_that(
     assert built(out, data, named) == 0
     assert (out / named.removeprefix("--")).is_dir()
     assert not list((out / other).rglob(f"*.{other}")), "a PDF lies in html/ for the page to come"
+
+
+def test_a_page_of_one_file_holds_what_it_shows(measured: Path) -> None:
+    page = (measured / "single" / f"{STUDY}.html").read_text("utf-8")
+    assert page.count("<figure") > 1
+    assert (
+        re.findall(r'(?:<(?:script|img)[^>]* src|<link[^>]* href)="(?!data:)([^"#]*)"', page) == []
+    )
 
 
 def test_values_hold_raw_numbers_units_and_sources(measured: Path) -> None:

@@ -4,6 +4,7 @@ out/html`` looks at a whole site, the tests at a small one."""
 from __future__ import annotations
 
 import functools
+import json
 import shutil
 import subprocess
 import sys
@@ -18,11 +19,18 @@ from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE, VNU = "axe-core@4.14.1", "vnu-jar@26.9.27"
 WIDTHS = (320, 390, 768, 1280)
 HEIGHT = 900
+COLOURS = ("light", "dark")
+#: What opens over a paper's page: the first number, reference and figure, and the search.
+OPENERS = ("a.value", "a.reference", "figure a.picture", "button.find")
 #: What a paper's page may weigh with all that it loads.
 MOST_BYTES = 1_500_000
 
@@ -100,12 +108,68 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None)
             if browser.execute_script(_OVERFLOW) > 0:
                 found.append(f"wider than {turned[0]} × {turned[1]}")
     resize(browser, WIDTHS[-1])
-    for scheme in ("light", "dark") if axe else ():
+    return found + (in_both_colours(browser, axe) if axe else [])
+
+
+def in_both_colours(browser: webdriver.Chrome, axe: Path) -> list[str]:
+    """What axe-core finds wrong in the page as it stands now, light and dark."""
+    found = []
+    for scheme in COLOURS:
         set_colours(browser, scheme)
-        assert axe is not None
         found += [f"{scheme}: {each}" for each in violations(browser, axe)]
     set_colours(browser, "light")
     return found
+
+
+def opened(browser: webdriver.Chrome) -> WebElement:
+    """The dialog that stands open, once it does."""
+    wait = WebDriverWait(browser, 20)
+    return wait.until(lambda found: found.find_element(By.CSS_SELECTOR, "dialog[open]"))
+
+
+def close(browser: webdriver.Chrome) -> None:
+    """Close what is open by Escape."""
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
+
+
+def faults_opened(browser: webdriver.Chrome, address: str, axe: Path) -> list[str]:
+    """What axe-core finds wrong in a page while each kind of dialog is open, light and dark."""
+    resize(browser, WIDTHS[-1])
+    browser.get(address)
+    found = []
+    for opener in OPENERS:
+        for element in browser.find_elements(By.CSS_SELECTOR, opener)[:1]:
+            element.send_keys(Keys.ENTER)
+            opened(browser)
+            found += [f"{opener} open, {each}" for each in in_both_colours(browser, axe)]
+            close(browser)
+    return found
+
+
+def not_found(browser: webdriver.Chrome, site: Path, root: str) -> list[str]:
+    """Sections, one of each paper, that the search does not find from another page.
+
+    ``root`` is the site's address, of a folder or of a server.
+    """
+    index = (site / "search-index.js").read_text("utf-8").partition(" = ")[2].rstrip(";\n")
+    sections = {
+        entry["address"].partition("#")[0]: entry["title"]
+        for entry in reversed(json.loads(index))
+        if entry["kind"] == "Section"
+    }
+    missed = []
+    for page, title in sections.items():
+        browser.get(f"{root}/claims.html")
+        browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
+        browser.switch_to.active_element.send_keys(title)
+        WebDriverWait(browser, 20).until(
+            lambda found: found.find_element(By.CSS_SELECTOR, ".results a")
+        )
+        links = browser.find_elements(By.CSS_SELECTOR, ".results a")
+        if not any(f"/{page}" in str(link.get_attribute("href")) for link in links):
+            missed.append(f"{page}: {title}")
+    return missed
 
 
 class _Links(HTMLParser):
@@ -181,8 +245,11 @@ def main(folder: str) -> int:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()
             found[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
+            if axe is not None:
+                found[name] += faults_opened(browser, page.as_uri(), axe)
             if weight(page) > MOST_BYTES:
                 found[name].append(f"{weight(page)} bytes")
+        found["search"] = not_found(browser, site, site.as_uri())
     for name, lines in found.items():
         for line in lines:
             print(f"{name}: {line}")
