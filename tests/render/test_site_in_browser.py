@@ -122,6 +122,7 @@ def test_pages_fit_every_screen_without_a_complaint(browser: webdriver.Chrome, s
 OPENED = [
     ("a.value[href$=v-rate]", ["2 GB/s", "[1, 3] GB/s at 95 %", "a / b", "4 / 2", "2 processes"]),
     ("a.reference[href='#fig-time']", ["Go there"]),
+    ("a.reference[href='#tbl-work']", ["Batch", "Go there"]),
     ("#fig-time a.picture", ["SVG", "PDF", "Forward", "figures.time"]),
     ("button.find", ["Search"]),
 ]

@@ -10,6 +10,9 @@
     [made, ...made.querySelectorAll("[id]")].forEach(each => each.removeAttribute("id"));
     made.querySelectorAll("[aria-labelledby]").forEach(each => each.removeAttribute("aria-labelledby"));
     made.removeAttribute("aria-labelledby");
+    // The heads of a table stand in buttons that sort it; a copy keeps their words.
+    made.querySelectorAll("button.sort").forEach(each => each.replaceWith(...each.childNodes));
+    made.querySelectorAll("[aria-sort]").forEach(each => each.removeAttribute("aria-sort"));
     made.querySelectorAll(".permalink, button, .table-file, .figure-files").forEach(each => each.remove());
     return made;
   };
