@@ -29,8 +29,12 @@ def commands(text: str = README) -> list[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that git tracks or would, in a new folder."""
-    target = tmp_path_factory.mktemp("readme") / "ridgepoint"
+    """One copy, in which the commands of the README and of the class follow each other."""
+    return fresh_copy(tmp_path_factory.mktemp("readme") / "ridgepoint")
+
+
+def fresh_copy(target: Path) -> Path:
+    """The files that git tracks or would, committed in the new folder ``target``."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
