@@ -88,7 +88,9 @@ def parser() -> argparse.ArgumentParser:
         "close",
         help="make a record of an unfinished run as far as it went, when its machine is gone",
     )
-    close.add_argument("study", help="the study whose newest unfinished run is meant")
+    close.add_argument(
+        "study", help="the study whose newest unfinished run is meant, with all of its shards"
+    )
     close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
     close.add_argument("--debug", action="store_true", help="show tracebacks")
     return made
@@ -147,7 +149,8 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "import":
         return import_files(options)
     if options.command == "close":
-        return _told(*close(options.study, options.records), options.records)
+        closed = close(options.study, options.records)
+        return max(_told(*each, options.records) for each in closed)
     if options.command == "submit":
         return _submit(options)
     return _run(options)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from experiments import registry
 from experiments.harness import counting, environment, rounds
-from experiments.harness.journal import CeilingsBefore, Journal, RunLog, journals, read_run_log
+from experiments.harness.journal import (
+    CeilingsBefore,
+    Journal,
+    RunLog,
+    is_written,
+    journals,
+    read_run_log,
+)
 from experiments.harness.recording import ceiling_reasons, files_of, record_of, utc
 from experiments.harness.study import Study
 from experiments.harness.sweep import elsewhere
+from experiments.harness.sweep_status import is_same_sweep, read_shard
 from report.errors import MeasurementError
 from report.records.captures import Captures
 from report.records.record import Case, Record
@@ -21,8 +30,10 @@ from report.records.store import write_record
 _ENDED: Final = "the run was ended before this was measured"
 
 
-def close(name: str, records: Path) -> tuple[Record, Path]:
+def close(name: str, records: Path) -> tuple[tuple[Record, Path], ...]:
     """Write the record of the newest unfinished run of a study as far as it went.
+
+    Of a run in shards each is closed that no process is at and that has measured something.
 
     For a run whose machine is gone, so that it cannot be resumed.  A case that was not measured is
     unavailable with that reason, and so is what a run measures at its end.  The record's time of
@@ -33,7 +44,21 @@ def close(name: str, records: Path) -> tuple[Record, Path]:
     found = journals(records / name)
     if not found:
         raise MeasurementError(f"{name} has no unfinished run in {records} to close.")
-    path = found[-1]
+    return tuple(_closed(study, path, records) for path in _parts(found))
+
+
+def _parts(found: Sequence[Path]) -> Sequence[Path]:
+    """The newest run, or the shards of it that can be closed, oldest first."""
+    newest = read_shard(found[-1])
+    if newest is None:
+        return found[-1:]
+    logs = [log for path in found if (log := read_shard(path)) is not None]
+    same = [(path, log) for path, log in logs if is_same_sweep(newest[1].header, log.header)]
+    ready = [path for path, log in same if log.finished and not is_written(path)]
+    return ready or found[-1:]
+
+
+def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
     finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     run_log = read_run_log(path)
     if not run_log.finished:

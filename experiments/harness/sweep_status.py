@@ -72,12 +72,12 @@ class SweepState:
 def sweeps(study: str, records: Path) -> tuple[SweepState, ...]:
     """All sweeps of a study, the newest last; raises ``RecordError`` as reading does."""
     runs = [run for run in runs_of(list_records(study, records)) if run.record.shard is not None]
-    logs = [log for path in journals(records / study) if (log := _read(path)) is not None]
+    logs = [log for path in journals(records / study) if (log := read_shard(path)) is not None]
     found: list[tuple[Header | Head, list[Listed], list[tuple[Path, RunLog]]]] = [
         (run.record, list(run.parts), []) for run in runs
     ]
     for path, log in logs:
-        mine = next((each for each in found if _is_same(each[0], log.header)), None)
+        mine = next((each for each in found if is_same_sweep(each[0], log.header)), None)
         if mine is None:
             mine = (log.header, [], [])
             found.append(mine)
@@ -86,14 +86,16 @@ def sweeps(study: str, records: Path) -> tuple[SweepState, ...]:
     return tuple(_state(*each) for each in found)
 
 
-def _read(path: Path) -> tuple[Path, RunLog] | None:
+def read_shard(path: Path) -> tuple[Path, RunLog] | None:
+    """A journal with what it holds; None for one of a whole run, or that cannot be read."""
     with suppress(MeasurementError, OSError):  # of another version, or done meanwhile
         log = read_run_log(path)
         return (path, log) if log.header.shard is not None else None
     return None
 
 
-def _is_same(one: Header | Head, other: Header | Head) -> bool:
+def is_same_sweep(one: Header | Head, other: Header | Head) -> bool:
+    """Whether two runs are shards of one, on machines of one kind."""
     a, b = one.shard, other.shard
     same = a is not None and b is not None and (a.sweep, a.of) == (b.sweep, b.of)
     return same and unlike(one, other) is None  # type: ignore[arg-type]

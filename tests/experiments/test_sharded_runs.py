@@ -73,16 +73,36 @@ def test_shards_that_are_measured_at_once_make_the_run_of_one_process(
     assert (sharded.command, sharded.shard) == (single.record.command, None)
 
 
-def test_an_interrupted_shard_goes_on_as_that_shard(driver: Driver) -> None:
-    process = driver.start("--shard", "2/2", hold="4")
+def interrupted(driver: Driver, shard: str, hold: str) -> str:
+    """A shard that is ended in one of its cases; what it said."""
+    process = driver.start("--shard", shard, hold=hold)
     deadline = time.monotonic() + LIMIT_S
-    while "4" not in driver.measured():
+    while hold not in driver.measured():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     code, messages = finished(process)
     assert code == 143
+    return messages
+
+
+def test_all_shards_whose_machines_are_gone_are_closed(driver: Driver) -> None:
+    interrupted(driver, "1/3", hold="4")
+    interrupted(driver, "2/3", hold="5")
+    interrupted(driver, "3/3", hold="3")  # measured nothing, so that its journal is gone
+    code, messages = finished(driver.start(command="close"))
+    assert code == 0, messages
+    assert driver.journals() == []
+    (run,) = runs_of(read_study("tiny", driver.data))
+    assert missing_shards(run) == (3,)
+    assert "merged from 2 of 3 shards, missing 3" in messages
+    measured = [case.status for case in whole(run).record.cases]
+    assert measured == ["ok"] * 2 + ["unavailable"] * 4
+
+
+def test_an_interrupted_shard_goes_on_as_that_shard(driver: Driver) -> None:
+    messages = interrupted(driver, "2/2", hold="4")
     assert "Interrupted: 1 of 3 cases are kept" in messages
     assert "--shard 2/2" in messages
     code, messages = finished(driver.start("--shard", "1/2", "--resume"))
