@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.missing import Missing
+from report.paper.claims import judge
+from report.paper.findings import Claim
 from report.quantity.evaluation import estimate
 from report.quantity.expression import (
     Inferred,
@@ -504,13 +506,14 @@ def test_what_few_processes_cannot_do_with_less_is_left_by_the_others() -> None:
     assert found.confidence == pytest.approx(0.95)
 
 
-def test_what_was_disturbed_decides_nothing_however_clear_it_looks() -> None:
-    def verdict(*, disturbed: bool) -> str:
+def test_what_was_disturbed_decides_nothing_however_clear_it_looks_and_says_so() -> None:
+    def claim(*, disturbed: bool) -> Claim:
         processes = [Process("r", str(n), (2.0 + n / 100,), disturbed and n == 3) for n in range(8)]
-        return Statement(measured("gain", "1", processes, "f"), expect("> 1")).judge()
+        return judge("x", Statement(measured("gain", "1", processes, "f"), expect("> 1")))
 
-    assert verdict(disturbed=False) == "supported"
-    assert verdict(disturbed=True) == "undecided"
+    quiet, loud = claim(disturbed=False), claim(disturbed=True)
+    assert (quiet.verdict, loud.verdict) == ("supported", "undecided")
+    assert loud.because == f"{quiet.because}; disturbed"
 
 
 @given(st.lists(st.lists(st.floats(1, 2), min_size=3, max_size=3), min_size=2, max_size=7))

@@ -45,7 +45,8 @@ def described(statement: Statement | Several) -> str:
             share, scaled = number(quantity), _in_millionths(range)
             assert isinstance(share, int | float)
             return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
-        return f"{found_text(quantity)}; expected {_expected(range)}"
+        why = "; disturbed" if statement.disturbed and statement.judge() == "undecided" else ""
+        return f"{found_text(quantity)}; expected {_expected(range)}{why}"
     parts = statement.statements
     if len(parts) <= _FEW:
         return (" and " if statement.every else " or ").join(map(described, parts))

@@ -81,6 +81,12 @@ class Statement:
     range: Range
     about: str = ""
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else on the machine ran while any of it was measured."""
+        leaves = self.quantity.leaves
+        return any(isinstance(leaf, Sampled) and leaf.disturbed for leaf in leaves)
+
     def judge(self, confidence: float = CONFIDENCE) -> Verdict:
         """The verdict at the joint level ``confidence``.
 
@@ -94,7 +100,7 @@ class Statement:
         devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
         if self.about and devices - {self.about}:
             return "not comparable"
-        if any(isinstance(leaf, Sampled) and leaf.disturbed for leaf in leaves):
+        if self.disturbed:
             return "undecided"
         found = estimate(self.quantity, confidence)
         if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:
