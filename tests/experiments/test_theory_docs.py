@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.__main__ import main
+from experiments.theory.survey.__main__ import main as survey
+
 pytest.importorskip("torch")
 
 DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "theory-of-a-network.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", BLOCKS[0].splitlines())
+def test_the_commands_run(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if importlib.util.find_spec("torchvision") is None:
+        command = command.replace("torchvision:resnet50", "study:ResNet-20")
+    monkeypatch.chdir(tmp_path)
+    network = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 8, 3)\n"
+    (tmp_path / "my_networks.py").write_text(network)
+    assert main(shlex.split(command)[3:]) == 0
+    assert "peak" in capsys.readouterr().out.lower()
+    assert ("--figures" in command) == any(tmp_path.glob("figures-of-mine/*.svg"))
+
+
+def test_the_commands_of_the_survey_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        survey(["--help"])
+    (known,) = re.findall(r"\{([\w,]+)\}", capsys.readouterr().out.split("...")[0])
+    named = re.findall(r"theory\.survey (\w+)", BLOCKS[1])
+    assert named == known.split(",")
 
 
 def test_the_example_for_notebooks_runs() -> None:
-    text = (DOCS / "theory-of-a-network.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, "theory-of-a-network.md", "exec"), names)
     found, gpu = names["found"], names["gpu"]
