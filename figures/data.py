@@ -79,6 +79,8 @@ def _of_roofline(panel: Roofline) -> Iterator[Row]:
 
 
 def _of_named(panel: Bars | Dots) -> Iterator[Row]:
+    for name, line in panel.lines if isinstance(panel, Dots) else ():
+        yield "", name, None, None, panel.x_label, line, None, None
     for series in panel.series:
         ends = zip_longest(panel.names, series.x, series.low, series.high)
         for name, found, low, high in ends:

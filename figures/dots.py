@@ -47,7 +47,8 @@ class DotSeries:
 class Dots:
     """A finished description: the names of the rows from top to bottom, and their points.
 
-    Ratios on a ``log`` scale are as far from one on either side.
+    Ratios on a ``log`` scale are as far from one on either side.  ``lines`` are further values to
+    compare with, each with a name that stands above it.
     """
 
     names: tuple[str, ...]
@@ -56,8 +57,14 @@ class Dots:
     reference: float | None = None
     title: str = ""
     log: bool = False
+    lines: tuple[tuple[str, float], ...] = ()
 
     @property
     def height(self) -> float:
         """The height in inches that leaves every row its room."""
-        return round(_REST + _ROW * len(self.names), 2)
+        return round(_REST + _ROW * (len(self.names) + self.legend_below), 2)
+
+    @property
+    def legend_below(self) -> bool:
+        """Whether a legend takes a row of its own, since a title stands above the rows."""
+        return bool(self.title) and sum(bool(series.label) for series in self.series) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -232,6 +233,23 @@ def test_dots_without_numbers_say_so() -> None:
     nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
     with drawn(dots.draw, nothing, inches=7.16) as figure:
         assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
+
+
+def test_lines_to_compare_with_are_named_above_the_axes() -> None:
+    compared = replace(DOTS, title="Cards", lines=(("peak", 1.268), ("bandwidth", 1.778)))
+    with drawn(dots.draw, compared, inches=7.16) as figure:
+        (axes,) = figure.axes
+        assert [text.get_text() for text in axes.texts] == ["peak", "bandwidth"]
+        assert {1.268, 1.778} < {line.get_xdata()[0] for line in axes.lines}
+    assert [row[5] for row in rows(Drawing((compared,))) if row[2] == "peak"] == ["Ratio"]
+
+
+def test_stacked_panels_stand_below_each_other() -> None:
+    panel = Roofline("x", "y", (), (Marks("a", (1.0, 1.0), (1.0, 1.0)),))
+    for stacked in (True, False):
+        upper, lower = render(Drawing((panel, panel), stacked=stacked), "fig/two").series
+        (left, top, _), (right, bottom, _) = upper.points[0], lower.points[0]
+        assert ((left == right), (top < bottom)) == (stacked, stacked)
 
 
 def test_dots_grow_with_their_rows() -> None:

@@ -91,10 +91,16 @@ def test_published_counts_stand_in_where_theory_has_another_network() -> None:
 
 
 def test_without_the_file_of_counts_published_ones_are_used() -> None:
-    found = compute("gpu_survey", replace(committed("gpu_survey"), networks=()))
-    assert value(found, "middle_fused") == pytest.approx(value(FOUND, "middle_fused"), rel=0.02)
+    inputs = replace(committed("gpu_survey"), networks=())
+    found = compute("gpu_survey", inputs)
+    fused, usual = (
+        estimate(survey_of(each).share(eager(MIDDLE), fused=True).median)
+        for each in (inputs, committed("gpu_survey"))
+    )
+    assert isinstance(fused, Estimate) and isinstance(usual, Estimate)
+    assert fused.value == pytest.approx(usual.value, rel=0.02)
     assert isinstance(found.values["middle_share"].number, Missing)
-    assert found.claims["eager-is-near"].verdict == "not measured"
+    assert found.claims["memory-side"].verdict == "not measured"
     assert found.claims["compiler-beats-card"].verdict == "supported"
 
 
@@ -126,6 +132,44 @@ def test_every_published_network_has_a_family() -> None:
 def test_each_network_counts_once_at_the_usual_size() -> None:
     rows = [Row("net", "convolution", image, 8, 1.0, PRINTED) for image in (160, 288, 224)]
     assert [row.image for row in once(rows)] == [224]
+
+
+def test_networks_with_other_parameters_are_no_pair() -> None:
+    """RTX 4090: repvgg_b3 had 123.09 M parameters with PyTorch 2.4, merged 110.96 M with 2.9."""
+    survey = survey_of(committed("gpu_survey"))
+    other = survey.gain("torch_291", mispaired=True)
+    assert other.numbers["repvgg_b3"] > 1.4
+    assert other.numbers.keys().isdisjoint(survey.gain("torch_291").numbers)
+    assert {name[:3] for name in other.numbers} == {"mob", "rep"}
+    assert survey.gain("torch_291").cut(95) < 1.05 < other.cut(50)
+    assert not survey.gain("card_5090", mispaired=True).numbers
+
+
+def test_what_data_sheets_let_expect_by_hand() -> None:
+    """936 to 1008 and 1792 GB/s, 71 to 165.2 and 209.5 TFLOP/s."""
+    factors = [value(FOUND, f"card_{card}_{what}") for card, what in _FACTORS]
+    assert factors == pytest.approx([1008 / 936, 165.2 / 71, 1792 / 1008, 209.5 / 165.2])
+    for claim in ("bandwidth-predicts", "peak-predicts", "compiled-gain-less"):
+        assert FOUND.claims[claim].verdict == "refuted"
+    for low, id, high in (("bandwidth", "card_4090", "peak"), ("peak", "card_5090", "bandwidth")):
+        gain = value(FOUND, f"{id}_gain")
+        assert value(FOUND, f"{id}_{low}") < gain < value(FOUND, f"{id}_{high}")
+
+
+_FACTORS = [(card, what) for card in (4090, 5090) for what in ("bandwidth", "peak")]
+
+
+def test_a_share_of_networks_has_an_interval_and_a_single_one_three_digits() -> None:
+    gain = Distribution("gain", {str(n): 0.9 + n / 3000 for n in range(400)}, ("file",))
+    faster = estimate(gain.share("that gain", lambda each: each > 1))
+    assert isinstance(faster, Estimate)
+    assert (faster.value, faster.n) == (99 / 400, 400) and faster.low < 0.2475 < faster.high
+    table = FOUND.tables["tbl-comparisons"]
+    shown = {
+        name: cell
+        for name, *_, cell in ([*map(table.cell_text, row, table.columns)] for row in table.rows)
+    }
+    assert shown["Compile, RTX 5090, v2.9"] == "2.83"
 
 
 def test_gains_that_point_either_way_decide_nothing() -> None:

@@ -63,11 +63,14 @@ def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
 
 def test_a_table_names_what_was_imported(data: Path) -> None:
     table = imported_setup(list_imports(STUDY, data))
-    device, software, conditions, cases, author, licence = table.rows[0]
+    device, software, conditions, cases = table.rows[0]
     assert len(table.rows) == 2
-    assert (device, conditions, cases, licence) == ("Example 100", "precision amp", 2, "Apache-2.0")
+    assert (device, conditions, cases) == ("Example 100", "precision amp", 2)
     assert software == Missing("not said")
-    assert author == "Example Author, with benchmark.py"
+    assert table.notes == (
+        "Measured by: Example Author, with benchmark.py.",
+        "Licence: Apache-2.0.",
+    )
 
 
 def test_one_sample_has_no_interval_and_supports_no_claim(data: Path) -> None:

@@ -26,6 +26,7 @@ from report.statistics.estimates import (
     identical,
     linear_fit,
     median_interval,
+    proportion_interval,
     rate,
     rate_over,
 )
@@ -289,3 +290,23 @@ def test_importing_does_not_wait_for_scipy() -> None:
         cwd=Path(__file__).parents[1],
     )
     assert found.stdout.strip() == "False"
+
+
+# -------------------------------------------------------------------------------- proportions
+
+
+@given(st.integers(1, 5000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_a_proportion_has_the_interval_of_scipy(n: int, share: float, confidence: float) -> None:
+    from scipy.stats import binomtest
+
+    successes = round(share * n)
+    found = proportion_interval(successes, n, confidence)
+    expected = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 0), (3, 2), (-1, 2)])
+def test_a_proportion_needs_successes_among_trials(successes: int, n: int) -> None:
+    with pytest.raises(StudyError, match=f"found {successes} of {n}"):
+        proportion_interval(successes, n)

@@ -16,6 +16,8 @@ _RING: Final = 6.0
 #: The widths of an interval and of the inner part of a distribution (pt).
 _THIN, _THICK = 1.0, 2.6
 _COLUMNS: Final = 3
+#: Between the axes and the title, where names of lines stand (pt).
+_ABOVE: Final = 11.0
 #: Of many points in one row, so that their density shows.
 _FAINT: Final = 0.5
 
@@ -26,21 +28,34 @@ def draw(figure: Dots, axes: Axes) -> None:
         axes.axvline(figure.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
     if figure.log:
         axes.set_xscale("log")
+    for name, value in figure.lines:
+        axes.axvline(value, color=style.THEORY, linewidth=0.9, linestyle=":")
+        place = (value, 1.0)
+        axes.annotate(
+            name,
+            place,
+            (0, 1.5),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            ha="center",
+            color=style.THEORY,
+        )
     for series in figure.series:
         _draw_intervals(series, axes)
         _draw_series(series, axes)
     if figure.log:
         style.plain_log_ticks(axes.xaxis)
     axes.set_yticks(range(len(figure.names)), labels=list(figure.names))
-    axes.set_ylim(len(figure.names) - 0.4, -0.6)
+    axes.set_ylim(len(figure.names) - 0.4 + figure.legend_below, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(figure.x_label)
-    axes.set_title(figure.title, loc="left")
+    axes.set_title(figure.title, loc="left", pad=_ABOVE if figure.lines else None)
     if not any(series.points for series in figure.series):
         axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
     labelled = sum(bool(series.label) for series in figure.series)
-    if labelled > 1 and figure.title:
-        axes.legend(loc="lower right", borderaxespad=0.2)
+    if figure.legend_below:
+        axes.legend(loc="lower right", borderaxespad=0.2, ncols=labelled, columnspacing=1.0)
     elif labelled > 1:
         legend_above(axes, _COLUMNS)
 

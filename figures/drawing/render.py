@@ -69,9 +69,8 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     with mpl.rc_context(settings):
         figure = Figure(figsize=(width, drawing.height), layout="constrained")
         canvas = FigureCanvasPdf(figure)
-        for axes, panel in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-        ):
+        shape = (len(panels), 1) if drawing.stacked else (1, len(panels))
+        for axes, panel in zip(figure.subplots(*shape, squeeze=False).flat, panels, strict=True):
             _draw(panel, axes)
         if drawing.same_axes:
             _equalise(figure)

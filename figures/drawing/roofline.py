@@ -18,14 +18,18 @@ _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
 #: memory furthest from the points, which lie at the right.
 _LABEL_PLACES: Final = (0.3, 0.55)
-#: The diameter of one of many points (pt), and the length of its line as a factor.
+#: The diameter of one of many points (pt), also in the legend, and the length of its line as a
+#: factor.
 _TINY: Final = 1.7
+_LEGEND_DOT: Final = 3.0
 _SHORT: Final = 1.0001
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
 def draw(figure: Roofline, axes: Axes) -> None:
     """Draw ``figure`` on ``axes``."""
+    from matplotlib.lines import Line2D
+
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(*figure.span)
@@ -47,7 +51,13 @@ def draw(figure: Roofline, axes: Axes) -> None:
         # Nothing lies above a roof, so that a legend finds room there.
         low, high = axes.get_ylim()
         axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * entries))
-        axes.legend(loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25)
+        legend = axes.legend(
+            loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25
+        )
+        many = {style.legend_label(marks.label) for marks in figure.marks if marks.many}
+        for handle in legend.legend_handles:
+            if isinstance(handle, Line2D) and handle.get_label() in many:
+                handle.set(marker="o", linestyle="none", markersize=_LEGEND_DOT)
     style.plain_log_ticks(axes.xaxis, _FEW_DECADES)
     style.plain_log_ticks(axes.yaxis, _FEW_DECADES)
 

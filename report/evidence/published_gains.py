@@ -1,6 +1,7 @@
 """What published rates say of networks: gains of a change, and shares of a card's roof.
 
-Each network counts once.  Rows are compared only where they share network, image extent and batch.
+Each network counts once.  Rows are compared only where they share network, image extent, number of
+parameters and, unless a comparison says otherwise, batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from report.evidence.devices import Devices
 from report.evidence.network_families import CNNS, Family
 from report.evidence.published_rates import Published, Row, Setting, once
-from report.quantity.distribution import Distribution
+from report.quantity.distribution import NO_TABLE, Distribution
 from report.quantity.expression import Leaf, exact
 from report.records import COUNTS
 
@@ -20,11 +21,19 @@ from report.records import COUNTS
 
 @dataclass(frozen=True)
 class Comparison:
-    """A change from one setting to another; ``name`` is what figures and tables call it."""
+    """A change from one setting to another; ``name`` is what figures and tables call it.
+
+    Batch sizes are equal unless they may be ``any_batch``.
+    """
 
     name: str
     before: Setting
     after: Setting
+    any_batch: bool = False
+
+    def key(self, row: Row) -> tuple[str | int, ...]:
+        """What two rows share that it compares."""
+        return row.key[:-1] if self.any_batch else row.key
 
 
 def gains(
@@ -33,18 +42,30 @@ def gains(
     families: Collection[Family] = CNNS,
     within: Callable[[Row], bool] = lambda row: True,
     about: str = "",
+    *,
+    mispaired: bool = False,
 ) -> Distribution:
     """Rate after over rate before, of pairs with the same network, image extent and batch size.
 
-    Those of ``families`` for which ``within``, in words ``about``, holds.
+    Those of ``families`` for which ``within``, in words ``about``, holds.  Both rows have the same
+    published number of parameters; those ``mispaired`` have the same name alone.
     """
     before, after = (tables.get(each) for each in (comparison.before, comparison.after))
     name = f"gain({comparison.name}{about})"
     if before is None or after is None:
-        return Distribution(name, {}, ())
-    alike = (row for row in before.rows if row.family in families and row.key in after.by_key)
-    pairs = once(row for row in alike if within(row))
-    found = {row.network: after.by_key[row.key].rate / row.rate for row in pairs}
+        return Distribution(name, {}, (), NO_TABLE)
+    others = {comparison.key(row): row for row in after.rows}
+
+    def paired(row: Row) -> bool:
+        other = others.get(comparison.key(row))
+        if other is None or row.family not in families:
+            return False
+        return (row.printed.parameters != other.printed.parameters) == mispaired and within(row)
+
+    found = {
+        row.network: others[comparison.key(row)].rate / row.rate
+        for row in once(filter(paired, before.rows))
+    }
     return Distribution(name, found, (before.file, after.file))
 
 
@@ -94,7 +115,7 @@ def shares(
     Without ``fused`` operators, of those alone that theory has captured.
     """
     if table is None or roof is None:
-        return Distribution("share of the roof", {}, ())
+        return Distribution("share of the roof", {}, (), NO_TABLE)
     rows = [row for row in counted(table) if within(row) and (fused or row.captured)]
     setting, traffic = table.setting, "fused" if fused else "each operator's"
     name = f"share({setting.device}, compiler {setting.compiler}, {traffic} traffic{about})"

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.paper.values import Value, declare
-from report.quantity.distribution import PERCENTS, Distribution
+from report.quantity.distribution import DIGITS, PERCENTS, Distribution
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, declared
 from report.text.format import Style
@@ -54,12 +54,13 @@ def cells(*contents: Content) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True)
 class Field(Generic[Row]):
-    """A column with the getter of its cells; ``unit`` and ``shown`` as those of ``Column``."""
+    """A column with the getter of its cells; all else is as that of ``Column``."""
 
     name: str
     unit: str
     get: Callable[[Row], Content]
     shown: str | None = None
+    digits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def quantile_fields(of: Callable[[Row], Distribution]) -> list[Field[Row]]:
     """Columns of a distribution's quantiles, with its median in their midst."""
 
     def cut(percent: int) -> Field[Row]:
-        return Field(f"{percent} %", "1", lambda row: of(row).quantile(percent))
+        quantile = f"{percent} %"
+        return Field(quantile, "1", lambda row: of(row).quantile(percent), digits=DIGITS)
 
     below, above = PERCENTS[: len(PERCENTS) // 2], PERCENTS[len(PERCENTS) // 2 :]
     return [*map(cut, below), Field("Median", "1", lambda row: of(row).median), *map(cut, above)]
@@ -106,7 +108,7 @@ def table(
 
 def _column(field: Field[Row] | Difference, getters: dict[str, Field[Row]]) -> Column:
     if isinstance(field, Field):
-        return Column(field.name, field.unit, field.shown)
+        return Column(field.name, field.unit, field.shown, field.digits)
     above = getters[field.above]
     return Column(f"{field.above} − {field.below.lower()}", above.unit, above.shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from report.evidence.peaks import in_binary
@@ -48,32 +48,47 @@ def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
     )
 
 
+#: The columns of the table of imports that are often the same in all rows.
+_PROVENANCE: Final = ("Measured by", "Licence")
+
+
 def imported_setup(imported: Sequence[StoredImport]) -> Table:
-    """What others measured: a line for each record, with who they are and what was the same."""
-    columns = ("Device", "Software", "Conditions", "Cases", "Measured by", "Licence")
+    """What others measured: a line for each record, sorted, with what was the same in all cases.
+
+    Who measured and under which licence is told in a note where it is the same in all.
+    """
+    rows = sorted((_imported_row(each.record) for each in imported), key=_sorting)
+    cells = {name: {str(row[name]): row[name] for row in rows} for row in rows for name in row}
+    common = [name for name in _PROVENANCE if len(cells.get(name, ())) == 1]
+    shown = [name for name in cells if name not in common]
     return Table(
         "tbl-imported",
         "What others measured and published.",
-        tuple(Column(name, "1" if name == "Cases" else "") for name in columns),
-        tuple(_imported_row(each.record) for each in imported),
+        tuple(Column(name, "1" if name == "Cases" else "") for name in shown),
+        tuple(tuple(row[name] for name in shown) for row in rows),
+        tuple(f"{name}: {', '.join(cells[name])}." for name in common),
         sources=tuple(each.file for each in imported),
         wide=True,
     )
 
 
-def _imported_row(record: ImportedRecord) -> tuple[Cell, ...]:
+def _sorting(row: Mapping[str, Cell]) -> list[str]:
+    return [str(cell) for cell in row.values()]
+
+
+def _imported_row(record: ImportedRecord) -> dict[str, Cell]:
     environment, origin = record.environment, record.origin
     cuda = environment.cuda and f"CUDA {environment.cuda}"
     software = ", ".join(filter(None, (environment.framework, cuda)))
-    return (
-        environment.model,
-        software or Missing(record.missing["framework"]),
-        ", ".join(f"{n} {level}" for n, level in record.conditions.items())
-        or Missing("the file states none"),
-        len(record.cases),
-        f"{origin.author}, with {origin.instrument}",
-        origin.licence,
-    )
+    conditions = ", ".join(f"{name} {level}" for name, level in record.conditions.items())
+    return {
+        "Device": environment.model,
+        "Software": software or Missing(record.missing["framework"]),
+        "Conditions": conditions or Missing("the file states none"),
+        "Cases": len(record.cases),
+        "Measured by": f"{origin.author}, with {origin.instrument}",
+        "Licence": origin.licence,
+    }
 
 
 def _environment_rows(record: Record, hosts: bool, known: bool) -> dict[str, Cell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from figures.dots import DotSeries
+from figures.dots import Dots, DotSeries
 from figures.scaling import Band, Curve, Points
 from report.missing import Missing
 from report.quantity.distribution import PERCENTS, Distribution
@@ -14,6 +14,8 @@ from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.text.format import scale_to
 
+#: Half the distance of two series in one row (rows).
+_APART: Final = 0.2
 #: Labels of more levels than these would touch.
 _MANY: Final = 6
 
@@ -86,3 +88,26 @@ def quantile_series(
     inner = tuple((low, high) if low and high else None for _, low, high, _ in cuts)
     medians = tuple(row.cut(50) if row.known else None for row in rows)
     return DotSeries(label, medians, number, False, outer, end, inner, shift)
+
+
+def distribution_rows(
+    title: str,
+    rows: Mapping[str, Sequence[Distribution]],
+    names: Sequence[str],
+    x_label: str,
+    lines: Mapping[str, float] | None = None,
+) -> Dots:
+    """Distributions of ratios in named rows, a series a label, with their numbers of networks.
+
+    ``lines`` are ratios to compare with, by their names.
+    """
+    counts = (
+        ", ".join(str(len(each.numbers)) for each in row)
+        for row in zip(*rows.values(), strict=True)
+    )
+    series = (
+        quantile_series(label, each, place, _APART * (2 * place - 1) if len(rows) > 1 else 0.0)
+        for place, (label, each) in enumerate(rows.items())
+    )
+    shown = tuple(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
+    return Dots(shown, tuple(series), x_label, 1.0, title, lines=tuple((lines or {}).items()))

@@ -23,6 +23,7 @@ from report.text.format import (
     bounded,
     interval_text,
     number_text,
+    plain,
     scale_to,
 )
 
@@ -41,12 +42,14 @@ Cell: TypeAlias = Number | Estimate | Missing | Citation | str
 class Column:
     """A column: its heading, the unit of its raw numbers (``1`` for counts, empty for text).
 
-    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``.
+    ``shown`` is the unit in which numbers are printed, such as ``ms`` for ``s``; ``digits`` how
+    many significant ones a number without an interval has, where not the usual ones.
     """
 
     name: str
     unit: str = ""
     shown: str | None = None
+    digits: int | None = None
 
     @property
     def scale(self) -> Scale:
@@ -104,6 +107,8 @@ class Table:
             return cell
         if isinstance(cell, Citation):
             return _CITED
+        if column.digits and not isinstance(cell, Estimate):
+            return plain(float(cell * column.scale.factor), column.digits)
         text = number_text(cell, column.scale)
         if isinstance(cell, Estimate) and bounded(cell):
             return f"{text} {interval_text(cell, column.scale)}"

@@ -29,6 +29,8 @@ from report.quantity.expression import (
     Quantity,
     Reported,
     Sampled,
+    absent,
+    exact,
 )
 from report.quantity.intervals import calls_interval
 from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
@@ -87,6 +89,15 @@ def point(quantity: Quantity) -> float | Missing:
     """The value of a quantity alone, for what is drawn or only described."""
     found = estimate(quantity)
     return found if isinstance(found, Missing) else found.value
+
+
+def to_digits(quantity: Quantity, digits: int) -> Quantity:
+    """A value to so many digits: what depends on single samples or printed digits bears no more."""
+    found, name, unit = point(quantity), f"{quantity.formula}, to {digits} digits", quantity.unit
+    if isinstance(found, Missing):
+        return absent(name, str(unit), found.reason)
+    file, *further = quantity.sources or ("",)
+    return exact(name, str(unit), float(f"{found:.{digits}g}"), file, tuple(further))
 
 
 def level(quantity: Quantity) -> int:

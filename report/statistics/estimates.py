@@ -115,6 +115,26 @@ def _inverted_rank(n: int, tail: float) -> int:
     return max((k for k in near if bdtr(k, n, 0.5) <= tail), default=0) + 1
 
 
+def proportion_interval(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    """The share of ``successes`` in ``n`` independent trials with Wilson's score interval.
+
+    Its ends are the shares p at which ``successes / n`` lies z standard errors ``√(p (1 - p) / n)``
+    away (Wilson, Journal of the American Statistical Association 22, 1927; recommended by Brown,
+    Cai and DasGupta, Statistical Science 16, 2001).  Raises ``StudyError`` for numbers of which
+    no share is made, and for a confidence outside (0, 1).
+    """
+    _check_confidence(confidence)
+    if not 0 <= successes <= n or n == 0:
+        raise StudyError(f"A share needs successes among trials, found {successes} of {n}.")
+    z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    share, widening = successes / n, 1 + z**2 / n
+    middle = (share + z**2 / (2 * n)) / widening
+    half = z / widening * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    # Rounding must not carry an end beyond the share.
+    low, high = min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
+    return Estimate(share, low, high, n, confidence)
+
+
 def rate(work: float, durations: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """Work over median duration, per second: the same work was done in every sample.
 

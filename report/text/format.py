@@ -117,13 +117,13 @@ def digits(number: Number, decimals: int) -> str:
     return MINUS + text if negative else text
 
 
-def plain(number: Number) -> str:
-    """A number without an interval: whole numbers in full, others to four significant digits."""
+def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
+    """A number without an interval: whole ones in full, others to ``significant`` digits."""
     if isinstance(number, int):
         return digits(number, 0)
     if not math.isfinite(number):
         raise ValueError(f"{number} cannot be printed")
-    return digits(number, SIGNIFICANT_DIGITS - 1 - _exponent(number))
+    return digits(number, significant - 1 - _exponent(number))
 
 
 def number_text(number: Number | Estimate, scale: Scale) -> str:

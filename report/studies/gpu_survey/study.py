@@ -2,102 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
-from math import inf
-from typing import Any, Final
+from typing import Final, Literal
 
 from figures.canvas import Drawing
 from figures.dots import Dots
 from figures.roofline import Marks, Roofline
-from report.evidence import published_gains as evidence
-from report.evidence.network_families import CNNS, Family
-from report.evidence.published_rates import TRANSFERS, Published, Row, Setting, published
-from report.evidence.runs import Factors
+from report.evidence import published_survey
+from report.evidence.network_families import CNNS
+from report.evidence.published_gains import counted
+from report.evidence.published_rates import TRANSFERS, Setting
+from report.evidence.published_survey import Ends, Series, Survey, class_name
 from report.paper.claims import judge
 from report.paper.declared import Field, quantile_fields, table
 from report.paper.environments import imported_setup
 from report.paper.findings import Claim, Figure, Findings, Inputs
-from report.paper.plots import quantile_series
+from report.paper.plots import distribution_rows
 from report.paper.published_roofs import EMPTY, row_marks, sheet_panel
 from report.paper.tables import Table
 from report.paper.values import declare
 from report.quantity.distribution import PERCENTS, Distribution
-from report.quantity.expression import Leaf, Quantity, absent, exact
-from report.quantity.verdicts import Range, Several, Statement, all_of, equals, expect
-from report.records import COUNTS
+from report.quantity.evaluation import number, to_digits
+from report.quantity.expression import Quantity, exact
+from report.quantity.verdicts import Range, Several, Statement, all_of, equals, exactly, expect
 from report.statistics.estimates import CONFIDENCE
 from report.studies.gpu_survey import settings
-from report.studies.gpu_survey.settings import COMPARISONS, MIDDLE, NEW, OLD, compiled, eager
+from report.studies.gpu_survey.settings import CARDS, COMPARISONS, MIDDLE, NEW, compiled, eager
 from report.text.escape import markdown
 
-_EAGER: Final = {"old": eager(OLD), "middle": eager(MIDDLE), "new": eager(NEW)}
+_EAGER: Final = dict(zip(("old", "middle", "new"), map(eager, CARDS), strict=True))
 _COMPILED: Final = {"middle_compiled": compiled(MIDDLE), "new_compiled": compiled(NEW)}
+_RESNET, _LARGER = (("resnet50", image, 1024) for image in (224, 288))
 _VERSIONS: Final = COMPARISONS["torch_210"]
-_ATTENTION: Final[tuple[Family, ...]] = ("attention",)
-#: Which outer quantiles of gains are printed.
-_OUTER: Final = (
-    ("last_113", 5), ("last_training", 5), ("torch_210", 5), ("torch_210", 95), ("torch_291", 95)
-)  # fmt: skip
-#: Half the distance of two series in one row (rows).
-_APART: Final = 0.2
+#: What two cards differ in by their data sheets.
+_SHEET: Final[tuple[Literal["bandwidth", "peak"], ...]] = ("bandwidth", "peak")
+_GROUPED: Final = re.compile(settings.NORMALISED).search
+#: Of which series the lowest and the highest class are printed.
+_ENDS: Final = dict(zip(("eager", "compiled"), settings.BY_CARD[-1], strict=True)) | {
+    "compiling": settings.BY_FAMILY[0][0]
+}
+_SERIES: Final = tuple(chain(*settings.BY_CARD, *settings.BY_FAMILY))
+_CHANGE: Final = Field[Series]("Change", "", lambda s: f"{COMPARISONS[s.id].name}, {s.label}")
+_OUTER: Final = ("last_113", 5), ("last_training", 5), ("torch_291", 5), ("torch_291", 95)
 _GAIN: Final = "Rate after over rate before"
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """The published tables and the roofs of the cards whose data sheets are known."""
-
-    tables: Mapping[Setting, Published]
-    roofs: Mapping[str, evidence.Roof]
-
-    @cache  # noqa: B019 (a survey lives as long as its paper is computed)
-    def gain(
-        self, id: str, families: tuple[Family, ...] = CNNS, ends: tuple[float, float] = (0, inf)
-    ) -> Distribution:
-        """The gains in one comparison, of CNNs or other families, in one class of intensity."""
-
-        def within(row: Row) -> bool:
-            return bool(row.captured) and ends[0] <= row.intensity(fused=False) < ends[1]
-
-        if ends == (0, inf):
-            return evidence.gains(COMPARISONS[id], self.tables, families)
-        about = f", {families[0]}, {_class_name(ends)}"
-        found = evidence.gains(COMPARISONS[id], self.tables, families, within, about)
-        return replace(found, files=(*found.files, COUNTS))
-
-    @cache  # noqa: B019
-    def share(self, setting: Setting, *, fused: bool) -> Distribution:
-        """The shares of the roof of CNNs in one setting."""
-        roof = self.roofs.get(setting.device)
-        return evidence.shares(self.tables.get(setting), roof, fused=fused)
-
-    def agreement(self, count: str) -> Distribution:
-        """A count of theory over the published one, in the newest table."""
-        return evidence.agreement(self.tables.get(eager(NEW)), count)
-
-    def sheet(self, card: str, unit: str) -> Leaf:
-        """The peak of a card in FLOP/s or B/s by its data sheet."""
-        roof = self.roofs.get(card)
-        if roof is None:
-            return absent("peak", unit, f"no data sheet of {card} is known")
-        return roof.memory if unit == "B/s" else roof.arithmetic
-
-    def resnet(self, setting: Setting, image: int) -> Leaf:
-        """Images a second of ResNet-50: one sample, without an interval."""
-        if setting not in self.tables:
-            return absent("rate", "1/s", f"no table of {setting.device} is there")
-        levels: Factors = {"network": "resnet50", "image": image, "batch": 1024}
-        return self.tables[setting].run.series("image_rate", levels)
 
 
 def survey_of(inputs: Inputs) -> Survey:
     """The survey of the imported records; raises ``StudyError`` for one that does not fit it."""
-    roofs = {card: evidence.roof_of(card, inputs.devices) for card in settings.CARDS}
-    known = {card: roof for card, roof in roofs.items() if roof is not None}
-    return Survey(published(inputs.imported, inputs.networks), known)
+    return published_survey.survey_of(
+        inputs.imported, inputs.networks, inputs.devices, CARDS, COMPARISONS
+    )
 
 
 def findings(inputs: Inputs) -> Findings:
@@ -127,76 +84,100 @@ def findings(inputs: Inputs) -> Findings:
 def _counts(survey: Survey) -> dict[str, Quantity]:
     """What is printed in full."""
     rows = [row for each in survey.tables.values() for row in each.rows]
-    return {
+    slower, other = survey.gain("card_5090"), survey.gain("torch_291", mispaired=True)
+    found: dict[str, Quantity] = {
         "tables": exact("tables", "1", len(survey.tables)),
         "networks": exact("networks with a time", "1", len({row.network for row in rows})),
         "cnns": exact("CNNs", "1", len({row.network for row in rows if row.family in CNNS})),
         "counted": survey.share(eager(NEW), fused=True).count,
         "captured": survey.share(eager(NEW), fused=False).count,
         "transfers": exact("transfers of a result", "1", TRANSFERS),
-        **{f"{id}_count": survey.gain(id).count for id in ("instead", "compiled_last")},
+        "slower": slower.number("that lose", lambda gain: gain < 1),
+        "mispaired": other.count,
     }
+    for id, setting in _EAGER.items():
+        shares = survey.share(setting, fused=False)
+        found[f"{id}_above"] = shares.number("above the roof", lambda share: share > 1)
+        found[f"{id}_count"] = shares.count
+    shown = "card_5090", "instead", "compiled_last", "compiled_any"
+    return found | {f"{id}_count": survey.gain(id).count for id in shown}
 
 
 def _ratios(survey: Survey) -> dict[str, Quantity]:
     """What is printed as it would be if it were measured: gains, rates and ratios of counts."""
     found: dict[str, Quantity] = {f"{id}_gain": survey.gain(id).median for id in COMPARISONS}
     found |= {f"{id}_q{percent}": survey.gain(id).quantile(percent) for id, percent in _OUTER}
-    for id, new, old in (("card_4090", MIDDLE, OLD), ("card_5090", NEW, MIDDLE)):
-        for name, unit in (("peak", "FLOP/s"), ("bandwidth", "B/s")):
-            found[f"{id}_{name}"] = survey.sheet(new, unit) / survey.sheet(old, unit)
+    for id in ("card_4090", "card_5090"):
+        found |= {f"{id}_{what}": survey.factor(id, what) for what in _SHEET}
+        found |= {
+            f"{id}_over_{what}": found[f"{id}_gain"] / found[f"{id}_{what}"] for what in _SHEET
+        }
     for count in ("multiply_adds", "outputs"):
-        ours = survey.agreement(count)
+        ours = survey.agreement(eager(NEW), count)
         found |= {f"{count}_q{percent}": ours.quantile(percent) for percent in (5, 50, 95)}
         found[f"{count}_largest"] = ours.largest
-    low, high = (survey.gain("compiled_5090", CNNS[:1], settings.CLASSES[n]) for n in (0, -1))
+    for name, series in _ENDS.items():
+        low, high = (survey.of(series, settings.CLASSES[end]).median for end in (0, -1))
+        found |= {f"{name}_low": low, f"{name}_high": high, f"{name}_low_over_high": low / high}
+    found |= {name: survey.gain(id).of(network) for name, (id, network) in settings.GAINS.items()}
+    cards, other = survey.gain("card_5090"), survey.gain("torch_291", mispaired=True)
     return found | {
-        "low_class": low.median,
-        "high_class": high.median,
-        "low_over_high_class": low.median / high.median,
-        "last_attention": survey.gain("last_240", _ATTENTION).median,
-        "resnet_before": survey.resnet(_VERSIONS.before, 224),
-        "resnet_after": survey.resnet(_VERSIONS.after, 224),
-        "resnet_larger": survey.resnet(_VERSIONS.after, 288),
-        "vgg_change": survey.gain("torch_210").of("vgg16"),
-        "slowest_gain": survey.gain("compiled_4090").smallest,
-        "falls_gain": survey.gain("torch_210").smallest,
-        "rises_gain": survey.gain("torch_210").largest,
+        "compiled_over_eager": found["card_compiled_gain"] / found["card_5090_gain"],
+        "last_over_card": found["compiled_last_gain"] / found["card_5090_gain"],
+        "any_over_card": found["compiled_any_gain"] / found["card_5090_gain"],
+        "last_attention": survey.gain("last_240", ("attention",)).median,
+        "depthwise_gain": survey.gain("compiled_5090", CNNS[1:]).median,
+        "resnet_before": survey.rate(_VERSIONS.before, *_RESNET),
+        "resnet_after": survey.rate(_VERSIONS.after, *_RESNET),
+        "resnet_larger": survey.rate(_VERSIONS.after, *_LARGER),
+        "slowest_card": cards.smallest,
+        "fastest_card": cards.largest,
+        "mispaired_gain": other.median,
+        "mispaired_largest": other.largest,
+        **_normalised(survey),
     }
+
+
+def _normalised(survey: Survey) -> dict[str, Quantity]:
+    """Of the networks that lose on the newer card and those with group normalisation."""
+    gain = survey.gain("card_5090")
+    lose, alike = ({*gain.those(lambda each: each < 1)}, {*filter(_GROUPED, gain.numbers)})
+    either, both = lose | alike, lose & alike
+    again = survey.gain("card_compiled").only(alike, "with group normalisation")
+    share = exact("both over either", "1", len(both) / (len(either) or 1))
+    alike_share = share if gain.known else gain.median
+    return {"normalised_gain": again.median, "normalised_alike": alike_share}
 
 
 def _percents(survey: Survey) -> dict[str, Quantity]:
     """What is printed as a share."""
     found: dict[str, Quantity] = {}
     for id, setting in {**_EAGER, **_COMPILED}.items():
-        one_by_one, fused = (survey.share(setting, fused=each) for each in (False, True))
-        found[f"{id}_share"], found[f"{id}_fused"] = one_by_one.median, fused.median
-        found[f"{id}_above"] = one_by_one.share("above the roof", lambda share: share > 1)
-    for id, setting in _EAGER.items():
-        ridge = evidence.bounds(survey.tables.get(setting), survey.roofs.get(setting.device))
-        found[f"{id}_bound"] = ridge.share("bound by memory", lambda intensity: intensity < 1)
-    for id in ("instead", "compiled_4090"):
-        found[f"{id}_faster"] = survey.gain(id).share("that gain", lambda gain: gain > 1)
-    larger = survey.resnet(_VERSIONS.after, 288) / survey.resnet(_VERSIONS.before, 224)
+        shares, ridge = survey.share(setting, fused=False), survey.over_ridge(setting)
+        found[f"{id}_share"] = shares.median
+        found[f"{id}_over"] = shares.share("above the roof", lambda share: share > 1)
+        found[f"{id}_bound"] = ridge.share("left of the ridge", lambda ratio: ratio < 1)
+    larger = survey.rate(_VERSIONS.after, *_LARGER)
     return found | {
         "confidence": exact("confidence, chosen", "1", CONFIDENCE),
         "most": exact("between the outer quantiles", "1", (PERCENTS[-1] - PERCENTS[0]) / 100),
-        "resnet_less": 1 - larger,
-        "new_largest": survey.share(compiled(NEW), fused=True).largest,
+        "margin": exact("margin of equality, chosen", "1", settings.MARGIN),
+        "instead_faster": survey.gain("instead").share("that gain", lambda gain: gain > 1),
+        "resnet_less": to_digits(1 - larger / survey.rate(_VERSIONS.before, *_RESNET), 2),
+        "new_largest": survey.share(compiled(NEW), fused=True).of("repvgg_b3", 4),
     }
 
 
 def _names(survey: Survey) -> dict[str, str]:
     """The cards and networks that sentences name."""
-    versions = survey.gain("torch_210")
+    lose = survey.gain("card_5090").those(lambda gain: gain < 1)
+    above = survey.share(eager(MIDDLE), fused=False).those(lambda share: share > 1)
     names = {
         **{id: settings.short(setting.device) for id, setting in _EAGER.items()},
         "pro": settings.short(settings.PRO),
-        "nearest": survey.share(compiled(NEW), fused=True).extreme(max),
-        "slowest": survey.gain("compiled_4090").extreme(min),
-        "furthest": survey.agreement("outputs").extreme(max),
-        "falls": versions.extreme(min),
-        "rises": versions.extreme(max),
+        "furthest": survey.agreement(eager(NEW), "outputs").extreme(max),
+        "losers": ", ".join(lose),
+        "above": ", ".join(above),
     }
     return {id: markdown(name) for id, name in names.items()}
 
@@ -207,17 +188,23 @@ def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
     def each(ids: Iterable[str], what: str, expected: Range) -> Several:
         return all_of(*(Statement(found[f"{id}_{what}"], expected, "cuda") for id in ids))
 
-    more, half = expect("> 1"), expect("> 0.5")
-    yield judge("compiler-beats-card", each(["instead"], "gain", more))
+    more, less, alike = expect("> 1"), expect("< 1"), equals(1, within=settings.MARGIN)
+    cards = "card_4090", "card_5090"
+    yield judge("bandwidth-predicts", each(cards, "over_bandwidth", alike))
+    yield judge("peak-predicts", each(cards, "over_peak", alike))
+    yield judge("compiled-gain-less", each(["compiled"], "over_eager", less))
+    yield judge("compiled-gain-falls", each(["compiled"], "low_over_high", more))
+    yield judge("eager-gain-flat", each(["eager"], "low_over_high", alike))
+    yield judge("memory-side", each(_EAGER, "bound", expect("> 0.5")))
+    yield judge("compiler-fuses", each(_COMPILED, "share", more))
     yield judge("compile-pays", each(settings.COMPILING, "gain", more))
+    yield judge("compiler-beats-card", each(["instead"], "gain", more))
+    yield judge("compiler-beats-last", each(["last", "any"], "over_card", more))
+    yield judge("gain-falls", each(["compiling"], "low_over_high", more))
     yield judge("last-pays", each(settings.CHANNELS_LAST, "gain", more))
-    yield judge("bf16-is-even", each(["bf16"], "gain", equals(1, within=0.02)))
-    yield judge("same-at-equal-size", each(["torch_210"], "gain", equals(1, within=0.05)))
-    yield judge("gain-falls", each(["low_over_high"], "class", more))
-    yield judge("eager-is-bound", each(_EAGER, "bound", half))
-    yield judge("eager-is-near", each(_EAGER, "share", half))
-    yield judge("compiler-fuses", each(_COMPILED, "above", expect("> 0.25")))
-    yield judge("more-to-gain", each(_COMPILED, "fused", expect("< 0.5")))
+    yield judge("bf16-is-even", each(["bf16"], "gain", alike))
+    yield judge("same-at-equal-size", each(settings.VERSIONS, "gain", alike))
+    yield judge("losers-normalise", each(["normalised"], "alike", exactly(1)))
 
 
 # ------------------------------------------------------------------------------------- figures
@@ -225,18 +212,21 @@ def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
 
 def _plots(survey: Survey) -> Iterator[Figure]:
     """Every figure, with the files that it is drawn from."""
-    yield _gains("fig-gains", survey, settings.AGAINST_CARD)
-    settings_ = [way(card) for card in survey.roofs for way in (eager, compiled)]
-    panels = tuple(_roofline(survey, card) for card in survey.roofs) or (EMPTY,)
-    drawing = Drawing(panels, wide=True, height=2.6, same_axes=True)
-    yield _figure("fig-rooflines", drawing, (survey.share(s, fused=False) for s in settings_))
-    rows = [
-        [[survey.gain(id, (family,), ends) for ends in settings.CLASSES] for family in CNNS]
-        for id in settings.BY_INTENSITY
-    ]
-    drawing = Drawing(tuple(map(_by_class, settings.BY_INTENSITY, rows)), wide=True, height=1.7)
-    yield _figure("fig-intensity", drawing, chain(*chain(*rows)))
-    yield _gains("fig-itself", survey, settings.AGAINST_ITSELF)
+    for id, ids in (("fig-gains", settings.AGAINST_CARD), ("fig-itself", settings.VERSIONS)):
+        known = {COMPARISONS[id].name: survey.gain(id) for id in ids if survey.gain(id).known}
+        panel = distribution_rows("", {"": tuple(known.values())}, tuple(known), _GAIN)
+        yield _figure(id, Drawing((panel,), height=panel.height), known.values())
+    for id, panels in (("fig-cards", settings.BY_CARD), ("fig-intensity", settings.BY_FAMILY)):
+        drawn = tuple(_by_class(survey, series) for series in panels)
+        height = sum(panel.height for panel in drawn)
+        drawing = Drawing(drawn, height=height, same_axes=True, stacked=True)
+        yield _figure(
+            id, drawing, (survey.of(e, ends) for e in chain(*panels) for ends in settings.CLASSES)
+        )
+    ways = [way(card) for card in survey.roofs for way in (eager, compiled)]
+    rooflines = tuple(_roofline(survey, card) for card in survey.roofs) or (EMPTY,)
+    drawing = Drawing(rooflines, height=2.0 * len(rooflines), same_axes=True, stacked=True)
+    yield _figure("fig-rooflines", drawing, (survey.share(s, fused=False) for s in ways))
 
 
 def _figure(id: str, drawing: Drawing, rows: Iterable[Distribution]) -> Figure:
@@ -244,42 +234,28 @@ def _figure(id: str, drawing: Drawing, rows: Iterable[Distribution]) -> Figure:
     return Figure(id, "", "", drawing, tuple(files))
 
 
-def _gains(id: str, survey: Survey, ids: Iterable[str]) -> Figure:
-    """A row for each comparison that has networks enough."""
-    known = {COMPARISONS[id].name: survey.gain(id) for id in ids if survey.gain(id).known}
-    names = tuple(f"{name} ({len(gain.numbers)})" for name, gain in known.items())
-    panel = Dots(names, (quantile_series("", tuple(known.values())),), _GAIN, 1.0)
-    return _figure(id, Drawing((panel,), height=panel.height), known.values())
-
-
-def _by_class(id: str, rows: Sequence[Sequence[Distribution]]) -> Dots:
-    """The gains of one change by class of intensity, a series for each family."""
-    first = id == settings.BY_INTENSITY[0]
-    names = tuple(_class_name(ends) if first else "" for ends in settings.CLASSES)
-    series = (
-        quantile_series(family if first else "", each, number, _APART * (2 * number - 1))
-        for number, (family, each) in enumerate(zip(CNNS, rows, strict=True))
-    )
-    return Dots(names, tuple(series), _GAIN, 1.0, COMPARISONS[id].name)
-
-
-def _class_name(ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"from {low:g} FLOP/B" if high == inf else f"{low:g} to {high:g} FLOP/B"
+def _by_class(survey: Survey, panel: tuple[Series, ...]) -> Dots:
+    """Gains by class of intensity, beside those that data sheets of two cards let expect."""
+    id = panel[0].id
+    factors = {str(what): number(survey.factor(id, what)) for what in _SHEET}
+    lines = {name: each for name, each in factors.items() if isinstance(each, float) and each > 1}
+    rows = {each.label: [survey.of(each, ends) for ends in settings.CLASSES] for each in panel}
+    names = tuple(map(class_name, settings.CLASSES))
+    return distribution_rows(COMPARISONS[id].name, rows, names, _GAIN, lines)
 
 
 def _roofline(survey: Survey, card: str) -> Roofline:
-    """All CNNs of a card that theory counts, eager and compiled, those of other studies named."""
+    """All CNNs of a card that theory counts, eager and compiled, some of them named."""
     marks: list[Marks] = []
-    for number, setting in enumerate((eager(card), compiled(card))):
+    ways = ((eager(card), "eager", settings.NAMED), (compiled(card), "compiled", settings.OUTLIERS))
+    for series, (setting, label, names) in enumerate(ways):
         if setting in survey.tables:
-            rows = [row for row in evidence.counted(survey.tables[setting]) if row.captured]
-            named = [row for row in rows if row.network in settings.NAMED and setting == eager(NEW)]
-            names = [settings.NAMED[row.network] for row in named]
-            label = "compiled" if number else "eager"
+            rows = [row for row in counted(survey.tables[setting]) if row.captured]
+            named = [row for row in rows if row.network in names]
+            shown = [names[row.network] for row in named]
             marks += [
-                row_marks(label, rows, number, many=True, fused=False),
-                row_marks("", named, number, names, fused=False),
+                row_marks(label, rows, series, many=True, fused=False),
+                row_marks("", named, series, shown, fused=False),
             ]
     return sheet_panel(settings.short(card), survey.roofs[card], marks)
 
@@ -290,24 +266,21 @@ def _roofline(survey: Survey, card: str) -> Roofline:
 def _tables(survey: Survey) -> Iterator[Table]:
     """Every table; what a table of others lacks is missing in its cell."""
 
-    def share(name: str, way: Any, *, fused: bool) -> Field[str]:
-        return Field(name, "1", lambda card: survey.share(way(card), fused=fused).median, "%")
+    def share(name: str, *, fused: bool) -> Field[Setting]:
+        return Field(name, "1", lambda way: survey.share(way, fused=fused).median, "%")
 
-    cards = [
-        Field("Card", "", settings.short),
-        Field("Peak", "FLOP/s", lambda card: survey.sheet(card, "FLOP/s"), "TFLOP/s"),
-        Field("Bandwidth", "B/s", lambda card: survey.sheet(card, "B/s"), "GB/s"),
-        share("Eager, eager roof", eager, fused=False),
-        share("Compiled, eager roof", compiled, fused=False),
-        share("Eager, fused roof", eager, fused=True),
-        share("Compiled, fused roof", compiled, fused=True),
+    def in_class(ends: Ends) -> Field[Series]:
+        return Field(class_name(ends), "1", lambda series: survey.of(series, ends).median)
+
+    ways = [*_EAGER.values(), *_COMPILED.values()]
+    cards: list[Field[Setting]] = [
+        Field("Card", "", lambda way: settings.short(way.device)),
+        Field("Mode", "", lambda way: "eager" if way.compiler == "none" else "compiled"),
+        share("Eager roof", fused=False),
+        share("Fused roof", fused=True),
     ]
-    yield table("tbl-cards", settings.CARDS, cards, wide=True)
-    rows = [
-        (f"{each.name}, {name}", survey.gain(id, families))
-        for id, each in COMPARISONS.items()
-        for name, families in (("CNNs", CNNS), ("attention", _ATTENTION))
-    ]
+    yield table("tbl-cards", ways, cards)
+    rows = [(each.name, survey.gain(id)) for id, each in COMPARISONS.items()]
     fields: list[Field[tuple[str, Distribution]]] = [
         Field("Comparison", "", lambda row: row[0]),
         Field("Networks", "1", lambda row: row[1].count),
@@ -315,3 +288,4 @@ def _tables(survey: Survey) -> Iterator[Table]:
         *quantile_fields(lambda row: row[1]),
     ]
     yield table("tbl-comparisons", rows, fields, wide=True)
+    yield table("tbl-classes", _SERIES, [_CHANGE, *map(in_class, settings.CLASSES)], wide=True)

@@ -53,11 +53,6 @@ def fixed(
     return exact(name, unit, number, source, tuple(further))
 
 
-def told(quantity: Quantity, digits: int) -> Quantity:
-    """A value to so many digits: what depends on single samples or printed digits bears no more."""
-    return _plain(quantity, lambda number: float(f"{number:.{digits}g}"), f", to {digits} digits")
-
-
 def whole(quantity: Quantity) -> Quantity:
     """The nearest whole number from 1 on."""
     return _plain(quantity, lambda number: max(1, round(number)), ", to a whole number")

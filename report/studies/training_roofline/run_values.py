@@ -11,7 +11,7 @@ from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
@@ -27,7 +27,6 @@ from report.studies.training_roofline.declared import (
     found_in,
     how_many,
     median,
-    told,
     whole,
 )
 from report.studies.training_roofline.measured import NO_RECORD, Run, surest
@@ -93,7 +92,7 @@ def _machine(run: Run | None) -> Iterator[Value]:
         "ratio_confidence": _least_confidence("ratio", ratios, run),
         **found_in(run, _DRIFTS, NO_RECORD),
     }
-    yield from declared({id_: told(each, 2) for id_, each in rough.items()}, "percent")
+    yield from declared({id_: to_digits(each, 2) for id_, each in rough.items()}, "percent")
 
 
 _DRIFTS: Final[dict[str, Callable[[Run], Quantity]]] = {
@@ -155,9 +154,9 @@ def _disturbances(run: Run | None) -> dict[str, Quantity]:
         for part in parts
     ]
     return {
-        "processes_apart": told(chosen(at_least, apart, none), 2),
-        "processes_usually": told(chosen(median, apart, none), 3),
-        "longest_step": told(chosen(at_least, longest, none), 2),
+        "processes_apart": to_digits(chosen(at_least, apart, none), 2),
+        "processes_usually": to_digits(chosen(median, apart, none), 3),
+        "longest_step": to_digits(chosen(at_least, longest, none), 2),
     }
 
 

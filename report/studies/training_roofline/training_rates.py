@@ -22,9 +22,10 @@ from report.paper.findings import Claim, Figure, Inputs
 from report.paper.published_roofs import row_marks, sheet_panel
 from report.paper.values import Value, declare
 from report.quantity.distribution import Distribution
+from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, exact
 from report.quantity.verdicts import Statement, all_of, expect
-from report.studies.training_roofline.declared import declared, told
+from report.studies.training_roofline.declared import declared
 from report.text.escape import markdown
 
 _CARD: Final = "NVIDIA GeForce RTX 3090"
@@ -151,7 +152,7 @@ def _shares(found: Trained) -> dict[str, Quantity]:
         {"trained_slower": slower}
         | medians
         | {
-            f"trained_{id_}_{peak}": told(reached.of(name), _DIGITS)
+            f"trained_{id_}_{peak}": to_digits(reached.of(name), _DIGITS)
             for peak, reached in peaks.items()
             for name, id_ in _NAMED.items()
         }

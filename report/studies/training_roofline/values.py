@@ -9,6 +9,7 @@ from report.evidence.audit import count_by_verdict, printed_value
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
+from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, flops
 from report.statistics.estimates import CONFIDENCE
@@ -32,7 +33,6 @@ from report.studies.training_roofline.declared import (
     chosen,
     declared,
     setting,
-    told,
     without_interval,
 )
 from report.studies.training_roofline.measured import MOVED
@@ -202,7 +202,7 @@ def _audited(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     yield from declared(low, "percent")
     ratios = rate_ratios(inputs)
     ends = {"rate_lowest": at_most(*ratios), "rate_highest": at_least(*ratios)}
-    yield from declared({id_: told(each, 3) for id_, each in ends.items()}, "percent")
+    yield from declared({id_: to_digits(each, 3) for id_, each in ends.items()}, "percent")
 
 
 def _tabled(inputs: Inputs, device: str) -> Quantity:
@@ -232,11 +232,11 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
         "t4_light_bandwidth": light[T4].of_bandwidth,
         "t4_light_arithmetic": light[T4].of_arithmetic,
     }
-    yield from declared({id_: told(each, 2) for id_, each in shares.items()}, "percent")
+    yield from declared({id_: to_digits(each, 2) for id_, each in shares.items()}, "percent")
     ratios = {"paradox_rates": rates, "paradox_chip": chip}
     yield from declared(
         {
-            **{id_: told(step.ratio, 3) for id_, step in ratios.items()},
+            **{id_: to_digits(step.ratio, 3) for id_, step in ratios.items()},
             "paradox": matched.ratio,
             "paradox_heavy": heavy.ratio,
             "paradox_printed": _printed(inputs, "paradox"),
@@ -259,11 +259,11 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
         "collapse_share": seen.against_smaller if seen else none,
         "collapse_scatter": seen.scatter if seen else none,
     }
-    yield from declared({id_: told(each, 3) for id_, each in shares.items()}, "percent")
+    yield from declared({id_: to_digits(each, 3) for id_, each in shares.items()}, "percent")
     memory = environment(inputs.reported, RTX).number_of("memory")
     yield from declared(
         {
-            "collapse_fastest": told(seen.overrun if seen else none, 3),
+            "collapse_fastest": to_digits(seen.overrun if seen else none, 3),
             "collapse_predicted": without_interval(source_line(inputs)),
             "collapse_need": source_need(found[HEAVY], SOURCE_BATCH),
             "rtx_memory": as_printed(memory, "B", inputs.reported_file, GIGA),
@@ -276,4 +276,4 @@ def _saturation(inputs: Inputs) -> Iterator[Value]:
     at_half = half(times, curve)
     yield from declared({"t4_limit": limit(times, curve), "t4_half": at_half})
     ends = {"t4_at_smallest": 32 / (32 + at_half), "t4_at_largest": 128 / (128 + at_half)}
-    yield from declared({id_: told(each, 3) for id_, each in ends.items()}, "percent")
+    yield from declared({id_: to_digits(each, 3) for id_, each in ends.items()}, "percent")
