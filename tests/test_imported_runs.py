@@ -63,7 +63,7 @@ def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
 
 def test_a_table_names_what_was_imported(data: Path) -> None:
     table = imported_setup(list_imports(STUDY, data))
-    device, software, conditions, cases = table.rows[0]
+    device, software, _, conditions, cases = table.rows[0]
     assert len(table.rows) == 2
     assert (device, conditions, cases) == ("Example 100", "precision amp", 2)
     assert software == Missing("not said")

@@ -88,7 +88,9 @@ def _equalise(figure: Figure) -> None:
     for axis in ("x", "y"):
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in figure.axes]
         if len(set(ranges)) > 1:
-            common = min(low for low, _ in ranges), max(high for _, high in ranges)
+            # An axis that runs downwards, such as that of rows, has its larger end first.
+            outer = (max, min) if all(first > last for first, last in ranges) else (min, max)
+            common = [end(each) for end, each in zip(outer, zip(*ranges, strict=True), strict=True)]
             for axes in figure.axes:
                 getattr(axes, f"set_{axis}lim")(common)
 

@@ -78,12 +78,11 @@ def _sorting(row: Mapping[str, Cell]) -> list[str]:
 
 def _imported_row(record: ImportedRecord) -> dict[str, Cell]:
     environment, origin = record.environment, record.origin
-    cuda = environment.cuda and f"CUDA {environment.cuda}"
-    software = ", ".join(filter(None, (environment.framework, cuda)))
     conditions = ", ".join(f"{name} {level}" for name, level in record.conditions.items())
     return {
         "Device": environment.model,
-        "Software": software or Missing(record.missing["framework"]),
+        "Software": environment.framework or Missing(record.missing["framework"]),
+        "CUDA": environment.cuda or Missing(record.missing.get("cuda", "not recorded")),
         "Conditions": conditions or Missing("the file states none"),
         "Cases": len(record.cases),
         "Measured by": f"{origin.author}, with {origin.instrument}",

@@ -1,4 +1,4 @@
-"""gpu_survey: how near published CNNs come to the roof of a GPU, from measurements of others."""
+"""gpu_survey: what published CNNs gain from a new GPU, and how near they come to its roof."""
 
 from typing import Final
 
