@@ -16,11 +16,11 @@ from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, own_batches, slow_singles, sweep
-from report.studies.training_roofline.declared import chosen, how_many, median, told, whole
+from report.studies.training_roofline.declared import chosen, how_many, median, whole
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
 from report.studies.training_roofline.measured import primary_run, runs
@@ -780,7 +780,7 @@ def test_what_is_declared_tells_how_it_was_computed() -> None:
     none = Missing("nothing was timed")
     counted = how_many(parts, lambda part: value_of(part) > 1, "are above 1", none)
     found = {
-        "a step / another, to 2 digits": (told(parts[0], 2), 1.3),
+        "a step / another, to 2 digits": (to_digits(parts[0], 2), 1.3),
         "a step / another, to a whole number": (whole(parts[1]), 1),
         "the median of a step / another (3 times)": (median(*parts), 4 / 3),
         "how many of a step / another (3 times) are above 1": (counted, 2),
@@ -789,7 +789,7 @@ def test_what_is_declared_tells_how_it_was_computed() -> None:
         assert quantity.formula == formula
         assert quantity.sources == ("one.json",)
         assert value_of(quantity) == pytest.approx(expected)
-    assert told(chosen(median, [], none), 2).missing == none
+    assert to_digits(chosen(median, [], none), 2).missing == none
 
 
 def test_only_settings_are_typed(full: Findings) -> None:
