@@ -19,6 +19,7 @@ from report.paper.findings import Findings
 from report.paper.kernels import ATTACHMENT, short_name
 from report.records.record import Case, Record
 from report.studies.conv_scaling.study import findings
+from report.theory.reconciliation import Reconciliation
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import inputs_of
@@ -84,6 +85,11 @@ def of(*cases: Case) -> Findings:
     return findings(inputs_of(STUDY, gpu_record(*cases), factory.record()))
 
 
+def device_work(result: Findings) -> list[Reconciliation]:
+    found = result.reconciliations
+    return [each for id_, each in found.items() if id_.startswith("device-work")]
+
+
 def number(result: Findings, id_: str) -> Any:
     return result.values[id_].number
 
@@ -91,19 +97,12 @@ def number(result: Findings, id_: str) -> Any:
 def test_counters_of_a_gpu_are_led_back_to_theory() -> None:
     result = of()
     assert_whole(result)
-    rows = result.tables["tbl-device-work"].rows
-    assert rows == tuple(
-        (
-            batch,
-            FLOPS_AN_IMAGE * batch,
-            OUTPUTS * batch,
-            OUTPUTS * batch,
-            (FLOPS_AN_IMAGE + 2 * OUTPUTS) * batch,
-            (FLOPS_AN_IMAGE + 2 * OUTPUTS) * batch,
-            0,
-        )
-        for batch in BATCHES
-    )
+    for batch, found in zip(BATCHES, device_work(result), strict=True):
+        assert found.start.amount == FLOPS_AN_IMAGE * batch
+        assert [term.amount for term in found.terms] == [OUTPUTS * batch, OUTPUTS * batch, 0, 0]
+        assert found.explained
+    (sixteen,) = (row for row in result.tables["tbl-work"].rows if row[0] == 16)
+    assert sixteen[-2:] == (FLOPS_AN_IMAGE * 16 // 2, 2 * OUTPUTS * 16)
     assert number(result, "residual_device_work") == 0
 
 
@@ -111,7 +110,7 @@ def test_a_term_of_single_operations_needs_its_own_counter() -> None:
     """One addition too many: the bias is not taken for it, and nothing hides the difference."""
     result = of(gpu_case(64, **counted(64, additions=1)))
     assert number(result, "residual_device_work") == OUTPUTS * 64 + 1
-    (found,) = (r for id_, r in result.reconciliations.items() if id_.startswith("device-work"))
+    (found,) = device_work(result)
     bias = found.terms[0]
     assert (bias.amount, bias.evidence) == (0, "0: not equal to the counted additions")
 
@@ -120,9 +119,10 @@ def test_a_bias_in_a_kernel_of_its_own_is_one_multiply_add_an_output() -> None:
     """As an H100 does it: 10,653,696 multiply-adds an image, 36,864 more than theory."""
     result = of(gpu_case(64, **counted(64, padding=OUTPUTS * 64)))
     assert number(result, "residual_device_work") == 0
-    table = result.tables["tbl-device-work"]
-    column = [each.name for each in table.columns].index("Bias in its own kernel")
-    assert table.rows[0][column] == 2 * OUTPUTS * 64
+    (found,) = device_work(result)
+    assert {term.name: term.amount for term in found.terms}["Bias in its own kernel"] == (
+        2 * OUTPUTS * 64
+    )
     assert result.claims["device-work-explained"].verdict == "supported"
 
 
@@ -145,10 +145,11 @@ def test_a_backward_pass_that_executes_less_than_theory_is_told() -> None:
     both = msgspec.structs.replace(case, factors={**case.factors, "pass": "forward_backward"})
     result = of(gpu_case(8), both)
     theory = 3 * 8 * FLOPS_AN_IMAGE // 2
-    assert number(result, "backward_least") == pytest.approx((theory - OUTPUTS) / theory)
-    assert [row[2] for row in result.tables["tbl-device-backward"].rows] == [
-        pytest.approx((theory - OUTPUTS) / theory)
-    ]
+    backward = 2 * theory // 3
+    (row,) = result.tables["tbl-device-backward"].rows
+    assert row[1] == pytest.approx((theory - OUTPUTS) / theory)
+    assert row[2] == pytest.approx((backward - OUTPUTS) / backward)
+    assert number(result, "backward_least") == round((backward - OUTPUTS) / backward, 2)
     assert result.claims["backward-saves"].verdict == "supported"
     assert of(gpu_case(8)).claims["backward-saves"].verdict == "not measured"
 
@@ -161,8 +162,8 @@ def test_half_precision_moves_are_no_work() -> None:
 def test_work_of_tensor_cores_is_missing_from_the_counters() -> None:
     whole = FLOPS_AN_IMAGE * 64
     result = of(gpu_case(64, **counted(64, tensor=whole)))
-    (row,) = result.tables["tbl-device-work"].rows
-    assert row[4] == -whole
+    (found,) = device_work(result)
+    assert found.terms[-1].amount == -whole
     assert number(result, "residual_device_work") == 0
     silent = of(gpu_case(64, **{**counted(64, tensor=whole), "ncu_tensor_core_flops": ()}))
     assert number(silent, "residual_device_work") == -whole
@@ -171,7 +172,7 @@ def test_work_of_tensor_cores_is_missing_from_the_counters() -> None:
 def test_what_a_kernel_pads_is_unexplained() -> None:
     result = of(gpu_case(64, **counted(64, padding=500)))
     assert number(result, "residual_device_work") == 1000
-    assert result.tables["tbl-device-work"].columns[-1].name == "Residual, unexplained"
+    assert not device_work(result)[0].explained
 
 
 def test_bytes_are_explained_to_the_last_one() -> None:
@@ -312,3 +313,21 @@ def test_an_attachment_of_other_cases_lists_nothing() -> None:
     content = pack(ncu_logs.TOOL, [])
     found = findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
     assert "tbl-device-kernels" not in found.tables
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(0, "supported"), (1, "refuted")])
+def test_conversions_explain_what_channels_last_adds(more: int, verdict: str) -> None:
+    """Input, weights and output are converted: one multiplication each, and a copy each."""
+    batch = 16
+    elements = (WEIGHTS + batch * (INPUT_BYTES + OUTPUT_BYTES)) // 4
+    counters = counted(batch)
+    counters["ncu_fp32_multiplications"] = [OUTPUTS * batch + elements + more] * 2
+    peak = batch * OUTPUT_BYTES + 4 * elements
+    case = gpu_case(
+        batch, **{**counters, "allocated_peak": [peak] * 3, "allocated_before": [0] * 3}
+    )
+    last = msgspec.structs.replace(case, factors={**case.factors, "layout": "channels_last"})
+    result = of(gpu_case(batch), last)
+    assert result.claims["layout-converted"].verdict == verdict
+    assert result.claims["layout-peaks"].verdict == "supported"
+    assert result.claims["peak-bounded-nhwc-example-100"].verdict == "refuted"

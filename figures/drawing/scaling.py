@@ -117,7 +117,8 @@ def _label(figure: Scaling, axes: Axes) -> None:
         axes.set_ylim(bottom=0)
     _label_series(figure, axes)
     if figure.direct:
-        label_ends([(p.label, p.y[-1], p.series) for p in figure.points if p.label], axes)
+        ends = [(p.label, p.y[-1], p.series) for p in figure.points if p.label]
+        label_ends([*ends, *((b.label, b.middle, b.series) for b in figure.bands)], axes)
 
 
 def _label_series(figure: Scaling, axes: Axes) -> None:

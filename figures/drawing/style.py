@@ -29,6 +29,8 @@ SMALL: Final = 7
 
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
 FEW_DECADES: Final = 2.5
+#: An axis of fewer decades has a tick at every leading digit.
+NARROW: Final = 0.35
 
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
@@ -95,8 +97,9 @@ def plain_log_ticks(axis: Axis, few_decades: float = FEW_DECADES) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    few = math.log10(high / low) < few_decades
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    decades = math.log10(high / low)
+    every = range(1, 10) if decades < NARROW else (1, 2, 5) if decades < few_decades else (1,)
+    axis.set_major_locator(LogLocator(base=10, subs=every))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     # Small ticks would have no length, but matplotlib would place each of them.
     axis.set_minor_locator(NullLocator())

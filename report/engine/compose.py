@@ -17,7 +17,7 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     that asks for what does not exist.
     """
     chosen = choose(study, data)
-    inputs = load(study, data, chosen.runs, chosen.imported, chosen.preferred)
+    inputs = load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
     findings = compute(study, inputs)
     write_source(study, chosen.origin, findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)

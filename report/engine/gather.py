@@ -18,6 +18,7 @@ from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
 from report.records import COUNTS, pins
+from report.records.choice import is_full
 from report.records.imported_files import StoredImport, list_imports, read_import
 from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
@@ -30,7 +31,7 @@ from report.records.store import (
     read_record,
 )
 from report.records.told import Choices, choices_of, told
-from report.studies import STUDIES, attachments_of
+from report.studies import STUDIES, attachments_of, names_left_runs
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Chosen:
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
     records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
-    ``preferred`` are the files of machines that the user named.
+    ``preferred`` are the files of machines that the user named.  ``left`` are full runs that the
+    paper names without using them: the files of each, and the reason.
     ``listing`` says of every record of the study what became of it.
     """
 
@@ -71,6 +73,7 @@ class Chosen:
     imported: tuple[str, ...] = ()
     listing: Sequence[Mapping[str, Any]] = ()
     preferred: tuple[str, ...] = ()
+    left: tuple[tuple[tuple[str, ...], str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
@@ -78,6 +81,7 @@ class Chosen:
             "runs": [list(files) for files in self.runs],
             "imported": list(self.imported),
             "preferred": list(self.preferred),
+            "left": [[list(files), why] for files, why in self.left],
             "digests": self.digests,
             "origin": asdict(self.origin),
         }
@@ -90,7 +94,7 @@ def gather(study: str, data: Path) -> Inputs:
     that ``pins.yaml`` names.  Raises ``RecordError`` for the first file that cannot be used.
     """
     chosen = choose(study, data)
-    return load(study, data, chosen.runs, chosen.imported, chosen.preferred)
+    return load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
 
 
 def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
@@ -111,8 +115,12 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         for item in read
         for name, content in read_attachments(item, attachments_of(study), data).items()
     }
+    left = [each for choice in choices for each in choice.left if is_full(each[0])]
+    named = left if names_left_runs(study) else []
     used: list[Listed | StoredImport] = [
-        part for choice in choices for item in choice.used for part in parts_of(item)
+        part
+        for item in (*(i for choice in choices for i in choice.used), *(i for i, _ in named))
+        for part in parts_of(item)
     ]
     there: list[Listed | StoredImport] = [*listed, *imported]
     return Chosen(
@@ -130,6 +138,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
             *(unusable(each.file, each.notice) for each in quarantined),
         ),
         preferred=tuple(choice.primary.file for choice in choices if choice.by != "rule"),
+        left=tuple((item.files, why) for item, why in named),
     )
 
 
@@ -139,6 +148,7 @@ def load(
     runs: Iterable[Sequence[str]],
     imported: Iterable[str] = (),
     preferred: Iterable[str] = (),
+    left: Iterable[tuple[Sequence[str], str]] = (),
 ) -> Inputs:
     """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
     patterns = attachments_of(study)
@@ -156,6 +166,7 @@ def load(
         imported=theirs,
         networks=read_counts(data / COUNTS) if theirs else (),
         preferred=tuple(preferred),
+        left=tuple((_pooled(files, data), why) for files, why in left),
     )
 
 

@@ -17,23 +17,25 @@ from report.records.record import Environment, Protocol, Record
 NOT_PUBLISHED: Final = Missing("not given in the source")
 
 
-def setup(inputs: Inputs, all_runs: Sequence[Run]) -> Table:
+def setup(inputs: Inputs, all_runs: Sequence[Run], *, source: bool = True) -> Table:
     """The environments of the records, and what the source tells of its own.
 
+    Without ``source`` its column is left out, for papers whose prose says what is known of it.
     Where one of them has a GPU, the processors beside which GPUs run are told, too: cores and
     vector extensions are theirs.
     """
-    source = inputs.reported
-    published = bool(source.source)
+    theirs = inputs.reported
+    published = source and bool(theirs.source)
     hosts = any(run.stored.record.environment.gpu for run in all_runs)
     known = any(run.stored.record.environment.host for run in all_runs)
     own = [_environment_rows(run.stored.record, hosts, known) for run in all_runs]
-    printed: dict[str, Cell] = {"Device": source.device, "Framework": source.software}
+    printed: dict[str, Cell] = {"Device": theirs.device, "Framework": theirs.software}
     names = list(own[0]) if own else list(printed)
     columns = (Column("Property"), *(Column(run.label) for run in all_runs))
     return Table(
         "tbl-setup",
-        "The environments: as the records hold them, and as the source reports its own.",
+        "The environments: as the records hold them"
+        + (", and as the source reports its own." if source else "."),
         (*columns, Column("Source")) if published else columns,
         tuple(
             (

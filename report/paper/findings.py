@@ -32,7 +32,8 @@ class Inputs:
     ``networks`` are what theory counts of the networks of timm.
     ``attachments`` are the files beside the records that the study asks for: record → name →
     content as it lies on disk.  ``preferred`` are the files that the user has named, whose machines
-    a paper of many machines tells in detail.
+    a paper of many machines tells in detail.  ``left`` are full runs that the paper is not computed
+    from, with the reason, where the study names them.
     """
 
     records: tuple[Stored, ...]
@@ -43,6 +44,7 @@ class Inputs:
     imported: tuple[StoredImport, ...] = ()
     networks: tuple[Counts, ...] = ()
     preferred: tuple[str, ...] = ()
+    left: tuple[tuple[Stored, str], ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def read_side(study: str, data: Path, papers: Path) -> Side:
     Raises ``RidgepointError`` as a build of the same study does.
     """
     chosen = choose(study, data)
-    origin, found = chosen.origin, compute(study, load(study, data, chosen.runs, chosen.imported))
+    inputs = load(study, data, chosen.runs, chosen.imported, left=chosen.left)
+    origin, found = chosen.origin, compute(study, inputs)
     manuscript = render_manuscript(
         papers / f"{study}.qmd.j2", found, origin.altered, imported=origin.imported
     )

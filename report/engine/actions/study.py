@@ -17,7 +17,8 @@ from report.system.outputs import write_json
 def perform(task: Task) -> Done:
     """Compute the study from the chosen records; each figure's description is a file of its own."""
     chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    inputs = load(task.study, task.data, chosen["runs"], chosen["imported"], chosen["preferred"])
+    parts = (chosen[name] for name in ("runs", "imported", "preferred", "left"))
+    inputs = load(task.study, task.data, *parts)
     findings = compute(task.study, inputs)
     drawings = {
         drawing_file(task.study, figure.name): figure.drawing

@@ -16,17 +16,22 @@ from report.quantity.verdicts import (
     Several,
     Statement,
     all_of,
-    any_of,
     equals,
     exactly,
     expect,
 )
 from report.studies.conv_scaling import policies, theory
-from report.studies.conv_scaling.device import epilogue, executed_with_backward
+from report.studies.conv_scaling.device import (
+    all_gradients,
+    conversion_peaks,
+    conversions,
+    epilogue,
+)
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.run_values import batch_gain, layout_gain, over_next, ridge
+from report.studies.conv_scaling.run_values import batch_gain, layout_gain, ridge
 from report.studies.conv_scaling.source import column, reported_batches
+from report.studies.conv_scaling.subject import Layout
 from report.studies.conv_scaling.values import (
     MANY,
     NO_RECORD,
@@ -38,6 +43,8 @@ from report.studies.conv_scaling.values import (
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 _MARGIN: Final = 0.1
+#: Bytes of an allocator agree with the tensors' within this share: it rounds, and keeps rests.
+_CONVERTED_WITHIN: Final = 0.02
 _SLOWER: Final = expect(f"> {1 + _MARGIN}")
 
 
@@ -45,10 +52,14 @@ def all_claims(
     inputs: Inputs,
     groups: Mapping[str, Group],
     runs: Sequence[Run],
+    same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
     gpu: Run | None,
 ) -> Iterator[Claim]:
-    """Every claim that numbers can decide; those of runs for each run, the primary one first."""
+    """Every claim that numbers can decide; those of runs for each run, the primary one first.
+
+    Those of memory are judged once for ``same_memory``, runs whose allocators did the same.
+    """
     yield from _of_source(inputs)
     # What the prose calls explained has a residual of 0.
     for name in (name for name in ("work", "variants") if groups[name].found):
@@ -60,13 +71,21 @@ def all_claims(
         yield from _of_gpu(groups, gpu)
     for run in sorted(runs, key=lambda run: run is not primary):
         for name, claimed in _OF_RUN.items():
-            yield judge(f"{name}-{run.key}", claimed.of(run, inputs), name=name, label=run.label)
+            if run is primary or run.names_policy or not claimed.timed:
+                yield judge(
+                    f"{name}-{run.key}", claimed.of(run, inputs), name=name, label=run.label
+                )
+    for first, *others in same_memory:
+        label = ", ".join(run.label for run in (first, *others))
+        for name, layout in _BOUNDED.items():
+            statement = _peak_bounded([r.in_layout(layout) for r in (first, *others)])
+            yield judge(f"{name}-{first.key}", statement, name=name, label=label)
     if primary is not None and compared(primary):
-        yield judge("policy-pays", policies.pays(primary), label=primary.label)
-        yield judge("pages-foreseen", policies.pages_follow(primary), label=primary.label)
+        for id_, get in policies.CLAIMS.items():
+            yield judge(id_, get(primary), label=primary.label)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
-        for name in _OF_RUN:
+        for name in (*_OF_RUN, *_BOUNDED):
             yield judge(name, nothing)
 
 
@@ -94,10 +113,13 @@ def _of_gpu(groups: Mapping[str, Group], gpu: Run) -> Iterator[Claim]:
     work = groups["device_work"].residual
     yield judge("device-work-explained", Statement(work, exactly(0)))
     yield judge("epilogue", all_of(*(Statement(each, exactly(1)) for each in epilogue(gpu))))
-    fewest = at_most(*executed_with_backward(gpu))
-    yield judge("backward-saves", Statement(fewest, expect("< 1")))
-    if odd := [Statement(each, expect("> 1")) for each in over_next(gpu).values()]:
-        yield judge("backward-jumps", any_of(*odd), label=gpu.label)
+    most = at_least(*all_gradients(gpu))
+    yield judge("backward-saves", Statement(most, expect("< 1")))
+    if counts := conversions(gpu):
+        yield judge("layout-converted", all_of(*(Statement(each, exactly(0)) for each in counts)))
+    if peaks := conversion_peaks(gpu):
+        near = equals(1, within=_CONVERTED_WITHIN)
+        yield judge("layout-peaks", all_of(*(Statement(each, near) for each in peaks)))
 
 
 class _Claimed(NamedTuple):
@@ -123,15 +145,25 @@ def _image_times(run: Run, inputs: Inputs) -> Sequence[Quantity]:
     return found or (absent("times", "1", f"too few batch sizes were timed on {run.label}"),)
 
 
-def _peak_share(run: Run, _: Inputs) -> Sequence[Quantity]:
-    """The largest ratio of the peak to the source's rule."""
-    ratios = [each / theory.memory(b) for b, each in run.over(run.peak).items() if not each.missing]
-    return (at_least(*ratios) if ratios else absent("bytes", "1", "no bytes were recorded"),)
+def _peak_bounded(runs: Sequence[Run]) -> Statement:
+    """The largest ratio of parameters and peak to the source's rule, which has both."""
+    ratios = [
+        (theory.PARAMETER_BYTES + peak) / theory.memory(batch)
+        for run in runs
+        for batch, peak in run.over(run.peak).items()
+        if not peak.missing
+    ]
+    largest = at_least(*ratios) if ratios else absent("bytes", "1", "no bytes were recorded")
+    return Statement(largest, expect("<= 1"))
 
 
+#: The claim that theory bounds memory, by the layout in which it is judged.
+_BOUNDED: Final[Mapping[str, Layout]] = {
+    "peak-bounded": "contiguous",
+    "peak-bounded-nhwc": "channels_last",
+}
 #: What is claimed of every run.
 _OF_RUN: Final[Mapping[str, _Claimed]] = {
-    "peak-bounded": _Claimed(_peak_share, expect("<= 1"), timed=False),
     "better-use": _Claimed(
         lambda run, inputs: (batch_gain(run, *(reported_batches(inputs)[i] for i in (0, -1))),),
         _SLOWER,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from report.evidence import device_counts
+from report.missing import Missing
 from report.paper.declared import Field, table
-from report.paper.tables import Table
-from report.quantity.expression import Quantity, absent
+from report.paper.findings import Inputs
+from report.paper.kernels import kernels_of, short_name
+from report.paper.tables import Cell, Table
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.passes import Pass
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
@@ -15,6 +18,8 @@ from report.studies.conv_scaling.subject import BATCH, multiply_adds, subject
 from report.theory.reconciliation import Reconciliation
 
 _BACKWARD: Final[Pass] = "forward_backward"
+#: What names of kernels hold that compute gradients of the layer.
+_GRADIENTS: Final = ("dgrad", "fft2d", "winogradWgrad", "wgrad")
 
 
 def device_work(run: Run) -> dict[int, Reconciliation]:
@@ -33,29 +38,53 @@ def device_work(run: Run) -> dict[int, Reconciliation]:
     return {batch: told for batch, told in found.items() if told is not None}
 
 
-def executed_share(run: Run, batch: int) -> Quantity:
-    """Multiply-adds counted of a call with its backward pass for each of theory's."""
-    factors, theory_of = run.factors(batch, _BACKWARD), multiply_adds(batch, _BACKWARD)
+def device_flops(run: Run, batch: int) -> Quantity:
+    """What the CUDA cores did in float32 in a forward call (FLOP)."""
+    found, name = device_counts.float32_flops(run, run.factors(batch, "forward")), "counted work"
+    if isinstance(found, Missing):
+        return absent(name, "FLOP", found.reason)
+    return exact(name, "FLOP", found, run.file)
+
+
+def executed_share(run: Run, batch: int, pass_: Pass = _BACKWARD) -> Quantity:
+    """Multiply-adds counted of a call for each of theory's."""
+    factors, theory_of = run.factors(batch, pass_), multiply_adds(batch, pass_)
     return device_counts.executed_share(run, factors, theory_of)
 
 
-def executed_with_backward(run: Run) -> tuple[Quantity, ...]:
+def gradients_share(run: Run, batch: int) -> Quantity:
+    """The same of the backward pass alone: that of both passes less the counted forward call."""
+    forward = executed_share(run, batch, "forward")
+    return named("backward executed", (3 * executed_share(run, batch) - forward) / 2)
+
+
+def all_gradients(run: Run) -> tuple[Quantity, ...]:
     """The same at every batch size that was counted."""
-    known = tuple(q for batch in run.batches if not (q := executed_share(run, batch)).missing)
+    known = tuple(q for batch in run.batches if not (q := gradients_share(run, batch)).missing)
     why = "Nsight Compute counted no call with its backward pass"
     return known or (absent("multiply-adds executed", "1", why),)
 
 
-def backward_table(run: Run) -> Table:
-    """What a call with its backward pass executes, and its most bytes beyond what it found."""
+def _gradient_kernels(inputs: Inputs, run: Run, batch: int) -> Cell:
+    """The kinds of kernels that compute the gradients of a call, as its counters name them."""
+    names = [
+        short_name(k.work.name) for k in kernels_of(inputs, run, run.factors(batch, _BACKWARD))
+    ]
+    found = [kind for kind in _GRADIENTS if any(kind in name for name in names)]
+    return ", ".join(found) or Missing("the record names no kernel of a gradient")
+
+
+def backward_table(inputs: Inputs, run: Run) -> Table:
+    """What a call with its backward pass executes, by which kernels, and its most bytes."""
     return table(
         "tbl-device-backward",
         run.batches,
         [
             BATCH,
-            Field("Theory", "MAC", lambda batch: multiply_adds(batch, _BACKWARD)),
-            Field("Executed ÷ theory", "1", lambda batch: executed_share(run, batch)),
-            Field("Peak", "B", lambda batch: run.peak(batch, _BACKWARD), "MB"),
+            Field("Both", "1", lambda batch: executed_share(run, batch)),
+            Field("Backward", "1", lambda batch: gradients_share(run, batch)),
+            Field("Peak", "1", lambda b: run.peak(b, _BACKWARD) / theory.output_bytes(b)),
+            Field("Kernels", "", lambda b: _gradient_kernels(inputs, run, b)),
         ],
         sources=(run.file,),
     )
@@ -72,3 +101,38 @@ def epilogue(run: Run) -> tuple[Quantity, ...]:
         for kind in ("additions", "multiplications")
     )
     return tuple(counts) or (absent("epilogue", "1", f"not part of the run on {run.label}"),)
+
+
+def conversions(run: Run) -> tuple[Quantity, ...]:
+    """Multiplications of calls with channels last that no conversion explains, by batch size.
+
+    Each output element takes one, and so does each element of input, weights and output that is
+    converted into the other layout.
+    """
+    last = run.in_layout("channels_last")
+    counts = (
+        (last.repeated("ncu_fp32_multiplications", last.factors(batch, "forward")), batch)
+        for batch in last.batches
+    )
+    return tuple(
+        count - theory.OUTPUTS * batch - converted(batch) / theory.ELEMENT
+        for count, batch in counts
+        if not count.missing
+    )
+
+
+def converted(batch: int) -> Quantity:
+    """Bytes of the tensors that a library converts into another layout and back."""
+    weights = theory.ELEMENT * theory.WEIGHTS
+    return theory.input_bytes(batch) + weights + theory.output_bytes(batch)
+
+
+def conversion_peaks(run: Run) -> tuple[Quantity, ...]:
+    """The peak of a forward call with channels last over output and converted tensors."""
+    last = run.in_layout("channels_last")
+    peaks = {batch: last.peak(batch) for batch in last.batches}
+    return tuple(
+        peak / (theory.output_bytes(batch) + converted(batch))
+        for batch, peak in peaks.items()
+        if not peak.missing
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
@@ -26,6 +27,8 @@ _X = "Batch size (images)"
 _REPORTED = 1
 #: The batch sizes that a roofline names.
 _NAMED: Final = (1, 4, 1024)
+#: How far the axes of the enlarged roofline go beyond its points and above its roof, as factors.
+_BESIDE, _ABOVE = 1.12, 1.3
 
 
 def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
@@ -56,53 +59,58 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
 
 
 def _rates(run: Run) -> Figure:
-    """Rates over the batch size under the ceiling, by layout and by what frees memory."""
-    drawing = Drawing(tuple(_rate_panel(run, p) for p in PASSES), wide=True, height=2.5)
-    return Figure("fig-rate", "", "", drawing, (run.file,))
-
-
-def _rate_panel(run: Run, pass_: Pass) -> Scaling:
+    """Rates over the batch size under the ceiling, by layout and pass, with memory kept."""
     drawn: tuple[Points, ...] = ()
-    for number, (name, seen) in enumerate(_ways(run).items()):
+    for number, (name, (seen, pass_)) in enumerate(_ways(run).items()):
         over = {batch: seen.rate(batch, pass_) for batch in seen.batches}
         known = {batch: rate for batch, rate in over.items() if not rate.missing}
-        drawn += points(name, known, "GFLOP/s", series=number, hollow=number == 1, joined=True)
-    ceiling = band("Ceiling", run.peak_rate("matrix_product"), "GFLOP/s", len(_ways(run)))
-    return Scaling(
+        drawn += points(name, known, "GFLOP/s", series=number, hollow=number == 2, joined=True)
+    panel = Scaling(
         _X,
         "Achieved rate (GFLOP/s)",
         drawn,
-        bands=ceiling if drawn else (),
+        bands=band("Ceiling", run.peak_rate("matrix_product"), "GFLOP/s", len(drawn)),
         x_ticks=every_other(run.batches),
         y_scale="linear",
         y_from_zero=True,
-        title=PASS_NAMES[pass_].capitalize(),
+        direct=True,
     )
+    return Figure("fig-rate", "", "", Drawing((panel,), height=2.3), (run.file,))
 
 
-def _ways(run: Run) -> dict[str, Run]:
-    """The run in each layout, and with memory returned where that was measured too."""
-    returned = {"NCHW, memory returned": run.under("default")} if compared(run) else {}
-    last = run.in_layout("channels_last")
-    kept = ", memory kept" if returned else ""
-    found = {f"NCHW{kept}": run, **returned}
-    return {**found, f"NHWC{kept}": last} if last.batches else found
+def _ways(run: Run) -> dict[str, tuple[Run, Pass]]:
+    """The forward call in each layout that was measured, and the call with its backward pass."""
+    found: dict[str, tuple[Run, Pass]] = {
+        "NCHW": (run, "forward"),
+        "NHWC": (run.in_layout("channels_last"), "forward"),
+        "With backward": (run, "forward_backward"),
+    }
+    return {name: way for name, way in found.items() if way[0].batches}
 
 
 def _roofline(run: Run) -> Figure:
-    """The layer at every batch size under the roof of memory and of each cache."""
+    """The layer under the roof of memory and of each cache; beside it its batch sizes, enlarged."""
     peak, copy = (estimate(run.peak_rate(each)) for each in ("matrix_product", "copy"))
     assert isinstance(peak, Estimate) and isinstance(copy, Estimate), "only then it is drawn"
     drawn: tuple[Marks, ...] = ()
     for number, pass_ in enumerate(PASSES):
         over = {b: (theory.intensity(b, pass_), run.rate(b, pass_)) for b in run.timed}
         name = PASS_NAMES[pass_].capitalize()
-        drawn += marks(name, over, GIGA, series=number, hollow=number > 0, named=_NAMED)
-    panel = Roofline(
-        "Arithmetic intensity (FLOP/B)",
-        "Achieved rate (GFLOP/s)",
-        (roof_line(Roof(peak, copy), "Measured ceilings", "measured", GIGA),),
-        drawn,
-        caches=cache_lines(run.cache_roofs(), GIGA),
+        # Points of a batch size lie on top of each other, so that one name is enough.
+        named = () if number else _NAMED
+        drawn += marks(name, over, GIGA, series=number, hollow=number > 0, named=named)
+    roof = roof_line(Roof(peak, copy), "", "measured", GIGA)
+    ridge_mark = Marks("", (roof.ridge,), (roof.peak.middle,), series=2, names=("ridge",))
+    unnamed = tuple(replace(each, label="", names=()) for each in drawn)
+    axes = ("Arithmetic intensity (FLOP/B)", "Achieved rate (GFLOP/s)")
+    whole = Roofline(
+        *axes, (roof,), (*unnamed, ridge_mark), caches=cache_lines(run.cache_roofs(), GIGA)
     )
-    return Figure("fig-roofline", "", "", Drawing((panel,), height=2.3), (run.file,))
+    heights = (whole.heights[0], roof.peak.high * _ABOVE)
+    x = [x for each in drawn for x in each.x]
+    near = (min(x) / _BESIDE, max(x) * _BESIDE)
+    panels = (
+        replace(whole, limits=(whole.span, heights)),
+        Roofline(*axes, (roof,), drawn, limits=(near, heights)),
+    )
+    return Figure("fig-roofline", "", "", Drawing(panels, wide=True, height=2.3), (run.file,))

@@ -57,11 +57,20 @@ class Run(any_study.Run):
         first, *others = map(_as_planned, self.stored.runs)
         return replace(self, stored=replace(first, others=tuple(others)))
 
-    def rounds(self, *, disturbed: bool) -> Quantity:
-        """How many measurements of a case all processes made, or how many were disturbed."""
-        found = [r for s in self.stored.runs for case in s.record.cases for r in case.rounds]
-        number = sum(not disturbed or r.disturbance is not None for r in found)
-        return exact("measurements", "1", number, self.file)
+    def rounds(self, *, disturbed: bool, number: int | None = None) -> Quantity:
+        """How many measurements of a case all processes made, or how many were disturbed.
+
+        Those of all runs that are pooled here, or of the one with a ``number`` from 1 on.
+        """
+        runs = self.stored.runs if number is None else self.stored.runs[number - 1 : number]
+        found = [r for s in runs for case in s.record.cases for r in case.rounds]
+        amount = sum(not disturbed or r.disturbance is not None for r in found)
+        further = tuple(s.file for s in runs if s.file != self.file)
+        return exact("measurements", "1", amount, self.file, further)
+
+    def per_image(self, batch: int, small: int) -> Quantity:
+        """The time of an image at ``batch`` over that at a ``small`` one."""
+        return self.time(batch) / batch / (self.time(small) / small)
 
     def over(self, get: Callable[[int], Quantity]) -> dict[int, Quantity]:
         """A quantity at every batch size."""

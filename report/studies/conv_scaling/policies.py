@@ -24,11 +24,12 @@ from report.paper.tables import Table
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, geometric_mean
-from report.quantity.verdicts import Several, Statement, all_of, equals, expect
+from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, expect
 from report.records.passes import Pass
 from report.records.record import Policy
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.run_values import middle
 from report.studies.conv_scaling.subject import BATCH, SHOWN_BATCH
 
 #: The largest block that glibc puts on its heap by itself, DEFAULT_MMAP_THRESHOLD_MAX (B).
@@ -127,6 +128,16 @@ def _priced(run: Run) -> list[Quantity]:
     return [exact(name, "1", round(each, 2), run.file) for each in known]
 
 
+def _price_medians(run: Run) -> Quantity:
+    """How many times the price of a page was measured."""
+    found = sum(
+        ceiling.operation == "page_mapping"
+        for stored in run.stored.runs
+        for ceiling in stored.record.ceilings
+    )
+    return exact("measurements of the price", "1", found, run.file)
+
+
 def shown_batch(run: Run) -> int:
     """The batch size that is told: the planned one, or the largest that was measured."""
     return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
@@ -134,6 +145,18 @@ def shown_batch(run: Run) -> int:
 
 def _slowdown(run: Run, batch: int, pass_: Pass = "forward") -> Quantity:
     return _returned(run).time(batch, pass_) / run.time(batch, pass_)
+
+
+def _below(run: Run) -> int:
+    """The largest batch size that maps no pages although larger ones do, or the smallest of all."""
+    mapping = mapping_batches(run)
+    return max((b for b in run.timed if mapping and b < mapping[0]), default=run.timed[0])
+
+
+def _ends(run: Run) -> tuple[int, int]:
+    """The smallest and the largest batch size that maps pages; the smallest of all for none."""
+    mapping = mapping_batches(run) or run.timed[:1]
+    return mapping[0], mapping[-1]
 
 
 def _training_gain(run: Run) -> Quantity:
@@ -158,7 +181,10 @@ def figures(run: Run) -> Iterator[Figure]:
     assert isinstance(pages, Scaling)
     over = {batch: foreseen(run, batch) / batch for batch in mapping_batches(run)}
     curves = (theory_line("Foreseen", over, "1"),) if points("", over, "1") else ()
-    drawing = Drawing((time, replace(pages, curves=curves)), wide=True, height=2.5)
+    # Without a line between them, points do not hide that of theory.
+    drawn = tuple(replace(each, joined=False) for each in pages.points)
+    pages = replace(pages, points=drawn, curves=curves)
+    drawing = Drawing((time, pages), wide=True, height=2.5)
     yield Figure("fig-policies", "", "", drawing, (run.file,))
     if mapping_batches(run):
         yield Figure("fig-priced", "", "", Drawing((_priced_panel(run),), height=2.3), (run.file,))
@@ -175,7 +201,7 @@ def _priced_panel(run: Run) -> Scaling:
             *points("Slowdown", measured, "µs", series=1, hollow=True, joined=True),
             *points("Pages, priced", pages, "µs", series=0, joined=True),
         ),
-        x_ticks=every_other(batches),
+        x_ticks=every_other(batches[::-1])[::-1],
         y_scale="linear",
         y_from_zero=True,
         direct=True,
@@ -191,7 +217,6 @@ def terms_table(run: Run) -> Table:
         "Kept": Run.time,
         "Work": _arithmetic,
         "Reordering": copies,
-        "Call": lambda run, _: _call(run),
         "Rest": rest,
         "Slowdown": lost,
         "Pages": lambda run, batch: mapping_time(_returned(run), batch),
@@ -205,17 +230,18 @@ def terms_table(run: Run) -> Table:
     return table("tbl-time-terms", run.timed, fields, sources=(run.file,), wide=True)
 
 
-def training_table(run: Run) -> Table:
-    """Calls with their backward pass under both policies, and the pages that they map."""
+def slowdown_table(run: Run, id: str, pass_: Pass) -> Table:
+    """Calls under both policies, the pages that they map."""
+    given_back = _returned(run)
     return table(
-        "tbl-training",
+        id,
         run.timed,
         [
             BATCH,
-            Field("Kept", "s", lambda batch: run.time(batch, _BACKWARD), "ms"),
-            Field("Returned", "s", lambda batch: _returned(run).time(batch, _BACKWARD), "ms"),
-            Field("Ratio", "1", lambda batch: _slowdown(run, batch, _BACKWARD)),
-            Field("Pages an image", "1", lambda batch: _training_pages(run, batch)),
+            Field("Kept", "s", lambda batch: run.time(batch, pass_), "ms"),
+            Field("Returned", "s", lambda batch: given_back.time(batch, pass_), "ms"),
+            Field("Ratio", "1", lambda batch: _slowdown(run, batch, pass_)),
+            Field("Pages", "1", lambda batch: middle(given_back.faults(batch, pass_) / batch)),
         ],
         sources=(run.file,),
     )
@@ -280,6 +306,12 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "policy_gain_planned": lambda run: gain(run.as_planned()),
     "policy_gain_least": _over(at_most, _each_run),
     "policy_gain_most": _over(at_least, _each_run),
+    "policy_batches": lambda run: exact("batch sizes", "1", len(mapping_batches(run)), run.file),
+    "gain_first": lambda run: _slowdown(run, _ends(run)[0]),
+    "gain_last": lambda run: _slowdown(run, _ends(run)[1]),
+    "gain_below": lambda run: _slowdown(run, _below(run)),
+    "below_batch": lambda run: exact("batch below the first", "1", _below(run), run.file),
+    "call_cost": _call,
     "policy_share": lambda run: run.share(shown_batch(run)),
     "policy_default_share": lambda run: _returned(run).share(shown_batch(run)),
     "mapping_first": _mapping(0),
@@ -292,6 +324,8 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "fault_price": fault_price,
     "mapping_time": _shown(lambda run, batch: mapping_time(_returned(run), batch)),
     "policy_lost": _shown(lost),
+    "price_runs": _price_medians,
+    "priced_last": lambda run: (_priced(run) or [absent("share", "1", "nothing maps")])[-1],
     "priced_least": _over(at_most, _priced),
     "priced_most": _over(at_least, _priced),
     "unpriced": lambda run: _unpriced(run, run.timed[-1]),
@@ -307,6 +341,24 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
 }
 
 
-def pays(run: Run) -> Statement:
-    """That giving memory back costs a tenth of the time and more."""
-    return Statement(gain(run), expect("> 1.1"))
+def _rises(run: Run) -> Statement:
+    """That the slowdown is larger at the largest batch size than at the first that maps pages."""
+    first, last = _ends(run)
+    return Statement(_slowdown(run, last) / _slowdown(run, first), expect("> 1"))
+
+
+def _more_than_pages(run: Run) -> Several:
+    """That at some batch size more is lost than the price of the pages."""
+    rests = [_unpriced(run, batch) for batch in mapping_batches(run)]
+    rests = rests or [absent("slowdown", "s", f"no call maps pages on {run.label}")]
+    return any_of(*(Statement(rest, expect("> 0")) for rest in rests))
+
+
+#: What is claimed of the memory policy: that returning memory costs a tenth of the time and more,
+#: how that grows, and that pages explain it.
+CLAIMS: Final[dict[str, Callable[[Run], Statement | Several]]] = {
+    "policy-pays": lambda run: Statement(gain(run), expect("> 1.1")),
+    "slowdown-rises": _rises,
+    "pages-foreseen": pages_follow,
+    "more-than-pages": _more_than_pages,
+}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final
 
-from report.quantity.evaluation import level
+from report.missing import Missing
+from report.quantity.evaluation import level, point
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least, first_within, level_of_largest
+from report.quantity.operations import at_least, at_most, first_within, level_of_largest
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 
@@ -64,25 +64,27 @@ def layout_gain(run: Run) -> Quantity:
     return _channels_last(lambda run, last, batch: run.time(batch) / last.time(batch))(run)
 
 
-def over_next(run: Run) -> dict[int, Quantity]:
-    """The time of a call with its backward pass over that at the next larger batch size."""
-    times = {batch: run.time(batch, "forward_backward") for batch in run.timed}
-    return {a: times[a] / times[b] for a, b in pairwise(times) if not (times[a] / times[b]).missing}
+def _peaks_last(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
+    """The smallest or largest peak of a forward call with channels last, over its output."""
+
+    def found(run: Run) -> Quantity:
+        last = run.in_layout("channels_last")
+        peaks = [last.peak(batch) / theory.output_bytes(batch) for batch in last.batches]
+        known = [peak for peak in peaks if not peak.missing]
+        return middle(choose(*known), 2) if known else absent("peak", "1", "channels last unknown")
+
+    return found
 
 
-def _next(run: Run) -> Quantity:
-    worst = level(level_of_largest(over_next(run), "1"))
-    return exact("batch after it", "1", min(b for b in run.timed if b > worst), run.file)
+def middle(quantity: Quantity, decimals: int | None = None) -> Quantity:
+    """A quantity without its interval, rounded to ``decimals``; a missing one as it is."""
+    found = point(quantity)
+    if isinstance(found, Missing):
+        return quantity
+    (file, *further), unit = quantity.sources or ("",), str(quantity.unit)
+    shown = found if decimals is None else round(found, decimals)
+    return exact(f"middle of {quantity.symbol}", unit, shown, file, tuple(further))
 
-
-#: What stands out in the times of a run, where calls with their backward pass were timed.
-ODD_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "odd_batch": lambda run: level_of_largest(over_next(run), "1"),
-    "odd_next": _next,
-    "odd_ratio": lambda run: at_least(*over_next(run).values()),
-    "odd_first": lambda run: run.time(run.timed[0]) / run.time(run.timed[1]),
-    "odd_second_batch": lambda run: exact("second batch", "1", run.timed[1], run.file),
-}
 
 RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "smallest": lambda run: exact("smallest timed batch", "1", run.timed[0], run.file),
@@ -104,6 +106,8 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "peak_over_output_last": _channels_last(
         lambda run, last, batch: last.peak(batch) / theory.output_bytes(batch)
     ),
+    "peak_last_least": _peaks_last(at_most),
+    "peak_last_most": _peaks_last(at_least),
     "layout_gain": layout_gain,
     "layout_first": _channels_last(
         lambda run, last, _: exact("smallest batch of both layouts", "1", last.batches[0], run.file)

@@ -19,17 +19,17 @@ from report.quantity.expression import Quantity, absent
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
+from report.studies.conv_scaling.listed_runs import left_runs, overlapping, spans
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
 from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
 from report.studies.conv_scaling.values import all_values, unnamed
-from report.studies.conv_scaling.variants import products_seen
 from report.text.escape import markdown
 
-#: Where the value of a variable may be broken: before a word that follows a separator.
-_WITHIN: Final = re.compile(r"(?<=[:,])(?=[a-z])")
+#: Where a shell lets the value of a variable go on in the next line of a narrow page.
+_AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
 #: The model of Intel's Rocket Lake in family 6, which has no AMX.
 _WITHOUT_TILES: Final = 167
 
@@ -58,17 +58,21 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
-    logs = logged(inputs.attachments, primary)
+    logs, left = logged(inputs.attachments, primary), left_runs(inputs)
     return Findings(
         values={
-            value.id: value for value in all_values(inputs, groups, logs, measured, primary, gpu)
+            value.id: value
+            for value in all_values(inputs, groups, logs, measured, left, primary, gpu)
         },
         tables={
             table.id: table
             for table in all_tables(inputs, groups, logs, measured, same_memory, primary, gpu)
         },
         figures={figure.id: figure for figure in all_figures(inputs, primary)},
-        claims={claim.id: claim for claim in all_claims(inputs, groups, measured, primary, gpu)},
+        claims={
+            claim.id: claim
+            for claim in all_claims(inputs, groups, measured, same_memory, primary, gpu)
+        },
         reconciliations=listed(groups),
         facts=_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
     )
@@ -86,18 +90,21 @@ def _facts(
     """Texts and switches for the template; every number is in the values."""
     return {
         "measured": primary is not None and bool(primary.timed),
-        "products_seen": primary is not None and products_seen(primary),
         "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
         "has": _has(inputs, primary),
         "policies": compared(primary),
         "pooled": primary is not None and bool(primary.stored.others),
+        "spans": spans(primary) if primary else [],
+        "overlapping": primary is not None and overlapping(primary),
         "settings": _settings(primary),
         "c_library": _c_library(primary),
         "masked": _masked(primary),
-        "unnamed": [(markdown(run.label), run.key.replace("-", "_")) for run in unnamed(measured)],
+        "unnamed": [markdown(run.label) for run in unnamed((*measured, *left_runs(inputs)))],
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
+        "gpu_counted": bool(gpu and groups["device_work"].found),
+        "gpu_bounded": gpu is not None and any(group[0] is gpu for group in same_memory),
         "gpu_timed": gpu is not None and bool(gpu.timed),
         "gpu_many": gpu is not None and bool(gpu.timed) and gpu.timed[0] > 1,
         "devices": [markdown(run.label) for run in measured],
@@ -105,8 +112,9 @@ def _facts(
             (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))
             for group in same_memory
         ],
-        "time_tables": [(f"tbl-time-{run.key}", markdown(run.label)) for run in measured],
+        "time_tables": [(f"tbl-time-{r.key}", markdown(r.label), not r.on_gpu) for r in measured],
         "reported_device": markdown(inputs.reported.device),
+        "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "best_arithmetic": markdown(won(primary, "matrix_product")),
@@ -129,11 +137,11 @@ def _has(inputs: Inputs, run: Run | None) -> list[str]:
 
 
 def _settings(run: Run | None) -> dict[str, list[str]]:
-    """The variables that set each memory policy, in parts that a line of a page holds."""
+    """The variables that set each memory policy, as a shell takes them."""
     if run is None:
         return {}
     return {
-        policy: [part for name, value in found.items() for part in _WITHIN.split(f"{name}={value}")]
+        policy: [_AT_COLON.sub("\\\n", f"{name}={value}") for name, value in found.items()]
         for policy, found in run.stored.record.protocol.variables.items()
         if found
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from report.evidence.events import Explanation
-from report.evidence.executed import COUNTED, counts
 from report.evidence.primitives import Logged
 from report.missing import Missing
 from report.paper.declared import Content, Difference, Field, table
@@ -18,12 +17,13 @@ from report.paper.primitives import primitives_table
 from report.paper.rates import time_table
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.quantity.expression import Quantity, exact
-from report.records.layers import Convolution, Linear
+from report.quantity.expression import Quantity
+from report.quantity.operations import counted_in
 from report.records.passes import PASSES, SHORT_NAMES
 from report.studies.conv_scaling import instructions, policies, theory
-from report.studies.conv_scaling.device import backward_table, executed_with_backward
+from report.studies.conv_scaling.device import all_gradients, backward_table, device_flops
 from report.studies.conv_scaling.explained import Group
+from report.studies.conv_scaling.listed_runs import runs_table
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
@@ -50,20 +50,23 @@ def all_tables(
     """
     if network := find_network(inputs):
         yield network_table(inputs, network)
-    yield setup(inputs, runs)
-    yield from _compared(inputs, run)
+    yield setup(inputs, runs, source=False)
+    yield runs_table(inputs, runs)
+    yield from _compared(inputs, run, gpu)
     yield from (_memory(group[0], [r.file for r in group]) for group in same_memory)
-    yield from (time_table(each, each.batches) for each in runs)
+    # Shares of a GPU's ceiling need many digits, for which a page has no room.
+    yield from (time_table(each, each.batches, shares=not each.on_gpu) for each in runs)
     yield from _reconciled(inputs, groups)
     if run is not None:
-        yield from _of_run(run)
+        yield from _of_run(run, gpu)
+        yield from _proportional(inputs, [each for each in (run, gpu) if each is not None])
     if gpu is not None:
         yield from _of_gpu(inputs, gpu)
     if logs:
         yield primitives_table(logs, Field("Case", "", instructions.name))
 
 
-def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
+def _compared(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Table]:
     """Theory, own measurement and what the source reports, side by side."""
     batches = reported_batches(inputs)
 
@@ -73,16 +76,16 @@ def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
     def retained(batch: int) -> Content:
         return NO_RECORD if run is None else run.retained(batch)
 
+    counted = column(inputs, "III", "total_flops", "FLOP")
     yield table(
         "tbl-work",
         batches,
         [
             BATCH,
             Field("Theory", "MAC", theory.multiply_adds),
-            Field("Own", "MAC", _counted(run)),
             reported("III", "multiply_add", "MAC", "Source, fused"),
-            reported("III", "add", "FLOP", "Source, add"),
-            reported("III", "multiply", "FLOP", "Source, multiply"),
+            Field("Source, excess", "FLOP", lambda b: counted[b] - theory.work(b)),
+            *(_counted_on(gpu) if gpu is not None else ()),
         ],
         wide=True,
     )
@@ -101,20 +104,15 @@ def _compared(inputs: Inputs, run: Run | None) -> Iterator[Table]:
     )
 
 
-def _counted(run: Run | None) -> Callable[[int], Content]:
-    """The multiply-adds that were counted by batch size, less those of making a kernel."""
-    if run is None:
-        return lambda batch: NO_RECORD
-    cases = {batch: run.factors(batch, "forward") for batch in run.batches}
-    known = {
-        batch: exact("executed multiply-adds", "MAC", all_of_them - making, run.file)
-        for batch, (all_of_them, making) in counts(run, cases).items()
-    }
+def _counted_on(gpu: Run) -> Iterator[Field[int]]:
+    """What a GPU's counters saw of a forward call: fused multiply-adds, and more than theory."""
 
-    def count(batch: int) -> Quantity:
-        return known.get(batch) or run.repeated(COUNTED, run.factors(batch, "forward"))
+    def fused(batch: int) -> Quantity:
+        return gpu.repeated("ncu_fp32_multiply_adds", gpu.factors(batch, "forward"))
 
-    return count
+    name = gpu.label.removeprefix("NVIDIA ")
+    yield Field(f"{name}, fused", "MAC", lambda batch: counted_in("MAC", fused(batch)))
+    yield Field(f"{name}, excess", "FLOP", lambda b: device_flops(gpu, b) - theory.work(b))
 
 
 # ------------------------------------------------------------------------------------- a run
@@ -141,30 +139,50 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
             bytes_("Retained", run.retained),
             bytes_("Peak", run.peak),
             Field("Peak ÷ output", "1", lambda b: run.peak(b) / theory.output_bytes(b)),
-            bytes_("F+B peak", lambda b: run.peak(b, "forward_backward")),
         ],
         sources=tuple(files),
     )
 
 
-def _of_run(run: Run) -> Iterator[Table]:
+def _of_run(run: Run, gpu: Run | None) -> Iterator[Table]:
     if counted := _executed(run):
         yield counted
-    for id_, kind in (("tbl-variants", Convolution), ("tbl-products", Linear)):
-        if told := without_idle_terms(variants(run, kind)):
-            yield series_table(told, id_, "", Column("Variant"), sources=(run.file,))
+    if told := without_idle_terms(variants(run)):
+        yield series_table(told, "tbl-variants", "", Column("Variant"), sources=(run.file,))
     told_events = events(run, SHOWN_BATCH)
     if isinstance(told_events, Explanation):
         yield event_table(told_events, "tbl-events", "", (run.file,))
     if (last := run.in_layout("channels_last")).timed:
-        yield _layouts(run, last)
+        yield _layouts(run, last, gpu)
     if compared(run):
         yield policies.terms_table(run)
-        yield policies.training_table(run)
+        yield policies.slowdown_table(run, "tbl-slowdown", "forward")
+        yield policies.slowdown_table(run, "tbl-training", "forward_backward")
 
 
-def _layouts(run: Run, last: Run) -> Table:
+def _proportional(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Table]:
+    """The time of an image beyond that at the source's smallest batch size, run by run."""
+    first = reported_batches(inputs)[0]
+    timed = [run for run in runs if first in run.timed and run.names_policy]
+    batches = sorted({batch for run in timed for batch in run.timed if batch > first})
+
+    def field(run: Run) -> Field[int]:
+        return Field(run.label, "1", lambda batch: run.per_image(batch, first) - 1, "%")
+
+    if batches:
+        files = tuple(run.file for run in timed)
+        yield table("tbl-proportional", batches, [BATCH, *map(field, timed)], sources=files)
+
+
+def _layouts(run: Run, last: Run, gpu: Run | None) -> Table:
     """Forward calls in both layouts, at the batch sizes of the one that has fewer."""
+
+    def peak(seen: Run) -> Field[int]:
+        return Field(
+            f"NHWC peak, {seen.label}", "1", lambda b: seen.peak(b) / theory.output_bytes(b)
+        )
+
+    others = () if gpu is None or gpu is run else (peak(gpu.in_layout("channels_last")),)
     return table(
         "tbl-layout",
         last.timed,
@@ -173,6 +191,8 @@ def _layouts(run: Run, last: Run) -> Table:
             Field("NCHW", "s", run.time, "ms"),
             Field("NHWC", "s", last.time, "ms"),
             Field("Ratio", "1", lambda batch: run.time(batch) / last.time(batch)),
+            peak(last),
+            *others,
         ],
         sources=(run.file,),
     )
@@ -209,24 +229,16 @@ def _amount(found: Reconciliation) -> Cell:
 
 
 def _reconciled(inputs: Inputs, groups: Mapping[str, Group]) -> Iterator[Table]:
-    """The groups that have reconciliations, without terms that are 0 in all of them."""
-    for id_, name in (
-        ("tbl-explained-work", "work"),
-        ("tbl-explained-reserved", "reserved"),
-        ("tbl-device-work", "device_work"),
-    ):
-        if name in groups and groups[name].found:
-            group = groups[name]
-            network = find_network(inputs) if name == "reserved" else None
-            files = (group.file, network.file) if network else (group.file,)
-            # Both terms of the source's work are told, whatever they are.
-            kept = group.found if name == "work" else without_idle_terms(group.found)
-            yield series_table(kept, id_, "", sources=files)
+    """How the source's reserved bytes follow from the rules of the allocator, term by term."""
+    group, network = groups["reserved"], find_network(inputs)
+    if group.found and network is not None:
+        kept, files = without_idle_terms(group.found), (group.file, network.file)
+        yield series_table(kept, "tbl-explained-reserved", "", sources=files)
 
 
 def _of_gpu(inputs: Inputs, run: Run) -> Iterator[Table]:
     """What calls execute; the kernels of one, where the record has what Nsight Compute printed."""
-    if not executed_with_backward(run)[0].missing:
-        yield backward_table(run)
+    if not all_gradients(run)[0].missing:
+        yield backward_table(inputs, run)
     if listed := kernels_of(inputs, run, run.factors(SHOWN_BATCH, "forward")):
         yield kernel_table(run, SHOWN_BATCH, listed)

@@ -16,11 +16,12 @@ from report.quantity.expression import exact as count
 from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_scaling import instructions, policies, theory
-from report.studies.conv_scaling.device import executed_with_backward
+from report.studies.conv_scaling.device import all_gradients
 from report.studies.conv_scaling.explained import Group
+from report.studies.conv_scaling.listed_runs import left_values
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
-from report.studies.conv_scaling.run_values import ODD_VALUES, RUN_VALUES, batch_gain, over_next
+from report.studies.conv_scaling.run_values import RUN_VALUES, batch_gain, middle
 from report.studies.conv_scaling.source import column, reported_batches
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
@@ -29,7 +30,14 @@ MANY: Final = 1024
 #: Values that are printed as shares.
 _PERCENT: Final = frozenset(
     {"work_share", "parameter_share", "excess_share", "best_share", "gpu_best_share"}
-    | {"policy_share", "policy_default_share", "priced_least", "priced_most", "kept_rest_share"}
+    | {
+        "policy_share",
+        "policy_default_share",
+        "priced_last",
+        "priced_least",
+        "priced_most",
+        "kept_rest_share",
+    }
 )
 #: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
 _OF_GPU: Final = (
@@ -40,6 +48,8 @@ _OF_GPU: Final = (
     "time_bound",
     "best_share",
     "peak_over_output",
+    "peak_last_least",
+    "peak_last_most",
 )
 
 
@@ -48,6 +58,7 @@ def all_values(
     groups: Mapping[str, Group],
     logs: tuple[Logged, ...],
     runs: tuple[Run, ...],
+    left: tuple[Run, ...],
     run: Run | None,
     gpu: Run | None,
 ) -> Iterator[Value]:
@@ -61,18 +72,21 @@ def all_values(
     yield from values_of(timed, {**RUN_VALUES, **_in_the_source(inputs)}, why, _PERCENT)
     if run is not None and compared(run):
         yield from values_of(run, policies.VALUES, NO_RECORD, _PERCENT)
-    for other in unnamed(runs):
+        for number in range(1, len(run.stored.runs) + 1):
+            made = run.rounds(disturbed=False, number=number)
+            yield declare(f"measurements_{number}", made)
+            yield declare(f"disturbed_{number}", run.rounds(disturbed=True, number=number))
+    for number, other in enumerate(unnamed((*runs, *left)), start=1):
         for id_, get in CLIFF.items():
-            yield declare(f"{id_}_{other.key.replace('-', '_')}", get(other))
+            yield declare(f"{id_}_{number}", get(other))
+    for id_, each in left_values(left, run, gpu).items():
+        yield declare(id_, each)
     if logs:
         yield from values_of(logs, instructions.VALUES, NO_RECORD)
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")
         yield from values_of(gpu if gpu.timed else None, own, untimed, _PERCENT)
-        if over_next(gpu):
-            odd = {f"gpu_{id_}": get for id_, get in ODD_VALUES.items()}
-            yield from values_of(gpu, odd, untimed)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
@@ -165,7 +179,7 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
         "adds_per_output": per_output(column(inputs, "III", "add", "FLOP")),
         "multiplies_per_output": per_output(column(inputs, "III", "multiply", "FLOP")),
         "fused_per_mac": constant(*fused_share(inputs)),
-        "excess_share": constant(*(each / theory.work(b) for b, each in over.items())),
+        "excess_share": middle(constant(*(n / theory.work(b) for b, n in over.items())), 4),
         "memory_gap": constant(*memory_gap(inputs).values()),
     }
 
@@ -201,6 +215,7 @@ def _counted(groups: Mapping[str, Group], run: Run | None, gpu: Run | None) -> d
     if gpu is not None:
         sums = len(groups["replay"].found)
         counted["replays"] = count("replayed sums of the record", "1", sums, gpu.file)
-        shares = executed_with_backward(gpu)
-        counted |= {"backward_least": at_most(*shares), "backward_most": at_least(*shares)}
+        shares = all_gradients(gpu)
+        counted["backward_least"] = middle(at_most(*shares), 2)
+        counted["backward_most"] = middle(at_least(*shares), 2)
     return counted

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from report.evidence.executed import COUNTED, explained
-from report.records.layers import Convolution, Linear
+from report.records.layers import Convolution
 from report.records.record import Case, Record
 from report.studies.conv_scaling.measured import Run
 from report.text.format import NO_BREAK
-from report.theory.products import product_kernel
 from report.theory.reconciliation import Reconciliation
 
 
-def variants(run: Run, kind: type[Convolution | Linear] | None = None) -> dict[str, Reconciliation]:
-    """What was counted of other layers than the study's, by name and batch size."""
+def variants(run: Run) -> dict[str, Reconciliation]:
+    """What was counted of other convolutions than the study's, by name and batch size."""
     return {
         _unbroken(f"{case.factors['variant']}, batch {case.factors['batch']}"): _variant(run, case)
         for case in _counted_variants(run.stored.record)
-        if kind is None or isinstance(case.layers[0], kind)
+        if isinstance(case.layers[0], Convolution)
     }
 
 
@@ -44,10 +43,3 @@ def _variant(run: Run, case: Case) -> Reconciliation:
         build,
         int(case.samples(COUNTED)[-1]),
     )
-
-
-def products_seen(run: Run) -> bool:
-    """Whether a kernel was seen for a linear layer among the counted variants."""
-    build = run.stored.record.environment.torch.build
-    counted = _counted_variants(run.stored.record)
-    return any(product_kernel(case.layers[0], build) for case in counted)

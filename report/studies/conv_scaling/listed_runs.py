@@ -1,0 +1,145 @@
+"""Every full run of the study with what it found, those that the paper leaves out among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from report.evidence.runs import labels
+from report.missing import Missing
+from report.paper.declared import Field, table
+from report.paper.findings import Inputs
+from report.paper.policies import compared, fault_price, gain, mapping_batches, measured_gain
+from report.paper.tables import Cell, Table
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least
+from report.records.passes import PASSES
+from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.run_values import middle
+
+#: Where the time of day stands in a record.
+_DAY, _MINUTES = slice(0, 10), slice(11, 16)
+#: That a run is older, its date says.
+_OLDER: Final = "older and "
+
+
+class Listed(NamedTuple):
+    """One run by itself, and what the paper does with it, in a few words."""
+
+    run: Run
+    use: str
+
+
+def left_runs(inputs: Inputs) -> tuple[Run, ...]:
+    """The full runs that the paper is not computed from, newest first."""
+    return tuple(Run(stored, labels([stored])[0]) for stored, _ in inputs.left)
+
+
+def _listed(inputs: Inputs, used: Sequence[Run]) -> list[Listed]:
+    own = [
+        Listed(alone, "used" if len(parts) == 1 else f"used, pooled ({number} of {len(parts)})")
+        for run in used
+        for parts in (run.alone(),)
+        for number, alone in enumerate(parts, start=1)
+    ]
+    reasons = (f"left out: {why.removeprefix(_OLDER)}" for _, why in inputs.left)
+    left = map(Listed, left_runs(inputs), reasons)
+    return sorted((*own, *left), key=lambda each: (each.run.label, each.run.stored.record.started))
+
+
+def runs_table(inputs: Inputs, used: Sequence[Run]) -> Table:
+    """A row a run: when it was made, what became of it, and the numbers that runs differ by."""
+    rows = _listed(inputs, used)
+    return table(
+        "tbl-runs",
+        rows,
+        [
+            Field("Machine", "", lambda each: each.run.label),
+            Field("Date", "", lambda each: each.run.stored.record.started[_DAY]),
+            Field("UTC", "", lambda each: _when(each.run)),
+            Field("Use", "", lambda each: each.use),
+            Field("Disturbed", "", lambda each: _disturbed(each.run)),
+            Field("Slowdown", "1", lambda each: _known(measured_gain(each.run))),
+            Field("Page", "s", lambda each: _known(middle(fault_price(each.run))), "µs"),
+            Field(
+                "Ceiling", "FLOP/s", lambda each: middle(each.run.peak_rate(_ARITHMETIC)), "GFLOP/s"
+            ),
+            Field("Maps from", "1", lambda each: _first_mapping(each.run)),
+        ],
+        sources=tuple(each.run.file for each in rows),
+        wide=True,
+    )
+
+
+_ARITHMETIC: Final = "matrix_product"
+
+
+def _when(run: Run) -> str:
+    record = run.stored.record
+    started, finished = record.started[_MINUTES], record.finished[_MINUTES]
+    return f"{started}–{finished}"
+
+
+def _known(quantity: Quantity) -> Quantity:
+    """A quantity, or that it is missing: one reason for all, since the prose tells why."""
+    return absent("quantity", str(quantity.unit), "not recorded") if quantity.missing else quantity
+
+
+def _disturbed(run: Run) -> Cell:
+    rounds = [round_ for case in run.stored.record.cases for round_ in case.rounds]
+    number = sum(round_.disturbance is not None for round_ in rounds)
+    return f"{number} of {len(rounds)}" if rounds else Missing("not recorded")
+
+
+def _first_mapping(run: Run) -> Quantity:
+    found = mapping_batches(run)
+    if not found:
+        return absent("batch that maps pages", "1", "not recorded")
+    return exact("batch that maps pages", "1", found[0], run.file)
+
+
+def _apart(run: Run, other: Run) -> Quantity:
+    """The largest ratio of the times of two runs, over batch sizes and passes."""
+    pairs = ((run.time(b, p), other.time(b, p)) for b in run.timed for p in PASSES)
+    ratios = [at_least(a / b, b / a) for a, b in pairs if not (a / b).missing]
+    return at_least(*ratios) if ratios else absent("ratio", "1", "the runs share no case")
+
+
+#: What the prose says of the run that is left out of the machine that it speaks of.
+LEFT_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "left_gain": gain,
+    "left_price": fault_price,
+    "left_ceiling": lambda run: run.peak_rate(_ARITHMETIC),
+}
+
+
+def left_values(left: Sequence[Run], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
+    """The numbers of runs that are left out: of the CPU, and how far those of the GPU are apart."""
+    found: dict[str, Quantity] = {}
+    for other in left:
+        if run is not None and other.key == run.key and compared(other):
+            found |= {id_: get(other) for id_, get in LEFT_VALUES.items()}
+        if gpu is not None and other.key == gpu.key and gpu.timed and other.timed:
+            last = gpu.timed[-1]
+            found["gpu_apart"] = _apart(gpu, other)
+            found["gpu_apart_largest"] = gpu.time(last) / other.time(last)
+    return found
+
+
+def spans(run: Run) -> list[str]:
+    """When each run that is pooled here was made."""
+    return [f"{a.stored.record.started[_DAY]}, {_when(a)}" for a in run.alone()]
+
+
+def overlapping(run: Run) -> bool:
+    """Whether any two runs that are pooled here were made at the same time, on one machine."""
+    records = [alone.stored.record for alone in run.alone()]
+    return any(
+        one.started < other.finished
+        and other.started < one.finished
+        and one.environment.host is not None
+        and other.environment.host is not None
+        and one.environment.host.machine == other.environment.host.machine
+        for one, other in combinations(records, 2)
+    )
