@@ -60,7 +60,8 @@ def test_the_page_has_messages_of_every_kind() -> None:
 def test_the_code_has_every_message() -> None:
     assert all(max(map(len, message.split(ANY))) >= len("left out: ") for message in MESSAGES)
     code = tuple(strings())
-    assert [m for m in MESSAGES if not any(map(pattern(m).search, code))] == []
+    said = [message.removeprefix("build.py: error: ") for message in MESSAGES]
+    assert [m for m in said if not any(map(pattern(m).search, code))] == []
 
 
 def explained(said: str) -> bool:
@@ -87,6 +88,12 @@ def test_a_build_says_what_the_page_explains(
         words = [word.format(port=port) for word in words]
         assert build.main([STUDY, "--data", str(data), "--out", str(out), *words]) == 1
     assert explained(capsys.readouterr().err)
+
+
+def test_a_mistyped_study_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build.main(["conv_scalling"])
+    assert explained(capsys.readouterr().err.splitlines()[-1])
 
 
 def test_a_typed_result_and_a_lacking_program_are_explained(
@@ -133,6 +140,7 @@ IMPORT = ("import", "{file}", "--study", "mine", "--origin", "Jane Doe", "--lice
 @pytest.mark.parametrize(
     ("words", "file"),
     [
+        (("run", "conv"), ""),
         (("run", STUDY, "--set", "size=1"), ""),
         (("run", STUDY, "--shard", "9/99"), ""),
         (("submit", STUDY, "--profile", "uni", "--nodes", "2", "--export-sbatch", "x.sh"), ""),
@@ -140,7 +148,7 @@ IMPORT = ("import", "{file}", "--study", "mine", "--origin", "Jane Doe", "--lice
         (IMPORT, "tests/experiments/imported/google_benchmark.json"),
         ((*IMPORT, "--device", "Quadro GV100"), "tests/experiments/imported/nvbench.json"),
     ],
-    ids=["factor", "shards", "profile", "format", "device", "twice"],
+    ids=["study", "factor", "shards", "profile", "format", "device", "twice"],
 )
 def test_what_measuring_refuses_is_explained(
     words: tuple[str, ...], file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
