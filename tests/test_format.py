@@ -19,6 +19,7 @@ from report.text.format import (
     decimals_of,
     digits,
     interval_text,
+    level_text,
     number_text,
     plain,
     quantity_text,
@@ -39,7 +40,8 @@ def estimate(value: float, low: float, high: float) -> Estimate:
 def estimates(draw: st.DrawFn) -> Estimate:
     value = draw(SIGNED | st.just(0.0))
     below, above = (draw(st.floats(1e-6, 10)) * (abs(value) or 1.0) for _ in range(2))
-    return estimate(value, value - below, value + above)
+    level = draw(st.sampled_from((0.25, 0.5, 0.75, 0.95)))
+    return Estimate(value, value - below, value + above, 30, level)
 
 
 def read(text: str) -> Fraction:
@@ -138,7 +140,10 @@ def test_digits_never_exceed_the_interval(found: Estimate) -> None:
 def test_a_number_and_its_interval_agree(found: Estimate) -> None:
     scale = scale_for(found, "s")
     number, ends = number_text(found, scale), interval_text(found, scale)
-    low, high = ends.strip("[]").split(", ")
+    range_ = found.confidence <= 0.5
+    assert (ends[0], ends[-1]) == (("(", ")") if range_ else ("[", "]"))
+    low, high = ends[1:-1].split(" to " if range_ else ", ")
+    assert not (range_ and level_text(found))
     assert read(low) <= read(number) <= read(high)
     assert {unit_of_last_place(text) for text in (number, low, high)} == {
         unit_of_last_place(number)

@@ -174,6 +174,9 @@ def test_intervals_of_a_low_level_say_so() -> None:
     assert replace(TABLE, rows=rows[:1]).note_texts() == (("", "Own: A|B."),)
     assert replace(TABLE, rows=rows).note_texts()[-1] == ("", "Intervals hold at 75 to 95 %.")
     assert replace(TABLE, rows=rows[1:]).note_texts()[-1] == ("", "Intervals hold at 75 %.")
+    two = replace(TABLE, rows=(("A", 1, replace(HALF, confidence=0.5), 0.5, 1),))
+    assert two.note_texts()[-1][1] == "Round brackets: the range of few measurements, no interval."
+    assert " to " in two.cell_text(two.rows[0][2], two.columns[2])
 
 
 def test_every_reason_has_its_own_letter() -> None:

@@ -19,6 +19,8 @@ Style: TypeAlias = Literal["exact", "measured", "percent", "whole"]
 
 #: Levels that differ by less are the same.
 ROUNDING: Final = 1e-9
+#: Up to this level in per cent, that of two values, bounds are printed as a range.
+_RANGE: Final = 50
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
@@ -151,13 +153,25 @@ def bounded(estimate: Estimate) -> bool:
     return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
 
 
+def is_range(estimate: Estimate) -> bool:
+    """Whether the bounds only span what few measurements gave, as two processes do.
+
+    Such bounds hold the median as often as not, or less, and decide nothing.
+    """
+    return round(100 * estimate.confidence) <= _RANGE
+
+
 def interval_text(estimate: Estimate, scale: Scale) -> str:
-    """The interval as ``[low, high]``, with the precision of the number before it."""
+    """The interval as ``[low, high]``, with the precision of the number before it.
+
+    A mere range is printed as ``(low to high)``.
+    """
     if round(100 * estimate.confidence) == 0:
         return "(no interval)"
     scaled = _scaled(estimate, scale.factor)
     decimals = 0 if scale.whole else decimals_of(scaled)
-    return f"[{digits(scaled.low, decimals)}, {digits(scaled.high, decimals)}]"
+    low, high = digits(scaled.low, decimals), digits(scaled.high, decimals)
+    return f"({low} to {high})" if is_range(estimate) else f"[{low}, {high}]"
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
@@ -187,6 +201,6 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
 
 def level_text(estimate: Estimate) -> str:
     """The level of an interval where it is lower than the one that papers state for all."""
-    if estimate.confidence >= CONFIDENCE - ROUNDING or round(100 * estimate.confidence) == 0:
+    if estimate.confidence >= CONFIDENCE - ROUNDING or is_range(estimate):
         return ""
     return f" (at {100 * estimate.confidence:.0f}{NO_BREAK}%)"
