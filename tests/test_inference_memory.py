@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.scaling import Scaling
+from figures.dots import Dots
 from report.engine.computing import compute
 from report.errors import StudyError
 from report.missing import Missing
@@ -20,13 +20,13 @@ from report.paper.findings import Findings
 from report.quantity.evaluation import point
 from report.records.layers import Layer
 from report.records.record import Case, Record
-from report.studies.inference_memory.choices import decisions
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs
 from report.studies.inference_memory.peaks import at_least, parts
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
+from report.studies.inference_memory.timing import drift, one_process
 from report.studies.inference_memory.traces import kind_of, trace_name
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
@@ -102,8 +102,11 @@ def test_a_whole_record_gives_a_whole_paper() -> None:
     text = assert_whole(STUDY, whole())
     assert "not measured in this edition" not in text
     missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
-    # The allocator's events are told in tests of their own.
-    assert missing == {"block_batch", "fault_calls", "fault_near"}
+    # The allocator's events, wrong predictions and failures are told in tests of their own.
+    assert missing == {
+        *("block_batch", "fault_calls", "fault_near", "drift_reduced"),
+        *("limited_wrong", "limited_excess", "failed_peak", "compared_new", "exact_new"),
+    }
 
 
 # --------------------------------------------------------------------------------------- memory
@@ -113,7 +116,8 @@ def test_peaks_that_follow_the_theory_leave_no_residual() -> None:
     result = whole()
     assert verdicts(result)["peak-theory"] == "supported"
     assert result.values["residual_share"].number == 0
-    assert {row["Residual"] for row in rows(result, "tbl-peaks")} == {0}
+    for row in rows(result, "tbl-peaks"):
+        assert row["Measured"] == row["Before"] + row["Maps"] + row["Workspace"]
     assert all(row["Cases"] == row["Exact"] for row in rows(result, "tbl-agreement"))
     assert all(r.explained for r in result.reconciliations.values())
 
@@ -164,39 +168,54 @@ def test_the_rule_does_not_judge_small_batches() -> None:
     assert verdicts(result)["peak-theory"] == "supported"
 
 
-def test_memory_that_ran_out_is_a_word_and_a_cross() -> None:
+def test_memory_that_ran_out_is_a_word() -> None:
     result = whole()
     outcomes = {
-        (row["Network"], row["Setting"], row["Batch"]): (row["Outcome"], row["Foretold"])
+        (row["Network"], row["Setting"], row["Batch"]): (row["Outcome"], row["As predicted"])
         for row in rows(result, "tbl-limit")
     }
     plain = "contiguous, float32, eager"
     assert outcomes["ResNet-20", plain, 1024] == ("out of memory", "yes")
     assert outcomes["ResNet-20", plain, 64] == ("ran", "yes")
-    panel, _ = result.figures["fig-limit"].drawing.panels
-    assert isinstance(panel, Scaling)
-    assert [absent.x for absent in panel.absent] == [(1024.0,)]
-    assert all(1024.0 not in p.x for p in panel.points if p.label == "ResNet-20")
     assert verdicts(result)["limit-theory"] == "supported"
 
 
 def test_a_limit_that_theory_does_not_foretell_is_named() -> None:
     result = found(small(inf.out_of_memory(inf.call(batch=8, memory_limit=128))))
     assert verdicts(result)["limit-theory"] == "refuted"
-    assert [row["Foretold"] for row in rows(result, "tbl-limit")] == ["no"]
+    assert [row["As predicted"] for row in rows(result, "tbl-limit")] == ["no"]
 
 
-def test_an_unlimited_call_that_ran_out_is_listed() -> None:
+def test_limits_that_no_call_exceeds_decide_nothing() -> None:
+    result = found(small(inf.case(inf.call(batch=8, memory_limit=128), layers=layers)))
+    assert verdicts(result)["limit-theory"] == "not measured"
+    assert "test one side of the limit only" in assert_whole(STUDY, result)
+
+
+def test_an_unlimited_call_that_ran_out_is_named() -> None:
     result = found(small(inf.out_of_memory(inf.call(batch=512))))
-    assert_whole(STUDY, result)
-    (row,) = rows(result, "tbl-failures")
-    assert (row["Batch"], row["Memory"]) == (512, 16 * 2**30)
-    assert row["Predicted peak"] > 16 * MIB
-    (panel,) = result.figures["fig-limit"].drawing.panels
-    assert isinstance(panel, Scaling)
-    assert panel.absent[0].x == (512.0,)
-    assert panel.points[0].x == (1, 8, 64)
-    assert panel.bands[0].middle == pytest.approx(16 * 2**30 / 1e6)
+    text = plain_text(assert_whole(STUDY, result))
+    assert "one call, ResNet-20 at 512, ran out of memory" in text
+    assert value(result, "failed_peak") > 16 * MIB
+
+
+def test_residuals_are_drawn_by_network_and_precision() -> None:
+    float32, half = whole().figures["fig-agreement"].drawing.panels
+    assert isinstance(float32, Dots) and isinstance(half, Dots)
+    assert float32.names == half.names == ("LeNet-5", "ResNet-20", "ResNet-110")
+    assert {x for series in float32.series for x, _ in series.points} == {0.0}
+
+
+def test_times_of_one_process_and_a_drift_are_told() -> None:
+    run = run_of(full())
+    single = point(one_process(run))
+    assert single == sum(len(run.time(c).processes) == 1 for c in run.timed(run.calls))  # type: ignore[attr-defined]
+    ceilings = [
+        factory.ceiling("matrix_product", moment, rate)
+        for moment, rate in (("before", 1e11), ("after", 2e11))
+    ]
+    drifted = msgspec.structs.replace(full(), ceilings=tuple(ceilings))
+    assert point(drift(run_of(drifted), "float32")) == pytest.approx(2)
 
 
 # ------------------------------------------------------------------------------------------ GPU
@@ -382,7 +401,7 @@ def test_precision_is_paired_with_float32() -> None:
     result = whole()
     table = rows(result, "tbl-precision")
     assert {row["Precision"] for row in table} == {"bfloat16", "float16"}
-    assert table[0]["Time ratio"].value == pytest.approx(0.6)
+    assert table[0]["Time"].value == pytest.approx(0.6 * table[0]["Time in float32"].value)
     # At a batch of one image it takes more memory, not less.
     assert table[0]["Saved"] < 0
     assert verdicts(result)["half-memory"] == "refuted"
@@ -414,7 +433,7 @@ def test_both_settings_save_what_theory_says_and_more() -> None:
     for row in rows(result, "tbl-amp"):
         assert row["Saved, theory"] < 0.5
         assert row["Saved, both"] > row["Saved, AMP"] > row["Saved, layout"] > 0
-        assert row["Time, both"].value == pytest.approx(0.48)
+        assert row["Time, both"].value == pytest.approx(0.48 * row["Base time"].value)
     assert verdicts(result)["amc-time"] == "refuted"
 
 
@@ -456,30 +475,18 @@ def test_tiles_are_judged_against_whole_maps() -> None:
     base, *tiles = rows(result, "tbl-tiling")
     assert base["Patches through"] == "whole maps"
     assert len(tiles) == 12
-    assert all(row["Time ratio"].low > 1 for row in tiles)
+    assert all(row["Time"].low > base["Time"].high for row in tiles)
     assert all(row["Work"] == 1 for row in tiles if row["Patches through"] == "each layer")
 
 
 # ------------------------------------------------------------------------------------- choices
 
 
-def test_the_best_setting_is_found_and_named() -> None:
-    (row,) = [r for r in rows(whole(), "tbl-published") if r["Network"] == "LeNet-5"]
-    assert row["In float32"].value == pytest.approx(1 / 0.7)
-    assert row["By"] == "contiguous, float32, compiled"
-    assert row["Published"] == 5.6
-
-
-@pytest.mark.parametrize(("factor", "verdict"), [(10, "supported"), (2, "refuted")])
-def test_a_published_speedup_is_reached_or_not(factor: float, verdict: str) -> None:
-    def seconds(call: Call, _: object) -> float:
-        return 1e-3 if call == inf.call("LeNet-5", 64) else 1e-3 / factor
-
+def test_a_published_speedup_has_a_base_that_no_run_has() -> None:
     calls = [inf.call("LeNet-5", 64, layout=layout) for layout in inf.LAYOUTS]
-    cpu = inf.record([inf.case(call, layers=layers, seconds=seconds) for call in calls])
-    result = found(on_gpu(*calls, seconds=seconds), cpu)
-    assert verdicts(result, GPU_KEY)["published"] == verdict
-    # What a GPU reaches is not for a CPU to say.
+    cpu = inf.record([inf.case(call, layers=layers) for call in calls])
+    result = found(on_gpu(*calls), cpu)
+    assert verdicts(result, GPU_KEY)["published"] == "not comparable"
     assert verdicts(result)["published"] == "not comparable"
 
 
@@ -491,22 +498,6 @@ def test_a_best_setting_is_not_looked_for_among_few() -> None:
     few, enough = found(inf.record(cases)), found(inf.record([*cases, *more]))
     assert verdicts(few)["no-one-wins"] == "not measured"
     assert verdicts(enough)["no-one-wins"] in ("supported", "refuted", "undecided")
-
-
-def test_a_choice_is_made_by_its_goal() -> None:
-    made = {each.goal: each for each in decisions(run_of(small()))}
-    assert (made["latency"].call.batch, made["latency"].call.layout) == (1, "channels_last")
-    assert made["memory"].call.batch == 1
-    assert made["throughput"].call.batch == 64
-
-
-@pytest.mark.parametrize(("factor", "clear"), [(0.5, True), (0.999, False), (1.5, False)])
-def test_a_gain_is_clear_if_its_interval_excludes_one(factor: float, clear: bool) -> None:
-    def seconds(call: Call, _: object) -> float:
-        return 1e-3 * (factor if call.layout == "channels_last" else 1)
-
-    made = decisions(run_of(small(seconds=seconds)))
-    assert next(each for each in made if each.goal == "latency").clear == clear
 
 
 # -------------------------------------------------------------------------------------- traces

@@ -63,6 +63,15 @@ class Value:
         return quantity_text(self.number, self.unit, self.style)
 
     @property
+    def about(self) -> str:
+        """Number and unit to two significant digits, where a sentence needs no more."""
+        found = self.number.value if isinstance(self.number, Estimate) else self.number
+        if isinstance(found, Missing):
+            return str(self)
+        rounded = float(f"{found:.1e}") if isinstance(found, float) else found
+        return self._linked(quantity_text(rounded, self.unit, self.style))
+
+    @property
     def bare(self) -> str:
         """The number without its unit, for a sentence that names the unit itself."""
         return self._linked(self.plain.partition(NO_BREAK)[0])

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, as_quantity
+from report.quantity.expression import Quantity, absent
 from report.quantity.operations import at_least
-from report.quantity.verdicts import Statement, expect
-from report.statistics.estimates import CONFIDENCE, bonferroni
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.subject import FUSED, NETWORKS, REDUCED, Call
-from report.studies.inference_memory.sweeps import plain, sweep
+from report.studies.inference_memory.subject import FUSED, REDUCED, Call
+from report.studies.inference_memory.sweeps import plain
 
 _NO_CHOICE: Final = Missing("no other setting of this network was timed at this batch")
 
@@ -91,68 +86,3 @@ def reported_speedups(inputs: Inputs) -> dict[str, float]:
     table = inputs.reported.table("speedups")
     pairs = zip(table.column("network"), table.column("speedup"), strict=True)
     return {str(name): float(cell) for name, cell in pairs if isinstance(cell, int | float)}
-
-
-def published_networks(inputs: Inputs, run: Run) -> tuple[str, ...]:
-    """The networks of the publication, and those others whose settings were compared here."""
-    small = [n for n in ("CIFAR",) if compared_base(run, n) is not None]
-    return tuple(sorted({*reported_speedups(inputs), *small}, key=NETWORKS.index))
-
-
-# ----------------------------------------------------------------------------------- decisions
-
-#: What a choice is made for, and what it then costs.
-GOALS: Final[Mapping[str, Callable[[Run, Call], Quantity]]] = {
-    "latency": Run.time,
-    "memory": Run.peak,
-    "throughput": Run.image_time,
-}
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The best call for a goal, by medians, and what it gains over the plain one.
-
-    It is ``clear`` where the gain exceeds 1 at the level that all calls share, since the best of
-    several looks better than it is.
-    """
-
-    goal: str
-    call: Call
-    gain: Quantity
-    clear: bool
-
-
-@remembered
-def decisions(run: Run) -> tuple[Decision, ...]:
-    """What to choose for each network and goal, where there is a choice.
-
-    Latency: the shortest call at the smallest batch.  Memory: the lowest peak there.  Throughput:
-    most images a second at any batch, against the best plain batch.
-    """
-    found = []
-    for network in run.networks():
-        calls = _candidates(run, network)
-        smallest = [call for call in calls if call.batch == min(c.batch for c in calls)]
-        for goal in GOALS:
-            found += _decided(run, goal, calls if goal == "throughput" else smallest)
-    return tuple(found)
-
-
-def _candidates(run: Run, network: str) -> tuple[Call, ...]:
-    image = min((call.image for call in sweep(run, network)), default=0)
-    return run.timed(run.chosen(network=network, image=image, tile=None))
-
-
-def _decided(run: Run, goal: str, calls: Sequence[Call]) -> list[Decision]:
-    def cost(call: Call) -> float:
-        found = point(GOALS[goal](run, call))
-        return math.inf if isinstance(found, Missing) else found
-
-    bases = [call for call in calls if call == plain(call)]
-    if not bases:
-        return []
-    base, made = min(bases, key=cost), min(calls, key=cost)
-    gain = GOALS[goal](run, base) / GOALS[goal](run, made) if made != base else as_quantity(1)
-    verdict = Statement(gain, expect("> 1")).judge(bonferroni(CONFIDENCE, len(calls)))
-    return [Decision(goal, made, gain, verdict == "supported")]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.tables import Cell, Table
 from report.quantity.evaluation import point
@@ -18,134 +18,109 @@ from report.studies.inference_memory.peaks import (
     at_least,
     exact_peaks,
     foretold,
-    largest_predicted,
-    limit,
+    largest_measured,
     off,
     parts,
     predicted_growth,
-    predicted_peak,
     reconciled,
+    reduced,
 )
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.studies.inference_memory.sweeps import best_call, failed_calls, limited_calls
+from report.studies.inference_memory.sweeps import best_call, limited_calls
 from report.theory.liveness import Held
-from report.theory.workspaces import Layout
+
+#: The networks whose peaks are taken apart: of one block, the shallowest and the deepest; and the
+#: one with the largest maps.
+_SHOWN: Final = ("ResNet-20", "ResNet-110", "VGG-16")
 
 
 def peak_table(run: Run) -> Table:
-    """The parts of the predicted peak of each network at its largest batch, both layouts."""
-    found = (largest_predicted(run, n, y) for n in run.networks() for y in LAYOUTS)
-    calls = [call for call in found if call is not None]
-
-    def held(call: Call) -> Held:
-        at = run.predicted(call)
-        assert isinstance(at, Held)
-        return at
+    """The parts of the predicted peak of three networks at their largest batch, both layouts."""
+    found = (largest_measured(run, n, y) for n in _SHOWN for y in LAYOUTS)
 
     def part(name: str, get: Callable[[Parts], int]) -> Field[Call]:
-        return Field(name, "B", lambda call: get(parts(held(call))), "MB")
+        def of(call: Call) -> int:
+            at = run.predicted(call)
+            assert isinstance(at, Held)
+            return get(parts(at))
 
-    def measured(call: Call) -> int | Missing:
-        return run.fixed("allocated_peak", call.factors)
+        return Field(name, "B", of, "MB")
 
-    def left(call: Call) -> Cell:
-        size = measured(call)
-        return size if isinstance(size, Missing) else size - held(call).total
-
-    unknown = [f"{c.network}, {LAYOUT_NAMES[c.layout]}" for c in calls if not held(c).complete]
-    note = f"The layer's workspace is unknown and left out: {'; '.join(unknown)}."
     return table(
         "tbl-peaks",
-        calls,
+        [call for call in found if call is not None],
         [
             NETWORK,
             BATCH,
             LAYOUT,
-            Field("At layer", "", lambda call: held(call).layer),
             part("Before", lambda p: p.before),
-            part("Tensors", lambda p: p.tensors),
-            part("Held", lambda p: p.held),
+            part("Maps", lambda p: p.tensors + p.held),
             part("Workspace", lambda p: p.workspace),
-            Field("Sum", "B", lambda call: held(call).total, "MB"),
-            Field("Measured", "B", measured, "MB"),
-            Field("Residual", "B", left),
+            Field("Measured", "B", run.peak, "MB"),
         ],
-        notes=(note,) * bool(unknown),
         sources=(run.file,),
-        wide=True,
+        wide=False,
     )
 
 
 def agreement_table(run: Run) -> Table:
-    """How far theory is off, for each network and layout over its batch sizes."""
-    by_row: dict[tuple[str, Layout], list[Call]] = {}
-    for call in reconciled(run):
-        by_row.setdefault((call.network, call.layout), []).append(call)
+    """How far theory is off, by network, layout and precision over the batch sizes."""
+    found = {**reconciled(run), **reduced(run)}
+    by_row: dict[tuple[str, str, str], list[Call]] = {}
+    for call in found:
+        by_row.setdefault((call.precision, call.network, call.layout), []).append(call)
 
     def worst(calls: Sequence[Call]) -> Call:
-        return max(calls, key=lambda call: abs(point(off(run, reconciled(run)[call])) or 0))  # type: ignore[arg-type]
+        return max(calls, key=lambda call: abs(point(off(run, found[call])) or 0))  # type: ignore[arg-type]
 
     def prediction(calls: Sequence[Call]) -> str:
         origin = "learned" if calls[0].network in LEARNED else "held out"
         return f"{origin}, at least" if any(at_least(run, call) for call in calls) else origin
 
-    rows = [row for n in run.networks() for y in LAYOUTS if (row := by_row.get((n, y)))]
     return table(
         "tbl-agreement",
-        rows,
+        list(by_row.values()),
         [
             Field("Network", "", lambda row: row[0].network),
+            Field("Precision", "", lambda row: row[0].precision),
             Field("Layout", "", lambda row: LAYOUT_NAMES[row[0].layout]),
             Field("Rules", "", prediction),
-            Field("Smallest", "1", lambda row: row[0].batch),
-            Field("Largest", "1", lambda row: row[-1].batch),
             Field("Cases", "1", lambda row: sum(1 for _ in row)),
-            Field("Exact", "1", lambda row: exact_peaks(reconciled(run)[call] for call in row)),
-            Field("Residual", "B", lambda row: reconciled(run)[worst(row)].residual),
-            Field("Of measured", "1", lambda row: off(run, reconciled(run)[worst(row)]), "%"),
+            Field("Exact", "1", lambda row: exact_peaks(found[call] for call in row)),
+            Field("Residual", "B", lambda row: found[worst(row)].residual),
+            Field("Of measured", "1", lambda row: off(run, found[worst(row)]), "%"),
         ],
         sources=(run.file,),
         wide=True,
     )
 
 
-def limit_table(run: Run) -> Table:
-    """What calls under a limit allocate, and whether they fit as predicted."""
-    right = foretold(run)
+def limit_table(runs: Sequence[Run]) -> Table:
+    """What calls under a limit allocate on each processor, and whether they fit as predicted."""
+    rows = [(run, call) for run in runs if not run.on_gpu for call in limited_calls(run)]
 
-    def outcome(call: Call) -> Cell:
-        return "out of memory" if run.ran_out(call) else "ran" if call in right else "–"
+    def outcome(row: tuple[Run, Call]) -> Cell:
+        run, call = row
+        return "out of memory" if run.ran_out(call) else "ran" if call in foretold(run) else "–"
+
+    def right(row: tuple[Run, Call]) -> str:
+        found = foretold(row[0]).get(row[1])
+        return "–" if found is None else "yes" if found else "no"
 
     return table(
         "tbl-limit",
-        limited_calls(run),
+        rows,
         [
-            NETWORK,
-            SETTING,
-            BATCH,
-            Field("Limit", "B", limit, "MB"),
-            Field("Predicted growth", "B", lambda call: predicted_growth(run, call), "MB"),
+            Field("Machine", "", lambda row: row[0].label),
+            Field("Network", "", lambda row: row[1].network),
+            Field("Setting", "", lambda row: row[1].setting),
+            Field("Batch", "1", lambda row: row[1].batch),
+            Field("Predicted growth", "B", lambda row: predicted_growth(*row), "MB"),
             Field("Outcome", "", outcome),
-            Field("Foretold", "", lambda c: {True: "yes", False: "no"}.get(right.get(c), "–")),  # type: ignore[arg-type]
+            Field("As predicted", "", right),
         ],
-        sources=(run.file,),
+        sources=tuple(dict.fromkeys(run.file for run, _ in rows)),
         wide=True,
-    )
-
-
-def failure_table(run: Run) -> Table:
-    """Every unlimited call that ran out of memory, with what it needs and what there is."""
-    return table(
-        "tbl-failures",
-        failed_calls(run),
-        [
-            NETWORK,
-            BATCH,
-            SETTING,
-            Field("Predicted peak", "B", lambda call: predicted_peak(run, call), "GB"),
-            Field("Memory", "B", lambda _: run.machine_memory, "GB"),
-        ],
-        sources=(run.file,),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from report.evidence.remembered import remembered
@@ -11,7 +11,7 @@ from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.studies.inference_memory.sweeps import limited_calls, sweep
+from report.studies.inference_memory.sweeps import amp_precision, limited_calls, sweep
 from report.theory.liveness import (
     INPUT,
     PARAMETERS,
@@ -57,7 +57,17 @@ def peak(run: Run, call: Call) -> Reconciliation | Missing:
 def reconciled(run: Run) -> dict[Call, Reconciliation]:
     """The plain float32 calls in both layouts whose peak is both predicted and measured."""
     calls = (c for layout in LAYOUTS for n in run.networks() for c in sweep(run, n, layout))
-    found = {call: peak(run, call) for call in calls}
+    return _known({call: peak(run, call) for call in calls})
+
+
+@remembered
+def reduced(run: Run) -> dict[Call, Reconciliation]:
+    """The eager calls in the device's reduced precision whose peak is predicted and measured."""
+    calls = run.chosen(precision=amp_precision(run), execution="eager")
+    return _known({call: peak(run, call) for call in calls})
+
+
+def _known(found: Mapping[Call, Reconciliation | Missing]) -> dict[Call, Reconciliation]:
     return {
         call: this
         for call, this in found.items()
@@ -131,9 +141,9 @@ def parts(at: Held) -> Parts:
     return Parts(before, tensors, at.total - before - tensors - work, work)
 
 
-def largest_predicted(run: Run, network: str, layout: Layout) -> Call | None:
-    """The plain call of a network at its largest batch of which a peak is predicted."""
-    calls = (c for c in sweep(run, network, layout) if not isinstance(run.predicted(c), Missing))
+def largest_measured(run: Run, network: str, layout: Layout) -> Call | None:
+    """The plain call of a network at its largest batch whose peak is predicted and measured."""
+    calls = (c for c in reconciled(run) if (c.network, c.layout) == (network, layout))
     return max(calls, key=lambda call: call.batch, default=None)
 
 
@@ -171,7 +181,6 @@ def foretold(run: Run) -> dict[Call, bool]:
     return found
 
 
-def too_large(run: Run, failed: Iterable[Call]) -> bool:
-    """Whether theory predicts more than there is for every call that ran out without a limit."""
-    found = [predicted_peak(run, call) for call in failed]
-    return bool(found) and all(isinstance(s, int) and s > run.machine_memory for s in found)
+def wrong(run: Run) -> tuple[Call, ...]:
+    """The limited calls whose outcome theory does not foretell."""
+    return tuple(call for call, right in foretold(run).items() if not right)

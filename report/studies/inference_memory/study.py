@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from report.evidence.ceilings import won
+from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.policies import gain
-from report.quantity.evaluation import level
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
-from report.quantity.operations import first_within
 from report.studies.inference_memory import imported_rates, scores, source, traces
 from report.studies.inference_memory.claims import all_claims
 from report.studies.inference_memory.figures import all_figures
@@ -23,22 +24,20 @@ from report.studies.inference_memory.peaks import (
     missed,
     misses_bounded,
     reconciled,
-    too_large,
+    wrong,
 )
-from report.studies.inference_memory.policies import deepest
-from report.studies.inference_memory.subject import EXECUTION_NAMES, check_subject
+from report.studies.inference_memory.policies import deepest, faster_returned
+from report.studies.inference_memory.subject import check_subject
 from report.studies.inference_memory.sweeps import (
-    ENOUGH,
     amp_precision,
     ends,
     failed_calls,
-    fastest_tiles,
-    rates,
     resnets,
     scored_network,
 )
 from report.studies.inference_memory.tables import all_tables, download
-from report.studies.inference_memory.values import RUN_VALUES, all_values
+from report.studies.inference_memory.timing import one_process
+from report.studies.inference_memory.values import RUN_VALUES, all_values, paged
 from report.text.escape import markdown
 
 
@@ -68,6 +67,7 @@ def findings(inputs: Inputs) -> Findings:
     # What the prose speaks of comes first, wherever devices are listed.
     measured = tuple(sorted(measured, key=lambda run: run is not primary))
     gpu = next((run for run in measured if run.on_gpu and run is not primary), None)
+    other = next((run for run in measured if not run.on_gpu and run is not primary), None)
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
     traced = traces.traces(inputs, shown) if shown else ()
@@ -75,16 +75,19 @@ def findings(inputs: Inputs) -> Findings:
     judged_claims = (*all_claims(inputs, measured), *imported_rates.claims(rates))
     claims = {claim.id: claim for claim in judged_claims}
     of_others = (imported_rates.rate_table(rates),) if rates and shown else ()
+    values = (*all_values(inputs, primary, other, gpu), *imported_rates.values(rates))
     downloads = {f"batches-{run.key}": download(run) for run in measured}
     return Findings(
-        values={
-            v.id: v for v in (*all_values(inputs, primary, gpu), *imported_rates.values(rates))
-        },
+        values={v.id: v for v in values},
         tables={t.id: t for t in (*all_tables(inputs, measured, shown, traced), *of_others)},
-        figures={f.id: f for f in (all_figures(inputs, shown) if shown else ())},
+        figures={f.id: f for f in (all_figures(shown) if shown else ())},
         claims=claims,
         reconciliations={r.id: r for run in measured for r in reconciled(run).values()},
-        facts={**_facts(inputs, measured, shown, gpu, claims), **imported_rates.facts(rates)},
+        facts={
+            **_facts(inputs, measured, shown, other, gpu, claims),
+            **imported_rates.facts(rates),
+            "has": [v.id for v in values if not isinstance(v.number, Missing)],
+        },
         downloads=downloads | {t.name: traces.download(shown, t) for t in traced if shown},
         audits=source.checks(inputs.reported),
     )
@@ -94,6 +97,7 @@ def _facts(
     inputs: Inputs,
     measured: Sequence[Run],
     primary: Run | None,
+    other: Run | None,
     gpu: Run | None,
     claims: Mapping[str, Claim],
 ) -> Mapping[str, Any]:
@@ -102,6 +106,10 @@ def _facts(
         "measured": primary is not None,
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
+        "other": markdown(other.label) if other else "",
+        "other_key": other.key if other else "",
+        "other_wrong": [f"{c.network} at {c.batch:,}" for c in wrong(other)] if other else [],
+        "paged": markdown(run.label) if (run := paged(primary, other)) else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
@@ -117,35 +125,32 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "shallow", "deep", "one_image", "one_knee", "policies", "exact", "small_misses",
-    "misses_bounded", "learned", "held_out", "too_large",
-    "scored", "datasets", "reduced", "best_tiles",
+    "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
+    "learned", "held_out", "failed", "faster_returned", "one_process", "scored",
+    "datasets", "reduced", "best_arithmetic",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept")
 
 
 def _of_primary(run: Run) -> Mapping[str, Any]:
-    names, tiles = resnets(run), fastest_tiles(run)
-    knees = {level(first_within(rates(run, network), ENOUGH, "1")) for network in names}
-    peaks = judged(run).values()
+    names, peaks, failed = resnets(run), judged(run).values(), failed_calls(run)
     return {
         "shallow": names[0],
         "deep": names[-1],
         "one_image": ends(run)[0].batch == 1,
-        "one_knee": len(knees) == 1,
         "policies": deepest(run) is not None,
+        "faster_returned": faster_returned(run),
+        "one_process": point(one_process(run)) not in (0, 1) and deepest(run) is not None,
         "exact": bool(peaks) and exact_peaks(peaks) == len(peaks),
         "small_misses": missed(run),
         "misses_bounded": misses_bounded(run),
         "learned": [n for n in run.networks() if n in LEARNED],
         "held_out": [n for n in run.networks() if n not in LEARNED],
-        "too_large": too_large(run, failed_calls(run)),
+        "failed": f"{failed[0].network} at {failed[0].batch:,}" if len(failed) == 1 else "",
         "scored": scored_network(run),
         "datasets": list(scores.datasets(run)),
         "reduced": amp_precision(run),
-        "best_tiles": f"{EXECUTION_NAMES[tiles.execution]} in tiles of {tiles.tile}"
-        if tiles
-        else "",
+        "best_arithmetic": markdown(won(run, "matrix_product")),
     }
 
 

@@ -11,7 +11,6 @@ from report.quantity.expression import Quantity
 from report.quantity.operations import level_of_largest
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import (
-    FUSED,
     REDUCED,
     RESNETS,
     TRAINED,
@@ -137,18 +136,6 @@ def with_both(run: Run, base: Call) -> Call:
 def tiled_calls(run: Run) -> tuple[Call, ...]:
     """Every tiled call."""
     return tuple(call for call in run.chosen() if call.tile is not None)
-
-
-def fastest_tiles(run: Run) -> Call | None:
-    """The tiled call with the shortest median."""
-    return min(run.timed(tiled_calls(run)), key=run.seconds, default=None)
-
-
-@remembered
-def fused_bases(run: Run) -> tuple[Call, ...]:
-    """The plain float32 calls of which a fused form was measured too."""
-    fused = [c for c in run.chosen(precision="float32") if c.execution in FUSED]
-    return tuple(dict.fromkeys(plain(call) for call in fused))
 
 
 def limited_calls(run: Run) -> tuple[Call, ...]:

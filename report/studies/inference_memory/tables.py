@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from report.missing import Missing
@@ -12,15 +11,12 @@ from report.paper.declared import Content, Field, table
 from report.paper.environments import setup
 from report.paper.findings import Download, Inputs
 from report.paper.tables import Cell, Table, to_csv
-from report.quantity.evaluation import level
 from report.quantity.expression import Quantity
-from report.quantity.operations import first_within, level_of_largest
 from report.studies.inference_memory import scores
 from report.studies.inference_memory.columns import BATCH, LAYOUT, NETWORK
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.memory_tables import (
     agreement_table,
-    failure_table,
     fault_table,
     limit_table,
     peak_table,
@@ -28,15 +24,11 @@ from report.studies.inference_memory.memory_tables import (
 from report.studies.inference_memory.network_tables import network_table
 from report.studies.inference_memory.peaks import predicted_peak
 from report.studies.inference_memory.setting_tables import (
-    decision_table,
-    fusion_table,
     operator_table,
-    published_table,
 )
 from report.studies.inference_memory.source import checks
 from report.studies.inference_memory.subject import (
     EXECUTION_NAMES,
-    LAYOUT_NAMES,
     LAYOUTS,
     REDUCED,
     TILED,
@@ -44,13 +36,10 @@ from report.studies.inference_memory.subject import (
     Precision,
 )
 from report.studies.inference_memory.sweeps import (
-    ENOUGH,
     both_bases,
     pairs,
     plain,
-    rates,
     sweep,
-    swept,
     tiled_calls,
     with_amp,
     with_both,
@@ -58,7 +47,7 @@ from report.studies.inference_memory.sweeps import (
 )
 from report.studies.inference_memory.tilings import Cost, call_cost
 from report.studies.inference_memory.traces import Traced
-from report.studies.inference_memory.values import needed_saved
+from report.studies.inference_memory.values import needed_saved, paged
 
 #: The batch sizes of the table beside the smallest and the largest one; the download has all.
 _SHOWN: Final = frozenset({8, 64})
@@ -72,33 +61,29 @@ def all_tables(
     yield setup(inputs, runs)
     yield audit_table("tbl-audit", "", checks(inputs.reported), (inputs.reported_file,))
     found = [batch_table(run, _shown(run), f"tbl-batches-{run.key}") for run in runs]
+    found.append(limit_table(runs))
+    if (mapping := paged(*(run for run in runs if not run.on_gpu))) is not None:
+        found.append(fault_table(mapping))
     if primary is not None:
-        found += _of_primary(inputs, primary)
+        found += _of_primary(primary)
         found.append(operator_table(primary, traced))
     yield from (each for each in found if each.rows)
 
 
-def _of_primary(inputs: Inputs, run: Run) -> Iterator[Table]:
-    yield _knees(run)
+def _of_primary(run: Run) -> Iterator[Table]:
     yield peak_table(run)
     yield agreement_table(run)
-    yield limit_table(run)
-    yield failure_table(run)
-    yield fault_table(run)
     yield _precision(run)
     yield _accuracy(run)
     yield _both(run)
     yield _tiles(run)
-    yield fusion_table(run)
-    yield published_table(inputs, run)
-    yield decision_table(run)
 
 
 # --------------------------------------------------------------------------------- batch sizes
 
 
 def _shown(run: Run) -> list[Call]:
-    sweeps = [sweep(run, network) for network in run.networks()]
+    sweeps = [run.timed(sweep(run, network)) for network in run.networks()]
     return [
         c
         for calls in sweeps
@@ -115,7 +100,7 @@ def batch_table(run: Run, calls: Sequence[Call], id: str) -> Table:
         [
             NETWORK,
             BATCH,
-            LAYOUT,
+            *([LAYOUT] if len({call.layout for call in calls}) > 1 else []),
             Field("Time", "s", run.time, "ms"),
             Field("Rate", "image/s", run.image_rate),
             Field("Share", "1", run.utilisation, "%"),
@@ -131,42 +116,6 @@ def download(run: Run) -> Download:
     calls = [c for layout in LAYOUTS for n in run.networks() for c in sweep(run, n, layout)]
     content = to_csv(batch_table(run, calls, "tbl-all-batches")).encode()
     return Download(f"{run.key}.batches.csv", content, f"All batch sizes: {run.label}")
-
-
-@dataclass(frozen=True)
-class _Knee:
-    """The smallest batch that is large enough, and the best one."""
-
-    knee: Call
-    best: Call
-
-
-def _knees(run: Run) -> Table:
-    """From which batch size on more of it stops paying, by network and layout."""
-    rows = []
-    for network in swept(run):
-        for layout in LAYOUTS:
-            calls = {call.batch: call for call in sweep(run, network, layout)}
-            if found := rates(run, network, layout):
-                knee, top = first_within(found, ENOUGH, "1"), level_of_largest(found, "1")
-                rows.append(_Knee(calls[level(knee)], calls[level(top)]))
-    return table(
-        "tbl-knees",
-        rows,
-        [
-            Field("Network", "", lambda row: row.knee.network),
-            Field("Layout", "", lambda row: LAYOUT_NAMES[row.knee.layout]),
-            Field("Knee", "1", lambda row: row.knee.batch),
-            Field("Rate", "image/s", lambda row: run.image_rate(row.knee)),
-            Field("Time", "s", lambda row: run.time(row.knee), "ms"),
-            Field("Peak", "B", lambda row: run.peak(row.knee), "MB"),
-            Field("Best batch", "1", lambda row: row.best.batch),
-            Field("Best rate", "image/s", lambda row: run.image_rate(row.best)),
-            Field("Peak at best", "B", lambda row: run.peak(row.best), "MB"),
-        ],
-        sources=(run.file,),
-        wide=True,
-    )
 
 
 # ------------------------------------------------------------------------- precision and layout
@@ -186,7 +135,6 @@ def _precision(run: Run) -> Table:
             BATCH,
             Field("Time in float32", "s", lambda call: run.time(plain(call)), "ms"),
             Field("Time", "s", run.time, "ms"),
-            Field("Time ratio", "1", lambda call: run.time_ratio(call, plain(call))),
             Field("Peak in float32", "B", lambda call: run.peak(plain(call)), "MB"),
             Field("Peak", "B", run.peak, "MB"),
             Field("Predicted", "B", lambda call: predicted_peak(run, call), "MB"),
@@ -231,7 +179,7 @@ def _both(run: Run) -> Table:
     ways = {"AMP": with_amp, "layout": with_layout, "both": with_both}
 
     def time(name: str) -> Field[Call]:
-        return Field(f"Time, {name}", "1", lambda b: run.time_ratio(ways[name](run, b), b))
+        return Field(f"Time, {name}", "s", lambda b: run.time(ways[name](run, b)), "ms")
 
     def saved(name: str) -> Field[Call]:
         return Field(f"Saved, {name}", "1", lambda b: run.saved(ways[name](run, b), b), "%")
@@ -287,7 +235,6 @@ def _tiles(run: Run) -> Table:
             Field("Bytes read", "1", theory(lambda cost: cost.read, 1)),
             Field("Needed", "B", needed, "MB"),
             Field("Time", "s", run.time, "ms"),
-            Field("Time ratio", "1", lambda c: run.time_ratio(c, plain(c)) if c.tile else 1),
             Field("Peak", "B", run.peak, "MB"),
         ],
         sources=(run.file,),

@@ -3,54 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from report.missing import Missing
-from report.paper import policies as by_policy
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.values import Value, exact
 from report.quantity.expression import Quantity, absent, recorded
-from report.quantity.operations import (
-    at_least,
-    at_most,
-    first_within,
-    furthest_from_zero,
-    geometric_mean,
-    level_of_largest,
-)
+from report.quantity.operations import at_least, at_most, furthest_from_zero
 from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import faults, scores
-from report.studies.inference_memory.choices import (
-    best_speedup,
-    decisions,
-    reported_speedups,
-    speedup,
-)
+from report.studies.inference_memory.choices import reported_speedups
 from report.studies.inference_memory.gpu import GPU_VALUES
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     FROM_BATCH,
     TOLERANCE,
     exact_peaks,
+    foretold,
     held_out,
     judged,
+    limit,
     off,
+    parts,
+    predicted_growth,
+    predicted_peak,
     reconciled,
+    reduced,
+    wrong,
 )
-from report.studies.inference_memory.policies import Sweep, deepest
-from report.studies.inference_memory.subject import Call
+from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.sweeps import (
-    ENOUGH,
     amp_pairs,
     amp_precision,
     best_call,
     both_bases,
     ends,
-    fastest_tiles,
-    fused_bases,
+    failed_calls,
+    limited_calls,
     plain,
-    rates,
     resnets,
     sweep,
     tiled_calls,
@@ -58,6 +50,7 @@ from report.studies.inference_memory.sweeps import (
     with_both,
 )
 from report.studies.inference_memory.tilings import call_cost
+from report.studies.inference_memory.timing import TIME_VALUES
 from report.theory.reconciliation import Reconciliation
 from report.theory.workspaces import Layout
 
@@ -73,25 +66,34 @@ _REPORTED: Final = (
 )  # fmt: skip
 
 
-def all_values(inputs: Inputs, primary: Run | None, gpu: Run | None) -> Iterator[Value]:
-    """Every number of the prose; those of a run are missing without one."""
+def all_values(
+    inputs: Inputs, primary: Run | None, other: Run | None, gpu: Run | None
+) -> Iterator[Value]:
+    """Every number of the prose; those of a run are missing without one.
+
+    ``other`` is a second processor.
+    """
     yield from _chosen()
     yield from _reported(inputs)
-    own: dict[str, Getter] = {**RUN_VALUES, "best_mean": lambda run: _best_mean(inputs, run)}
-    yield from values_of(primary, own, NO_RECORD, _SHARES, _ROUNDED)
-    compared = deepest(primary)
-    if compared is not None:
-        yield from values_of(compared, OF_POLICIES, NO_RECORD)
+    yield from values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED)
+    if other is not None:
+        named_ = {f"other_{id_}": RUN_VALUES[id_] for id_ in _OF_OTHER}
+        yield from values_of(other, named_, NO_RECORD, _shares(named_))
+    yield from values_of(paged(primary, other), OF_FAULTS, NO_RECORD)
     if gpu is not None:
         yield from values_of(gpu, GPU_VALUES, NO_RECORD, _SHARES, _ROUNDED)
+
+
+def paged(*processors: Run | None) -> Run | None:
+    """The processor whose calls are known to map large blocks anew; else the first."""
+    found = [run for run in processors if run is not None]
+    return next((run for run in found if faults.told(run)), found[0] if found else None)
 
 
 def _chosen() -> Iterator[Value]:
     """Rules of this paper."""
     for id_, name, number, unit in (
         ("confidence", "Confidence of the intervals", CONFIDENCE, "1"),
-        ("enough", "Share of the best rate at a knee", ENOUGH, "1"),
-        ("enough_rest", "What is left to gain beyond a knee", round(1 - ENOUGH, 12), "1"),
         ("tolerance", "Rule of agreement", TOLERANCE, "1"),
         ("near", "Rule of agreement of page faults", faults.NEAR, "1"),
     ):
@@ -146,11 +148,6 @@ def of_deepest(
     return lambda run: get(run, calls) if (calls := ends(run, which, layout)) else NO_CASE
 
 
-def _knees(run: Run) -> list[Quantity]:
-    found = (rates(run, network) for network in resnets(run))
-    return [first_within(each, ENOUGH, "1") for each in found if each]
-
-
 def _over_best(place: int) -> Getter:
     """Time of an image at the smallest or the largest batch over that at the best one."""
     return of_deepest(
@@ -169,15 +166,58 @@ def _exactly(get: Callable[[Run], dict[Call, Reconciliation]], *, all_: bool) ->
     return found
 
 
-def _residual(run: Run) -> Quantity:
+def _residual(get: Callable[[Run], dict[Call, Reconciliation]], layout: str = "") -> Getter:
     """The residual of the peaks furthest from zero, as a share of the measured peak."""
-    each = [off(run, this) for this in judged(run).values()]
-    worst = furthest_from_zero(*each) if each else NO_CASE
-    return at_least(worst, 0 - worst) if each else NO_CASE
+
+    def found(run: Run) -> Quantity:
+        kept = (t for call, t in get(run).items() if layout in ("", call.layout))
+        each = [off(run, this) for this in kept]
+        worst = furthest_from_zero(*each) if each else NO_CASE
+        return at_least(worst, 0 - worst) if each else NO_CASE
+
+    return found
 
 
-def _over_needed(run: Run, calls: tuple[Call, ...]) -> Quantity:
-    return run.peak(calls[-1]) / run.needed(calls[-1]) - 1
+def _new_kinds(run: Run) -> dict[Call, Reconciliation]:
+    """Those held out that are no deeper or shallower relative of a network that taught rules."""
+    return {call: this for call, this in held_out(run).items() if call.network not in RESNETS}
+
+
+def _limit(run: Run) -> Quantity:
+    calls = limited_calls(run)
+    return recorded("limit", "B", limit(calls[0]), run.file) if calls else NO_CASE
+
+
+def _workspace(place: int) -> Getter:
+    """The workspace at the peak of the deepest ResNet at one of its batch sizes."""
+
+    def found(run: Run, calls: tuple[Call, ...]) -> Quantity:
+        at = run.predicted(calls[place])
+        size = at if isinstance(at, Missing) else parts(at).workspace
+        return recorded("workspace", "B", size, run.file)
+
+    return lambda run: found(run, calls) if len(calls := _deepest_sweep(run)) > 1 else NO_CASE
+
+
+def _deepest_sweep(run: Run) -> tuple[Call, ...]:
+    """The plain calls of the deepest ResNet at every batch size whose peak is known."""
+    names = resnets(run)
+    calls = sweep(run, names[-1]) if names else ()
+    return tuple(call for call in calls if not run.peak(call).missing)
+
+
+def _largest(get: Callable[[Run, Call], Quantity], layout: Layout = "contiguous") -> Getter:
+    """What ``get`` makes of the deepest ResNet at the largest batch whose peak is known."""
+
+    def found(run: Run) -> Quantity:
+        calls = _deepest_sweep(run)
+        return get(run, replace(calls[-1], layout=layout)) if calls else NO_CASE
+
+    return found
+
+
+def _over_needed(run: Run, call: Call) -> Quantity:
+    return run.peak(call) / run.needed(call) - 1
 
 
 def _block_batch(run: Run, calls: tuple[Call, ...]) -> Quantity:
@@ -187,13 +227,17 @@ def _block_batch(run: Run, calls: tuple[Call, ...]) -> Quantity:
 
 
 def _pair(place: int, get: Callable[[Run, Call, Call], Quantity]) -> Getter:
-    """What ``get`` makes of the first or the last timed pair of precisions."""
+    """What ``get`` makes of the first or the last pair of precisions."""
 
     def found(run: Run) -> Quantity:
-        pairs = [pair for pair in amp_pairs(run) if run.timed(pair) == pair]
+        pairs = amp_pairs(run)
         return get(run, *pairs[place]) if pairs else NO_CASE
 
     return found
+
+
+def _batch(run: Run, call: Call, _: Call) -> Quantity:
+    return recorded("batch", "1", call.batch, run.file)
 
 
 def _scored(get: Callable[[Run, str], Quantity]) -> Getter:
@@ -224,42 +268,16 @@ def _tiles(choose: Callable[..., Quantity], get: Callable[[Run, Call], Quantity]
     return over(choose, lambda run: [get(run, call) for call in tiled_calls(run)])
 
 
-def _fastest_tiles(get: Callable[[Run, Call], Quantity]) -> Getter:
-    return lambda run: get(run, call) if (call := fastest_tiles(run)) else NO_CASE
-
-
 def _halo(run: Run, call: Call) -> Quantity:
     cost = call_cost(run, call)
     work = cost if isinstance(cost, Missing) else cost.work
     return recorded("work with tiles / work without", "1", work, run.file)
 
 
-def _fused(choose: Callable[..., Quantity], execution: str) -> Getter:
-    """Of the speed-ups over the plain call in float32 and the contiguous layout."""
-
-    def found(run: Run) -> list[Quantity]:
-        calls = run.chosen(execution=execution, layout="contiguous", precision="float32")
-        return [speedup(run, call) for call in calls if plain(call) in fused_bases(run)]
-
-    return over(choose, found)
-
-
-def _compiled_first(run: Run) -> list[Quantity]:
-    calls = run.chosen(execution="compiled", precision="float32")
-    return [run.count("first_call_time", call) for call in calls]
-
-
-def _best_mean(inputs: Inputs, run: Run) -> Quantity:
-    """The geometric mean of the best speed-ups of the published networks."""
-    names = reported_speedups(inputs)
-    return over(geometric_mean, lambda run: (best_speedup(run, n) for n in names))(run)
-
-
 #: Of the run that the prose speaks of.
 RUN_VALUES: Final[dict[str, Getter]] = {
     "cases": count("calls of the record", lambda run: len(run.calls)),
     "ceiling": lambda run: run.ceiling_of("float32"),
-    "ceiling_reduced": lambda run: run.ceiling_of(amp_precision(run)),
     # Memory.
     "compared": _exactly(judged, all_=True),
     "exact_peaks": _exactly(judged, all_=False),
@@ -267,35 +285,60 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "exact_all": _exactly(reconciled, all_=False),
     "compared_held_out": _exactly(held_out, all_=True),
     "exact_held_out": _exactly(held_out, all_=False),
-    "residual_share": _residual,
-    "deep_contiguous": of_deepest(_over_needed),
-    "deep_channels_last": of_deepest(_over_needed, layout="channels_last"),
-    "deep_peak": of_deepest(lambda run, calls: run.peak(calls[-1])),
-    "shallow_peak": of_deepest(lambda run, calls: run.peak(calls[-1]), 0),
-    # Batch sizes.
+    "compared_new": _exactly(_new_kinds, all_=True),
+    "exact_new": _exactly(_new_kinds, all_=False),
+    "compared_reduced": _exactly(reduced, all_=True),
+    "exact_reduced": _exactly(reduced, all_=False),
+    "residual_share": _residual(judged),
+    "residual_reduced": _residual(reduced),
+    "residual_reduced_last": _residual(reduced, "channels_last"),
+    "deep_contiguous": _largest(_over_needed),
+    "deep_channels_last": _largest(_over_needed, "channels_last"),
+    "deep_batch": _largest(lambda run, c: recorded("largest batch", "1", c.batch, run.file)),
+    "deep_peak": _largest(Run.peak),
+    "shallow_peak": _largest(lambda run, c: run.peak(replace(c, network=resnets(run)[0]))),
+    "workspace_first": _workspace(0),
+    "workspace_second": _workspace(1),
+    # Limited memory.
+    "limit": _limit,
+    "limited": count("limited calls", lambda run: len(foretold(run))),
+    "limited_out": count(
+        "limited calls that ran out", lambda run: sum(map(run.ran_out, foretold(run)))
+    ),
+    "limited_wrong": count("wrong predictions", lambda run: len(wrong(run))),
+    "limited_excess": over(
+        at_least,
+        lambda run: (
+            recorded("predicted growth − limit", "B", predicted_growth(run, call), run.file)
+            - recorded("limit", "B", limit(call), run.file)
+            for call in wrong(run)
+        ),
+    ),
+    "failed_peak": over(
+        at_most,
+        lambda run: (
+            recorded("predicted peak", "B", predicted_peak(run, c), run.file)
+            for c in failed_calls(run)
+        ),
+    ),
+    "machine_memory": lambda run: recorded("memory", "B", run.machine_memory, run.file),
+    # Time.
     "smallest": of_deepest(lambda run, c: recorded("smallest batch", "1", c[0].batch, run.file)),
     "largest": of_deepest(lambda run, c: recorded("largest batch", "1", c[-1].batch, run.file)),
     "deep_first": of_deepest(lambda run, calls: run.time(calls[0])),
     "deep_last": of_deepest(lambda run, calls: run.time(calls[-1])),
-    "deep_best": of_deepest(lambda run, c: level_of_largest(rates(run, c[0].network), "1")),
-    "deep_best_gain": _over_best(0),
     "deep_left": _over_best(-1),
-    "knee_least": over(at_most, _knees),
-    "knee_most": over(at_least, _knees),
     "best_share": over(
         at_least, lambda run: (run.utilisation(c) for n in resnets(run) for c in sweep(run, n))
     ),
-    # Page faults.
-    "block_batch": of_deepest(_block_batch),
-    "fault_calls": count("calls with large blocks", lambda run: len(faults.told(run))),
-    "fault_near": count("calls near the sizes of blocks", lambda run: len(faults.near(run))),
-    "page_cost": of_deepest(lambda run, calls: faults.fault_cost(run, calls[0].network)),
+    **TIME_VALUES,
     # Precision and layout.
-    "half_first": _pair(0, Run.time_ratio),
-    "half_last": _pair(-1, Run.time_ratio),
+    "half_batch_first": _pair(0, _batch),
+    "half_batch_last": _pair(-1, _batch),
     "half_grown_first": _pair(0, lambda run, call, base: run.peak(call) / run.peak(base) - 1),
     "half_saved_first": _pair(0, Run.saved),
     "half_saved_last": _pair(-1, Run.saved),
+    "half_needed_last": _pair(-1, lambda run, call, base: needed_saved(run, base)),
     "test_images": _scored(_test_images),
     "accuracy": _scored(lambda run, d: scores.mean_score(run, d, "float32", "image_correct")),
     "accuracy_change": _scored(lambda run, d: scores.accuracy_change(run, d, amp_precision(run))),
@@ -305,50 +348,49 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     ),
     "both_saved_least": _both(at_most, Run.saved),
     "both_saved_most": _both(at_least, Run.saved),
-    "both_fastest": _both(at_most, Run.time_ratio),
-    "both_slowest": _both(at_least, Run.time_ratio),
     "needed_saved_least": _needed_saved(at_most),
     "needed_saved_most": _needed_saved(at_least),
     # Tiles.
-    "untiled_time": _fastest_tiles(lambda run, call: run.time(plain(call))),
-    "tile_best": _tiles(at_most, lambda run, call: run.time_ratio(call, plain(call))),
-    "tile_worst": _tiles(at_least, lambda run, call: run.time_ratio(call, plain(call))),
     "tile_least_peak": _tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
+    "tile_most_peak": _tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
     "halo_most": _tiles(at_least, _halo),
-    # Settings.
-    "folded_best": _fused(at_least, "folded"),
-    "compiled_best": _fused(at_least, "compiled"),
-    "compiled_worst": _fused(at_most, "compiled"),
-    "compiled_first": over(at_least, _compiled_first),
-    "best_lenet": lambda run: best_speedup(run, "LeNet-5"),
-    "decisions": count("networks · goals", lambda run: len(decisions(run))),
-    "clear": lambda run: recorded(
-        "clear choices", "1", sum(made.clear for made in decisions(run)), run.file
-    ),
-    "clear_most": over(at_least, lambda run: (d.gain for d in decisions(run) if d.clear)),
 }
 
-#: Of the deepest network, where more than one memory policy was measured.
-OF_POLICIES: Final[dict[str, Callable[[Sweep], Quantity]]] = {
-    "policy_gain": by_policy.gain,
-    "policy_batch": lambda found: recorded(
-        "largest timed batch", "1", found.timed[-1], found.run.file
-    ),
-    "policy_lost": lambda found: by_policy.lost(found, found.timed[-1]),
-    "mapping_time": lambda found: by_policy.mapping_time(found.under("default"), found.timed[-1]),
+#: What the prose says of a second processor.
+_OF_OTHER: Final = (
+    "compared_all", "exact_all", "compared_held_out", "exact_held_out", "compared_reduced",
+    "exact_reduced", "residual_reduced", "limited", "limited_out", "limited_wrong",
+    "limited_excess",
+)  # fmt: skip
+
+#: Of the deepest network on a processor that maps large blocks anew in every call.
+OF_FAULTS: Final[dict[str, Getter]] = {
+    "block_batch": of_deepest(_block_batch),
+    "fault_calls": count("calls with large blocks", lambda run: len(faults.told(run))),
+    "fault_near": count("calls near the sizes of blocks", lambda run: len(faults.near(run))),
+    "page_cost": of_deepest(lambda run, calls: faults.fault_cost(run, calls[0].network)),
+    "paged_batch": of_deepest(lambda run, c: recorded("batch", "1", c[-1].batch, run.file)),
+    "paged_left": _over_best(-1),
 }
 
 _SHARES: Final = frozenset(
     {
-        "best_share", "residual_share", "deep_contiguous", "deep_channels_last",
-        "half_grown_first", "half_saved_first", "half_saved_last", "accuracy", "accuracy_change",
-        "both_saved_least", "both_saved_most", "needed_saved_least", "needed_saved_most",
-        "gpu_first_wait", "gpu_last_wait",
+        "best_share", "residual_share", "residual_reduced", "residual_reduced_last",
+        "deep_contiguous", "deep_channels_last", "tile_least_peak",
+        "tile_most_peak", "half_grown_first", "half_saved_first", "half_saved_last",
+        "half_needed_last", "accuracy", "accuracy_change", "both_saved_least", "both_saved_most",
+        "needed_saved_least", "needed_saved_most", "gpu_first_wait", "gpu_last_wait",
     }
 )  # fmt: skip
 _ROUNDED: Final = frozenset(
     {
-        "deep_peak", "shallow_peak", "gpu_kept_peak", "gpu_kept", "gpu_layout_peak",
+        "deep_peak", "shallow_peak", "workspace_first", "workspace_second", "limit",
+        "failed_peak", "machine_memory", "gpu_kept_peak", "gpu_kept", "gpu_layout_peak",
         "gpu_layout_base_peak",
     }
 )  # fmt: skip
+
+
+def _shares(ids: Iterable[str]) -> frozenset[str]:
+    """Those of a second processor that are printed as shares."""
+    return frozenset(id_ for id_ in ids if id_.removeprefix("other_") in _SHARES)
