@@ -49,6 +49,7 @@ DECIDED_WITHOUT_TIME = {
     "conv_scaling": {"pages-foreseen": "pages, which are counted"},
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",
+        "falls-first": "bytes, which do not scatter",
         "amc-memory": "bytes, which do not scatter",
         "amc-theory": "theory of the shapes",
     },

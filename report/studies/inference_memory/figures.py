@@ -10,7 +10,7 @@ from figures.dots import Dots, DotSeries
 from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure
-from report.paper.plots import band, every_other, points, theory_line
+from report.paper.plots import every_other, points, theory_line
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.studies.inference_memory.measured import Run
@@ -40,8 +40,6 @@ from report.theory.reconciliation import Reconciliation
 from report.theory.workspaces import Layout
 
 _X: Final = "Batch size (images)"
-#: How the line of the call without tiles looks.
-_WHOLE_LOOK: Final = 4
 
 
 def all_figures(run: Run) -> Iterator[Figure]:
@@ -180,6 +178,7 @@ def _tiles(run: Run) -> Drawing | None:
     calls = tiled_calls(run)
     if not calls:
         return None
+    tiles, whole = sorted({call.tile or 0 for call in calls}), run.peak(plain(calls[0]))
     drawn = tuple(
         each
         for index, form in enumerate(TILED)
@@ -195,7 +194,7 @@ def _tiles(run: Run) -> Drawing | None:
         "Tile (pixels)",
         "Peak memory (MB)",
         drawn,
-        bands=band("whole maps", run.peak(plain(calls[0])), "MB", _WHOLE_LOOK),
+        () if whole.missing else (theory_line("whole maps", dict.fromkeys(tiles, whole), "MB"),),
         x_ticks=_ticks(drawn),
         y_scale="linear",
         y_from_zero=True,

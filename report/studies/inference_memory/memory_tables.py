@@ -59,7 +59,7 @@ def peak_table(run: Run) -> Table:
             Field("Measured", "B", run.peak, "MB"),
         ],
         sources=(run.file,),
-        wide=False,
+        wide=True,
     )
 
 
