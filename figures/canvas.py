@@ -38,7 +38,7 @@ def _describing() -> str:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a paper: its panels side by side or ``stacked``, its width and height in inches.
+    """A figure of a paper: its panels in ``rows``, side by side, its width and height in inches.
 
     ``same_axes`` gives all panels the range that holds those of each, for panels that are compared.
     ``place`` is the function of a study that describes the figure, for readers of its page.
@@ -48,5 +48,5 @@ class Drawing:
     wide: bool = False
     height: float = 2.3
     same_axes: bool = False
-    stacked: bool = False
+    rows: int = 1
     place: str = field(default_factory=_describing, compare=False)

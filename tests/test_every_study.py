@@ -64,7 +64,8 @@ DECIDED_WITHOUT_SAMPLES = {
     "limit-theory": "which calls run out of memory is a result",
     "above-ridge": "the ceilings of the machine decide it",
     "tensor-cores-unseen": "it rests on a file beside a record of others",
-    "saved-forward-published": "it rests on a file beside a record of others",
+    "saved-published": "it rests on a file beside a record of others",
+    "explained-published": "it rests on a file beside a record of others",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
 }

@@ -244,12 +244,12 @@ def test_lines_to_compare_with_are_named_above_the_axes() -> None:
     assert [row[5] for row in rows(Drawing((compared,))) if row[2] == "peak"] == ["Ratio"]
 
 
-def test_stacked_panels_stand_below_each_other() -> None:
+def test_panels_stand_in_rows() -> None:
     panel = Roofline("x", "y", (), (Marks("a", (1.0, 1.0), (1.0, 1.0)),))
-    for stacked in (True, False):
-        upper, lower = render(Drawing((panel, panel), stacked=stacked), "fig/two").series
+    for number in (1, 2):
+        upper, lower = render(Drawing((panel, panel), rows=number), "fig/two").series
         (left, top, _), (right, bottom, _) = upper.points[0], lower.points[0]
-        assert ((left == right), (top < bottom)) == (stacked, stacked)
+        assert ((left == right), (top < bottom)) == (number == 2, number == 2)
 
 
 def test_dots_grow_with_their_rows() -> None:

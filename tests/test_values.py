@@ -61,6 +61,14 @@ def test_the_number_alone() -> None:
     assert TIME.anchor == "v-time-largest"
 
 
+def test_two_digits_are_enough_for_a_sentence() -> None:
+    share = Value("share", "Share", 0.01541, "1", "a / b", style="percent")
+    shown = {each.id: each.short.replace(NO_BREAK, " ") for each in (TIME, share, GONE)}
+    assert shown["time_largest"].startswith("[13 ms]")
+    assert shown["share"].startswith("[1.5 %]")
+    assert shown["gone"].startswith(f"[{NOT_MEASURED}]")
+
+
 def test_an_exact_estimate_has_no_interval() -> None:
     value = Value("x", "X", Estimate(5.0, 5.0, 5.0, 3, 0.95), "B", "line", style="exact")
     assert value.interval == str(value) == f"[5{NO_BREAK}B](#v-x){{.value}}"

@@ -44,6 +44,8 @@ def _draw_stacked(figure: Bars, axes: Axes) -> None:
         _bars(series, rows, lengths, starts, FILLED, axes)
     for row, text in enumerate(figure.ends):
         _write(text, ends[row][0], row, axes)
+    for row, text in enumerate(figure.starts):
+        _write(text, 0.0, row, axes)
 
 
 def _write(text: str, x: float, row: int, axes: Axes) -> None:

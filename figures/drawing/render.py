@@ -69,8 +69,8 @@ def render(drawing: Drawing, salt: str) -> Rendered:
     with mpl.rc_context(settings):
         figure = Figure(figsize=(width, drawing.height), layout="constrained")
         canvas = FigureCanvasPdf(figure)
-        shape = (len(panels), 1) if drawing.stacked else (1, len(panels))
-        for axes, panel in zip(figure.subplots(*shape, squeeze=False).flat, panels, strict=True):
+        grid = figure.subplots(drawing.rows, len(panels) // drawing.rows, squeeze=False)
+        for axes, panel in zip(grid.flat, panels, strict=True):
             _draw(panel, axes)
         if drawing.same_axes:
             _equalise(figure)

@@ -75,7 +75,7 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
     if not span.label or not _fits(span, figure, axes):
         return
     plain = _HATCHES[span.kind % len(_HATCHES)] == ""
-    box = None if plain else {"facecolor": colour, "edgecolor": "none", "pad": 0.6}
+    box = None if plain else {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     axes.text(
         (span.start + span.end) / 2,
         row,
@@ -83,7 +83,7 @@ def _draw_span(span: Span, row: int, figure: Timeline, axes: Axes) -> None:
         ha="center",
         va="center",
         fontsize=style.SMALL,
-        color="white" if _brightness(colour) < _DARK else style.INK,
+        color="white" if plain and _brightness(colour) < _DARK else style.INK,
         bbox=box,
     )
 

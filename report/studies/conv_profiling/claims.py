@@ -6,15 +6,17 @@ What the source claims of a GPU is judged on GPUs alone: a processor's counts ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from report.evidence.residuals import residual, unexplainable
+from report.evidence.residuals import residual
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.paper.policies import compared, gain
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least
-from report.quantity.verdicts import Several, Statement, all_of, any_of, exactly, expect
+from report.quantity.operations import at_least, furthest_from_zero
+from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, exactly, expect
+from report.records.passes import Pass
 from report.studies.conv_profiling import published, rates, theory
 from report.studies.conv_profiling.measured import Run, image_gain
 from report.studies.conv_profiling.published import Published
@@ -31,6 +33,8 @@ from report.theory.reconciliation import Reconciliation
 
 #: How many times theory is «far more».
 FAR_MORE: Final = 1.5
+#: How far from one work is still the same at every batch size.
+_SAME: Final = 0.05
 
 
 def all_claims(
@@ -45,17 +49,20 @@ def all_claims(
     """
     yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
     for run in runs:
-        counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else _of_cpu(run)
+        if run.on_gpu:
+            yield from _of_source_elsewhere(run)
+        counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else {}
         for name, claim in {**counted, **_of_times(run)}.items():
             yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
+    if cpus := [run for run in runs if not run.on_gpu]:
+        yield from (judge(name, claim) for name, claim in _of_cpus(cpus).items())
     if any(run.timed and not run.on_gpu for run in runs):
         yield judge("falls-map-pages", rates.all_map_pages(runs))
     if theirs is not None:
         yield from published.claims(theirs)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(0))
-        for name in ("counts-explained", "saved-forward"):
-            yield judge(name, nothing)
+        yield judge("counts-explained", nothing)
 
 
 def _of_source(inputs: Inputs) -> dict[str, Statement]:
@@ -70,32 +77,34 @@ def _of_source(inputs: Inputs) -> dict[str, Statement]:
     kept = bytes_of(CONVOLUTION, "size_increase")
     work = exact("printed result", "FLOP", value(reported, "flops"), file)
     without = bytes_of(CONVOLUTION, "allocation_size") - bytes_of(WORKSPACE, "self_allocation_size")
-    freed = residual([reported_self_size(inputs)], "B", file)
-    told = residual([reported_estimate(inputs)], "B", file)
+    told = [
+        residual([r], "B", file) for r in (reported_self_size(inputs), reported_estimate(inputs))
+    ]
     return {
         "batch-in-product": Statement(work / theory.work(1), exactly(printed)),
         "table-of-one-image": Statement(kept / theory.OUTPUT_BYTES, exactly(1)),
         "parameters-per-image": Statement(without / theory.for_every_image(batch), exactly(1)),
-        "temporary-storage": Statement(freed, exactly(0)),
+        "temporary-storage": Statement(furthest_from_zero(*told), exactly(0)),
         "recovery": Statement(kept / (batch * theory.OUTPUT_BYTES), expect("> 1")),
-        "estimate-explained": Statement(told, exactly(0)),
     }
 
 
-def _of_cpu(run: Run) -> dict[str, Statement | Several]:
-    """What this paper claims of a processor."""
-    counted = {**all_executed(run), **changed(run)}.values()
-    needed = changed_peaks(run).values()
+def _of_cpus(runs: Sequence[Run]) -> dict[str, Several]:
+    """What this paper claims of all processors, each count once."""
+    counted = {
+        r.id: r for run in runs for r in (*all_executed(run).values(), *changed(run).values())
+    }
+    needed = (r for run in runs for r in changed_peaks(run).values())
     return {
-        "counts-explained": _all_explained(counted, "MAC", run),
-        "peaks-explained": _all_explained(needed, "B", run),
+        "counts-explained": _all_explained(counted.values(), "MAC"),
+        "peaks-explained": _all_explained(needed, "B"),
     }
 
 
-def _all_explained(found: Iterable[Reconciliation], unit: str, run: Run) -> Several:
+def _all_explained(found: Iterable[Reconciliation], unit: str) -> Several:
     """That nothing is left of any of them."""
-    left = [residual([each], unit, run.file) for each in found]
-    nothing = absent("residual", unit, f"nothing was counted on {run.label}")
+    left = [residual([each], unit) for each in found]
+    nothing = absent("residual", unit, "nothing was counted")
     return all_of(*(Statement(each, exactly(0)) for each in left or [nothing]))
 
 
@@ -109,22 +118,31 @@ def _of_times(run: Run) -> dict[str, Statement | Several]:
     return found
 
 
-def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Statement | Several]:
-    """What the source claims of its GPU, asked of another one."""
-    nothing = (absent("multiply-adds executed", "1", f"nothing was counted on {run.label}"),)
-    forward = executed_shares(run, "forward") or nothing
-    backward = executed_shares(run, "forward_backward") or nothing
-    return {
+def _of_source_elsewhere(run: Run) -> Iterator[Claim]:
+    """What the source claims of its GPU: another GPU, with other arithmetic, cannot decide it."""
+    forward = _shares(run, "forward")
+    asked: dict[str, Statement | Several] = {
         "saved-forward": any_of(*(Statement(share, expect("< 1")) for share in forward)),
-        "saved-backward": any_of(*(Statement(share, expect("< 1")) for share in backward)),
         "small-batches": Statement(at_least(*forward), expect(f"> {FAR_MORE}")),
-        "architecture": Statement(_unexplained(run, shapes), expect("> 0")),
+    }
+    for name, statement in asked.items():
+        claim = judge(f"{name}-{run.key}", statement, name=name, label=run.label)
+        missing = claim.verdict == "not measured"
+        yield claim if missing else replace(claim, verdict="not comparable")
+
+
+def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Statement | Several]:
+    """What this paper claims of a GPU."""
+    same = equals(1, within=_SAME)
+    backward = _shares(run, "forward_backward")
+    return {
+        "forward-work": all_of(*(Statement(each, same) for each in _shares(run, "forward"))),
+        "saved-backward": any_of(*(Statement(share, expect("< 1")) for share in backward)),
+        "tiles-explain": _all_explained(shapes.values(), "MAC"),
     }
 
 
-def _unexplained(run: Run, shapes: Mapping[str, Reconciliation]) -> Quantity:
-    """How many counts no estimate could explain; missing where nothing was counted."""
-    if not shapes:
-        why = f"nothing was counted kernel by kernel on {run.label}"
-        return absent("counts that no estimate explains", "1", why)
-    return unexplainable(shapes.values())
+def _shares(run: Run, pass_: Pass) -> tuple[Quantity, ...]:
+    """What was executed over theory by batch size, or why nothing is known."""
+    nothing = absent("multiply-adds executed", "1", f"nothing was counted on {run.label}")
+    return executed_shares(run, pass_) or (nothing,)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from figures.scaling import Scaling
 from report.evidence.primitives import Logged
+from report.evidence.remembered import known
 from report.instruments.onednn import NATIVE
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.images import sample
-from report.paper.plots import every_other, points, theory_line
+from report.paper.plots import every_other, theory_line
 from report.paper.policies import by_policy, compared
 from report.paper.reconciliations import as_figure
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, exact, recorded
+from report.quantity.expression import Quantity
 from report.studies.conv_profiling import profiled, rates, theory, training
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
@@ -26,7 +28,6 @@ from report.studies.conv_profiling.reconciled import (
     NOT_FUSED,
     changed,
     reported_estimate,
-    uncounted,
 )
 from report.studies.conv_profiling.run_values import ALL_PAGES, pages_of_call
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
@@ -45,7 +46,8 @@ _CAUSES: Final = {
     "Input channels padded to the vector width": "blocks of channels padded",
     "Positions padded to the vector width": "positions padded",
 }
-_PLANNED = tuple(2**n for n in range(10))
+#: The colours and markers of batch sizes, beside those of what is explained.
+_OF_BATCHES: Final = (0, 2, 3, 4, 5)
 
 
 def all_figures(
@@ -98,8 +100,8 @@ def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
         series=2,
         hollow=True,
     )
-    counted = tuple(None if isinstance(r.measured, Missing) else _done(r) for r in told.values())
-    explained = tuple(_share(r.end - uncounted(r), r) for r in told.values())
+    counted = tuple(map(_counted, told.values()))
+    explained = tuple(_share(r.end, r) for r in told.values())
     drawn = Dots(
         tuple(f"{name}: {_cause(r)}" for name, r in told.items()),
         (
@@ -114,10 +116,9 @@ def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
     yield Figure("fig-changed", "", "", drawing, (run.file,))
 
 
-def _done(told: Reconciliation) -> float:
-    """What was executed over theory: the count, and what the counter misses of it."""
-    assert not isinstance(told.measured, Missing)
-    return _share(told.measured.amount - uncounted(told), told)
+def _counted(told: Reconciliation) -> float | None:
+    """The count over theory."""
+    return None if isinstance(told.measured, Missing) else _share(told.measured.amount, told)
 
 
 def _cause(told: Reconciliation) -> str:
@@ -131,22 +132,23 @@ def _cause(told: Reconciliation) -> str:
 
 
 def _shapes(told: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
-    """Executed over theoretical work of every shape, a point a batch size, and by its terms."""
-    rows: dict[str, list[Reconciliation]] = {}
+    """Executed over theoretical work of every shape, a marker a batch size, and by its terms."""
+    rows: dict[str, dict[str, Reconciliation]] = {}
     for name, r in told.items():
-        rows.setdefault(name.rpartition(", ")[0], []).append(r)
+        shape, _, batch = name.rpartition(", ")
+        rows.setdefault(shape, {})[batch] = r
     if not rows:
         return
-    counted = tuple(
-        tuple(_share(r.measured.amount, r) for r in row if not isinstance(r.measured, Missing))
-        for row in rows.values()
-    )
-    explained = tuple(tuple(_share(r.end, r) for r in row) for row in rows.values())
+    batches = sorted({batch for row in rows.values() for batch in row}, key=int)
+    explained = tuple(tuple(_share(r.end, r) for r in row.values()) for row in rows.values())
     drawn = Dots(
-        tuple(rows),
+        tuple(_named(shape, row) for shape, row in rows.items()),
         (
             DotSeries("By shape and tile", explained, series=_REPORTED, hollow=True),
-            DotSeries("Counted", counted, series=0),
+            *(
+                DotSeries(f"Counted, batch {batch}", _of_batch(rows.values(), batch), series)
+                for batch, series in zip(batches, _OF_BATCHES, strict=False)
+            ),
         ),
         _EXECUTED,
         reference=1.0,
@@ -155,55 +157,60 @@ def _shapes(told: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
     yield Figure("fig-tiled", "", "", drawing, (run.file,))
 
 
+def _of_batch(rows: Iterable[Mapping[str, Reconciliation]], batch: str) -> tuple[float | None, ...]:
+    """What was counted at a batch size, row by row."""
+    return tuple(_counted(row[batch]) if batch in row else None for row in rows)
+
+
+def _named(shape: str, row: Mapping[str, Reconciliation]) -> str:
+    """A shape, with the batch sizes whose counts its terms do not give."""
+    left = ", ".join(batch for batch, r in row.items() if not r.explained)
+    return f"{shape} (batch {left} unexplained)" if left else shape
+
+
 def _share(amount: int, told: Reconciliation) -> float:
     return amount / told.start.amount
 
 
 def _memory(inputs: Inputs, run: Run | None, gpu: Run | None, owns: Sequence[Traced]) -> Figure:
     """Bytes of a call over those of its output: rules of estimation, runs, and the source."""
-    batches = (run.batches() if run else ()) or _PLANNED
     batch = value(inputs.reported, "profiled_batch")
+    batches = (1, batch)
     size = operator_bytes(inputs.reported, CONVOLUTION, "allocation_size")
-
-    def of_output(found: Mapping[int, Quantity]) -> dict[int, Quantity]:
-        return {b: each / (b * theory.OUTPUT_BYTES) for b, each in found.items()}
-
-    def peaks(of: Run) -> dict[int, Quantity]:
-        return {b: recorded("peak bytes", "B", of.peak(b), of.file) for b in of.batches()}
-
     allocated = {
-        each.batch: recorded("allocation size", "B", row.total.allocated, each.run.file)
+        each.batch: row.total.allocated
         for each in owns
         if each.scope == "layer" and not isinstance(row := each.row("aten::conv2d"), Missing)
     }
-    source = {batch: exact("allocation size", "B", size, inputs.reported_file)}
-    drawn = points("Allocated, source", of_output(source), "1", series=_REPORTED, hollow=True)
-    if allocated:
-        drawn += points("Allocated, CPU", of_output(allocated), "1", series=0, hollow=True)
+    rows: dict[str, Callable[[int], Quantity | int | Missing | None]] = {
+        "Estimate, parameters for every image": theory.for_every_image,
+        "Estimate, parameters once": theory.once,
+        "Allocated, source": lambda b: size if b == batch else None,
+    }
     if run is not None:
-        drawn += points("Peak, CPU", of_output(peaks(run)), "1", series=0, joined=True)
+        rows |= {"Allocated, CPU": allocated.get, "Peak, CPU": run.peak, "Retained, CPU": run.held}
     if gpu is not None and gpu is not run:
-        drawn += points("Peak, GPU", of_output(peaks(gpu)), "1", series=2, joined=True)
-    each, once = (
-        {b: rule(b) / (b * theory.OUTPUT_BYTES) for b in batches}
-        for rule in (theory.for_every_image, theory.once)
-    )
-    curves = (
-        theory_line("Estimate, parameters for every image", each, "1"),
-        theory_line("Estimate, parameters once", once, "1", part=True),
-    )
-    panel = Scaling(
-        _X,
+        rows |= {"Peak, GPU": gpu.peak}
+    drawn = Bars(
+        tuple(rows),
+        tuple(
+            BarSeries(f"Batch {b}", tuple(_of_output(get(b), b) for get in rows.values()), series=i)
+            for i, b in enumerate(batches)
+        ),
         "Bytes of a call ÷ its output",
-        drawn,
-        curves,
-        x_ticks=every_other(batches),
-        y_scale="linear",
-        y_from_zero=True,
-        direct=True,
+        reference=1.0,
     )
     files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    return Figure("fig-memory", "", "", Drawing((panel,), wide=True, height=2.5), files)
+    drawing = Drawing((drawn,), wide=True, height=drawn.height)
+    return Figure("fig-memory", "", "", drawing, files)
+
+
+def _of_output(size: Quantity | int | Missing | None, batch: int) -> float | None:
+    """Bytes over those of the output of a batch."""
+    if size is None or isinstance(size, Missing):
+        return None
+    found = point(size) if isinstance(size, Quantity) else size
+    return known(found) / known(point(batch * theory.OUTPUT_BYTES))
 
 
 def _policies(run: Run, traced: Traced | None) -> Figure:

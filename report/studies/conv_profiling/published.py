@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from report.evidence.devices import Device, Operation
 from report.evidence.gpu_layers import CountedLayer, Forward, forward_calls, is_bias
-from report.evidence.residuals import unexplainable
+from report.evidence.residuals import residual
 from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
 from report.paper.claims import judge
@@ -22,7 +22,7 @@ from report.paper.findings import Claim, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_most
-from report.quantity.verdicts import Statement, exactly, expect
+from report.quantity.verdicts import Statement, all_of, exactly, expect
 from report.records.imported import ImportedRecord
 from report.text.escape import markdown
 from report.theory.architectures import alexnet_products
@@ -224,12 +224,9 @@ def claims(found: Published) -> Iterator[Claim]:
     """What the counters decide of the source's claims about GPUs, and what this paper adds."""
     seen = [found.executed(e) for e in (*found.layers("fourier"), *found.layers("direct"))]
     nothing = absent("multiply-adds executed", "1", "no layer was counted")
-    decided = {
-        "saved-forward": Statement(at_most(*(seen or [nothing])), expect("< 1")),
-        "architecture": Statement(unexplainable(found.reconciliations.values()), expect("> 0")),
-    }
-    for name, statement in decided.items():
-        yield judge(f"{name}-published", statement, name=name, label=found.label)
+    yield judge("saved-published", Statement(at_most(*(seen or [nothing])), expect("< 1")))
+    left = (residual([each], "FLOP") for each in found.reconciliations.values())
+    yield judge("explained-published", all_of(*(Statement(each, exactly(0)) for each in left)))
     yield judge("tensor-cores-unseen", Statement(_products_seen(found), exactly(0)))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -12,7 +11,7 @@ from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Figure
-from report.paper.tables import Column, Table
+from report.paper.tables import Table
 from report.quantity.evaluation import point
 from report.studies.conv_profiling.published import Published
 from report.text.format import quantity_text
@@ -22,6 +21,7 @@ from report.theory.reconciliation import Reconciliation
 _WORDS: Final[Mapping[Method, str]] = {
     "direct": "direct, FP32", "fourier": "Fourier, FP32", "tensor cores": "tensor cores, TF32",
 }  # fmt: skip
+_MEGA: Final = 1e6
 #: Inches.
 _HEIGHT: Final = 2.3
 #: What is drawn of a layer, by the terms that it is the sum of; the first two are theory's own.
@@ -56,7 +56,7 @@ def figure(found: Published) -> Figure:
     direct = [0 if _amount(r, "Fourier products") or t else r.start.amount
               for r, t in zip(told, tensor, strict=True)]  # fmt: skip
     uncounted = [r.start.amount if t else 0 for r, t in zip(told, tensor, strict=True)]
-    seen = (known(point(found.executed(each))) for each in found.forward.layers)
+    seen = [_two_digits(known(point(found.executed(each)))) for each in found.forward.layers]
     drawn = [
         ("Products of the shape, counted", direct),
         ("On tensor cores, not counted", uncounted),
@@ -72,10 +72,16 @@ def figure(found: Published) -> Figure:
         "Operations ÷ theory from the shape",
         stacked=True,
         reference=1.0,
-        ends=tuple(quantity_text(each, "1", "measured") for each in seen),
+        ends=tuple("" if t else text for t, text in zip(tensor, seen, strict=True)),
+        starts=tuple(f"counted {text}" if t else "" for t, text in zip(tensor, seen, strict=True)),
     )
     drawing = Drawing((bars,), wide=True, height=_HEIGHT)
     return Figure("fig-published", "", "", drawing, found.files)
+
+
+def _two_digits(share: float) -> str:
+    """A share as a label: three digits from one on, two below it."""
+    return quantity_text(float(f"{share:.3g}" if share >= 1 else f"{share:.2g}"), "1")
 
 
 def _part(told: Reconciliation, names: Sequence[str]) -> int:
@@ -108,25 +114,34 @@ def layer_table(found: Published) -> Table:
 
 
 def term_table(found: Published) -> Table:
-    """The same reconciled term by term: a column a layer, a row a step."""
+    """The same reconciled term by term: a row a layer, with the terms that are not zero."""
     told = found.reconciliations
     first = next(iter(told.values()))
-    steps: dict[str, Callable[[Reconciliation], int | Missing]] = {
-        first.start.name: lambda r: r.start.amount,
-        **{t.name: partial(_amount, name=t.name) for t in first.terms},
-        "Sum": lambda r: r.end,
-        "Counted": lambda r: r.measured if isinstance(r.measured, Missing) else r.measured.amount,
-        "Residual": lambda r: r.residual,
-    }
-    return Table(
+
+    def counted(name: str) -> int | Missing:
+        measured = told[name].measured
+        return measured if isinstance(measured, Missing) else measured.amount
+
+    return table(
         "tbl-published-terms",
-        "",
-        (Column("Operations"), *(Column(name, "FLOP", "MFLOP") for name in told)),
-        tuple((name, *map(get, told.values())) for name, get in steps.items()),
+        told,
+        [
+            Field("Layer", "", lambda name: name),
+            Field("Theory", "FLOP", lambda name: told[name].start.amount, "MFLOP"),
+            Field("Terms (MFLOP)", "", lambda name: _terms(told[name])),
+            Field("Counted", "FLOP", counted, "MFLOP"),
+            Field("Residual", "FLOP", lambda name: told[name].residual, "MFLOP"),
+        ],
         notes=tuple(_note(told.values(), term.name) for term in first.terms),
         sources=found.files,
         wide=True,
     )
+
+
+def _terms(told: Reconciliation) -> str:
+    """The terms that are not zero, in MFLOP."""
+    shown = [(t.name, quantity_text(t.amount / _MEGA, "1")) for t in told.terms if t.amount]
+    return "; ".join(f"{name} {amount}" for name, amount in shown)
 
 
 def _note(told: Iterable[Reconciliation], name: str) -> str:

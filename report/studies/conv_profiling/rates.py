@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -11,16 +11,16 @@ from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
 from report.evidence.remembered import known
 from report.missing import Missing
-from report.paper.declared import Field, table
+from report.paper.declared import Content, Field, table
 from report.paper.findings import Figure
 from report.paper.plots import every_other, points
 from report.paper.policies import compared
 from report.paper.tables import Table
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least
+from report.quantity.evaluation import level, point
+from report.quantity.expression import Quantity, absent, exact, recorded
+from report.quantity.operations import level_of_largest
 from report.quantity.verdicts import Statement, exactly, expect
-from report.records.passes import PASSES, Pass
+from report.records.passes import PASSES, SHORT_NAMES, Pass
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 
@@ -113,65 +113,109 @@ def slower_than_twice(run: Run) -> tuple[int, ...]:
 
 
 def figure(runs: Sequence[Run]) -> Figure | None:
-    """Forward rates of CPUs, ringed where calls map pages, and both passes of a GPU."""
+    """Rates of CPUs over the pages that an image maps, forward (left) and with backward (right)."""
     cpus = [as_by_default(run) for run in runs if run.timed and not run.on_gpu]
-    gpus = [run for run in runs if run.timed and run.on_gpu]
-    batches = every_other(max((run.timed for run in (*cpus, *gpus)), default=(), key=len))
-    panels = []
-    if cpus:
-        lines = tuple(line for i, run in enumerate(cpus) for line in _cpu_lines(run, i))
-        panels.append(_panel("Rate (GFLOP/s)", lines, batches, from_zero=True))
-    if gpus:
-        lines = tuple(line for run in gpus for line in _gpu_lines(run))
-        panels.append(_panel("Rate (TFLOP/s)", lines, batches, from_zero=False))
-    files = tuple(run.file for run in (*cpus, *gpus))
-    drawing = Drawing(tuple(panels), wide=True, height=2.4)
-    return Figure("fig-rates", "", "", drawing, files) if panels else None
+    if not cpus:
+        return None
+    batches = every_other(max((run.timed for run in cpus), key=len))
+    panels = (
+        _panel("Rate (GFLOP/s)", _unnamed(_rates(cpus, "forward")), batches, "Forward"),
+        _panel("Rate (GFLOP/s)", _rates(cpus, "forward_backward"), batches, "Forward and backward"),
+        *(_panel("Pages mapped for an image", _mapped(cpus, p), batches) for p in PASSES),
+    )
+    files = tuple(run.file for run in cpus)
+    return Figure("fig-rates", "", "", Drawing(panels, wide=True, height=4.0, rows=2), files)
 
 
 def _panel(
-    label: str, lines: tuple[Points, ...], batches: Sequence[int], *, from_zero: bool
+    label: str, lines: tuple[Points, ...], batches: Sequence[int], title: str = ""
 ) -> Scaling:
     return Scaling(
-        _X,
+        _X if label.startswith("Pages") else "",
         label,
         lines,
         x_ticks=tuple(map(float, batches)),
-        y_scale="linear" if from_zero else "log",
-        y_from_zero=from_zero,
-        direct=True,
+        y_scale="linear",
+        y_from_zero=True,
+        direct=bool(title),
+        title=title,
     )
 
 
-def _cpu_lines(run: Run, series: int) -> Iterator[Points]:
-    rates = {batch: run.rate(batch) for batch in run.timed}
-    yield from points(run.label, rates, "GFLOP/s", series=series, joined=True)
-    mapping = {b: rate for b, rate in rates.items() if _pages(run, b, "forward")}
-    yield from points("", mapping, "GFLOP/s", series=series, hollow=True)
+def _rates(cpus: Sequence[Run], pass_: Pass) -> tuple[Points, ...]:
+    return tuple(
+        line
+        for series, run in enumerate(cpus)
+        for line in points(
+            run.label,
+            {batch: run.rate(batch, pass_) for batch in run.timed},
+            "GFLOP/s",
+            series=series,
+            joined=True,
+        )
+    )
 
 
-def _gpu_lines(run: Run) -> Iterator[Points]:
-    for series, (pass_, name) in enumerate(zip(PASSES, ("Forward", "With backward"), strict=True)):
-        rates = {batch: run.rate(batch, pass_) for batch in run.timed}
-        yield from points(name, rates, "TFLOP/s", series=series, joined=True)
+def _unnamed(lines: tuple[Points, ...]) -> tuple[Points, ...]:
+    """Lines whose names stand in the panel beside."""
+    return tuple(replace(line, label="") for line in lines)
+
+
+def _mapped(cpus: Sequence[Run], pass_: Pass) -> tuple[Points, ...]:
+    """Pages of an image by batch size, in the colours of the rates above."""
+    found = []
+    for series, run in enumerate(cpus):
+        pages = {b: n for b in run.timed if (n := _pages(run, b, pass_)) is not None}
+        known_at = tuple(map(float, pages))
+        found.append(Points("", known_at, tuple(pages.values()), series=series, joined=True))
+    return tuple(each for each in found if each.x)
+
+
+def best_batch(run: Run) -> int:
+    """The batch size with the highest forward rate; the run timed one at least."""
+    return level(level_of_largest({batch: run.rate(batch) for batch in run.timed}, "1"))
+
+
+def ceiling(run: Run, moment: str) -> Quantity:
+    """The best rate of arithmetic before or after the series: one fact of the record."""
+    found = point(run.peak_rate("matrix_product", moment))
+    return recorded(f"best rate {moment} the series", "FLOP/s", found, run.file)
 
 
 def ceilings_table(runs: Sequence[Run]) -> Table:
-    """The ceilings of arithmetic beside the best forward rates."""
+    """The ceilings of arithmetic before and after the series, beside the best forward rates."""
 
     def best(run: Run) -> Quantity:
-        return at_least(*(run.rate(batch) for batch in run.timed))
-
-    def instrument(run: Run) -> str | Missing:
-        return run.winner("matrix_product")
+        return run.rate(best_batch(run))
 
     return table(
         "tbl-ceilings",
         [run for run in runs if run.timed],
         [
             Field("Machine", "", lambda run: run.label),
-            Field("Matrix product", "FLOP/s", lambda r: r.peak_rate("matrix_product"), "GFLOP/s"),
-            Field("Instrument", "", instrument),
+            Field("Ceiling before", "FLOP/s", lambda r: ceiling(r, "before"), "GFLOP/s"),
+            Field("Ceiling after", "FLOP/s", lambda r: ceiling(r, "after"), "GFLOP/s"),
             Field("Best forward rate", "FLOP/s", best, "GFLOP/s"),
+            Field("Of it before", "1", lambda r: best(r) / ceiling(r, "before"), "%"),
+            Field("Of it after", "1", lambda r: best(r) / ceiling(r, "after"), "%"),
         ],
     )
+
+
+def pages_table(runs: Sequence[Run]) -> Table:
+    """Pages that an image maps anew on each CPU, by batch size and pass."""
+    cpus = [as_by_default(run) for run in runs if run.timed and not run.on_gpu]
+    batches = max((run.timed for run in cpus), key=len)
+
+    def pages(run: Run, pass_: Pass) -> Field[int]:
+        nothing = Missing(f"not counted on {run.label}")
+
+        def get(batch: int) -> Content:
+            found = _pages(run, batch, pass_)
+            return nothing if found is None else round(found)
+
+        return Field(f"{run.label}, {SHORT_NAMES[pass_]}", "1", get)
+
+    batch: Field[int] = Field("Batch", "1", lambda size: size)
+    fields = [batch, *(pages(run, pass_) for run in cpus for pass_ in PASSES)]
+    return table("tbl-pages", batches, fields, sources=tuple(run.file for run in cpus), wide=True)

@@ -36,6 +36,8 @@ RESIDENT: Final = "Parameters not allocated by the call"
 WORKSPACE_TERM: Final = "Workspace"
 #: What is executed and not counted, since the counter sees fused multiply-adds alone.
 NOT_FUSED: Final = "Not fused"
+#: The term that most peaks have.
+BLOCKED: Final = "Blocked output"
 
 
 # -------------------------------------------------------------------------------- the source
@@ -116,6 +118,24 @@ def changed(run: Run) -> dict[str, Reconciliation]:
         for batch in shared_batches(run, dimensions)
         if batch in found[dimensions]
     }
+
+
+def most_padded(run: Run) -> tuple[Dimensions, Dimensions] | None:
+    """The dimensions counted furthest above theory, and with their channels in whole blocks."""
+    found = {
+        r.measured.amount / r.start.amount: dimensions
+        for dimensions in run.dimensions
+        for batch in shared_batches(run, dimensions)
+        if (r := changed(run).get(f"{dimensions.name}, {batch}"))
+        and not isinstance(r.measured, Missing)
+    }
+    if not found:
+        return None
+    worst = found[max(found)]
+    inputs, outputs = (
+        -(-c // COUNTED_WIDTH) * COUNTED_WIDTH for c in (worst.inputs, worst.outputs)
+    )
+    return worst, replace(worst, inputs=inputs, outputs=outputs)
 
 
 def shared_batches(run: Run, dimensions: Dimensions) -> tuple[int, ...]:
@@ -217,6 +237,15 @@ def _filled(told: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]
 def _worded(term: Term, like: Term) -> Term:
     """A term of 0 in the words of its like, and without the number of an event in any."""
     return replace(term, formula=like.formula if not term.amount else term.formula, evidence="")
+
+
+def differing(told: Mapping[str, Reconciliation], usual: str = "") -> dict[str, Reconciliation]:
+    """The cases with a term other than the ``usual`` one, or with a residual."""
+    return {
+        level: r
+        for level, r in told.items()
+        if not r.explained or any(term.amount for term in r.terms if term.name != usual)
+    }
 
 
 def uncounted(told: Reconciliation) -> int:

@@ -8,21 +8,24 @@ from typing import Any, Final
 from report.evidence.residuals import residual
 from report.instruments.operators import Sums
 from report.missing import Missing
-from report.paper import policies
-from report.quantity.evaluation import level, point
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named, recorded
-from report.quantity.operations import at_least, at_most, level_of_largest
+from report.quantity.operations import at_least, at_most
 from report.records.passes import PASSES
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.measured import Run, Training, image_gain
 from report.studies.conv_profiling.profiled import Traced
+from report.studies.conv_profiling.rates import best_batch, ceiling
 from report.studies.conv_profiling.reconciled import (
+    BLOCKED,
     changed,
     changed_peaks,
+    differing,
     executed,
+    most_padded,
     uncounted,
 )
-from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
+from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.theory.memory import layer_memory
 from report.theory.reconciliation import Reconciliation
 from report.theory.work import forward_macs
@@ -35,12 +38,14 @@ SHARES: Final = frozenset(
         "work_share",
         "parameter_share",
         "best_share",
+        "best_share_after",
         "missed_share",
     }
 )
 
 
-def _count(name: str, get: Callable[[Run], int | Missing]) -> Callable[[Run], Quantity]:
+def count(name: str, get: Callable[[Run], int | Missing]) -> Callable[[Run], Quantity]:
+    """The getter of a whole number of the record, or of the reason why there is none."""
     return lambda run: recorded(name, "1", get(run), run.file)
 
 
@@ -56,14 +61,11 @@ def all_executed(run: Run) -> dict[str, Reconciliation]:
 
 
 def _ratio(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
-    """The lowest or highest ratio of executed to theoretical multiply-adds of all dimensions.
-
-    What the counter is known to miss has been executed.
-    """
+    """The lowest or highest ratio of counted to theoretical multiply-adds of all dimensions."""
 
     def found(run: Run) -> Quantity:
         ratios = [
-            exact("executed", "MAC", r.measured.amount - uncounted(r), run.file)
+            exact("executed", "MAC", r.measured.amount, run.file)
             / exact("theory", "MAC", r.start.amount)
             for r in changed(run).values()
             if not isinstance(r.measured, Missing)
@@ -88,6 +90,20 @@ def _met(run: Run) -> int:
     return sum(r.explained and r.end == r.start.amount for r in changed(run).values())
 
 
+def _of_worst(get: Callable[[Dimensions], int], *, padded: bool) -> Callable[[Run], int | Missing]:
+    """Of the shape that is counted furthest above theory, as it is or in whole blocks."""
+
+    def found(run: Run) -> int | Missing:
+        pair = most_padded(run)
+        return Missing("nothing was counted") if pair is None else get(pair[padded])
+
+    return found
+
+
+def _plain_peaks(run: Run) -> int:
+    return len(changed_peaks(run)) - len(differing(changed_peaks(run), BLOCKED))
+
+
 def _counted_batch(choose: Callable[..., int]) -> Callable[[Run], int | Missing]:
     none = Missing("nothing was counted")
     return lambda run: choose(executed(run), default=none)
@@ -110,10 +126,17 @@ def _timed_batch(place: int) -> Callable[[Run], int | Missing]:
 
 def _best_share(run: Run) -> Quantity:
     """The share of the ceiling at the batch size with the highest rate."""
-    rates = {batch: run.rate(batch) for batch in run.timed}
-    if not rates or run.peak_rate("matrix_product").missing:
+    if not run.timed or run.peak_rate("matrix_product").missing:
         return absent("share of the ceiling", "1", f"no rate or no ceiling on {run.label}")
-    return run.share(level(level_of_largest(rates, "1")))
+    return run.share(best_batch(run))
+
+
+def _best_share_after(run: Run) -> Quantity:
+    """The same, of the ceiling after the series."""
+    after = ceiling(run, "after")
+    if not run.timed or after.missing:
+        return absent("share of the ceiling", "1", f"no rate or no ceiling on {run.label}")
+    return run.rate(best_batch(run)) / after
 
 
 def _largest_peak(run: Run) -> tuple[int, int] | Missing:
@@ -139,58 +162,44 @@ def _same_as_output(run: Run) -> int:
     return sum(run.held(b) == layer_memory(BASE.layer(b)).output for b in run.batches())
 
 
+_SIDES: Final[Mapping[str, Callable[[Dimensions], int]]] = {
+    "in": lambda shape: shape.inputs,
+    "out": lambda shape: shape.outputs,
+}
+
 #: Of the run that the prose speaks of.
 RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "residual_executed": _residual(all_executed, "MAC"),
     "residual_changed": _residual(changed, "MAC"),
     "residual_changed_peak": _residual(changed_peaks, "B"),
-    "counted_smallest": _count("smallest counted batch", _counted_batch(min)),
-    "counted_largest": _count("largest counted batch", _counted_batch(max)),
-    "changed_cases": _count("counted cases", lambda run: len(changed(run))),
-    "changed_kinds": _count("shapes of the record", lambda run: len(run.dimensions)),
-    "changed_explained": _count("cases without a residual", _explained),
-    "changed_met": _count("cases without a term", _met),
+    "counted_smallest": count("smallest counted batch", _counted_batch(min)),
+    "counted_largest": count("largest counted batch", _counted_batch(max)),
+    "changed_cases": count("counted cases", lambda run: len(changed(run))),
+    "changed_kinds": count("shapes of the record", lambda run: len(run.dimensions)),
+    "changed_explained": count("cases without a residual", _explained),
+    "changed_met": count("cases without a term", _met),
+    "changed_differing": count("cases with a term", lambda run: len(differing(changed(run)))),
+    "peaks_plain": count("peaks of output and its blocks", _plain_peaks),
     "ratio_lowest": _ratio(at_most),
     "ratio_highest": _ratio(at_least),
     "missed_share": _missed,
-    "first_batch": _count("smallest timed batch", _timed_batch(0)),
-    "last_batch": _count("largest timed batch", _timed_batch(-1)),
+    **{
+        f"worst_{side}{'_padded' * padded}": count("channels", _of_worst(get, padded=padded))
+        for side, get in _SIDES.items()
+        for padded in (False, True)
+    },
+    "first_batch": count("smallest timed batch", _timed_batch(0)),
+    "last_batch": count("largest timed batch", _timed_batch(-1)),
     "image_first": _timed(Run.image_time, 0),
     "image_last": _timed(Run.image_time, -1),
     "image_gain": image_gain,
     "best_share": _best_share,
-    "held_batches": _count("batches that retain their output", _same_as_output),
-    "peak_largest": _count("largest batch with a peak", _peak_batch),
+    "best_share_after": _best_share_after,
+    "ceiling_before": lambda run: ceiling(run, "before"),
+    "ceiling_after": lambda run: ceiling(run, "after"),
+    "held_batches": count("batches that retain their output", _same_as_output),
+    "peak_largest": count("largest batch with a peak", _peak_batch),
     "peak_over_output": _peak_over_output,
-}
-
-
-# ---------------------------------------------------------------------------- memory policies
-
-
-def shown_batch(run: Run) -> int:
-    """The batch size whose call is told, or the largest that was timed."""
-    return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
-
-
-def _mapping_batch(run: Run) -> int | Missing:
-    none = Missing(f"no call mapped pages on {run.label}")
-    return min(policies.mapping_batches(run), default=none)
-
-
-#: Of a run that measured more than one memory policy.
-OF_POLICIES: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "policy_gain": policies.gain,
-    "policy_batch": _count("batch size shown", shown_batch),
-    "policy_lost": lambda run: policies.lost(run, shown_batch(run)),
-    "mapping_time": lambda run: policies.mapping_time(run.under("default"), shown_batch(run)),
-    "mapping_batch": _count("smallest batch that maps pages", _mapping_batch),
-    "processes": lambda run: exact(
-        "processes of a case",
-        "1",
-        min(run.under(p).processes_of(b) for p in policies.COMPARED for b in run.timed),
-        run.file,
-    ),
 }
 
 
@@ -235,7 +244,6 @@ OF_TRACE: Final[dict[str, Callable[[Traced], Quantity]]] = {
     "own_allocated": _of_convolution(lambda total: total.allocated),
     "own_workspace": _of_convolution(lambda total: total.allocated - total.size),
     "pages_all": _pages(ALL_PAGES),
-    "pages_without_input": _pages(_WITHOUT_INPUT),
     "traced_time": lambda t: exact("first to last operator", "s", t.length / 1e9, t.run.file),
 }
 
@@ -304,8 +312,8 @@ def _work_ratio(run: Run) -> Quantity:
 
 #: Of the run whose trainings are told.
 TRAINED: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "epochs": _count("epochs", _length("test_loss")),
-    "steps": _count("steps", _length("step_loss")),
+    "epochs": count("epochs", _length("test_loss")),
+    "steps": count("steps", _length("step_loss")),
     "first_test_loss": _rounded_loss(0),
     "test_loss": _rounded_loss(-1),
     "test_accuracy": at("test_accuracy", -1),

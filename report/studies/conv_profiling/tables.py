@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from report.evidence.primitives import Logged
@@ -14,6 +15,7 @@ from report.paper.declared import Content, Field, table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.kernels import kernel_table, kernels_of, tile_of
+from report.paper.policies import compared
 from report.paper.primitives import primitives_table
 from report.paper.rates import time_table
 from report.paper.reconciliations import series_table
@@ -22,15 +24,17 @@ from report.studies.conv_profiling import network, profiled, rates, theory, trai
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
+    BLOCKED,
     changed,
     changed_peaks,
+    differing,
 )
 from report.studies.conv_profiling.source import (
     audit,
     legible,
 )
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, dimensions_of
-from report.studies.conv_profiling.values import executed, whole
+from report.studies.conv_profiling.values import executed, shortest, whole
 from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
 
 NO_TILE: Final = Missing("no kernel was counted, or its name does not say")
@@ -38,13 +42,13 @@ NO_TRACE: Final = Missing("no trace of the layer is beside a record")
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 _SHAPE: Final = Column("Dimensions, batch")
 
-#: What the kernels of the source do, by their names, in their order: task, arithmetic, what the
-#: counters of additions, multiplications and fused multiply-adds can see of it.
+#: What the kernels of the source do, by their names, in their order: task, arithmetic, whether the
+#: counters of additions, multiplications and fused multiply-adds see its arithmetic.
 _KERNELS: Final = (
-    ("layout of the input", "none needed", "unknown"),
-    ("layout of the weights", "none needed", "the legible number"),
-    ("the convolution", "tensor cores, TF32", "not its products"),
-    ("bias", "CUDA cores, float32", "all of it"),
+    ("layout of the input", "none needed", "nothing expected"),
+    ("layout of the weights", "none needed", "nothing expected"),
+    ("the convolution", "tensor cores, TF32", "no"),
+    ("bias", "CUDA cores, float32", "yes"),
 )
 
 
@@ -63,16 +67,14 @@ def all_tables(
     """
     (primary, learner, gpu), (layer, whole_network) = chosen, traced
     yield network.network_table(inputs, learner)
-    yield setup(inputs, runs)
+    yield _setup(setup(inputs, runs), len(runs))
     yield _source_kernels(inputs)
     yield _source_operators(inputs)
     yield _source_log(inputs)
     yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
     if primary is not None:
         yield _memory(primary, gpu)
-    yield from (time_table(run, run.timed, shares=False) for run in runs if run.timed)
-    if any(run.timed for run in runs):
-        yield rates.ceilings_table(runs)
+    yield from _times(runs, primary)
     if learner is not None and learner.trainings:
         yield training.training_table(learner)
     if layer is not None:
@@ -94,6 +96,40 @@ def all_tables(
         yield primitives_table(logs, name)
 
 
+def _times(runs: Sequence[Run], primary: Run | None) -> Iterator[Table]:
+    """Times, rates, ceilings and mapped pages of the runs that timed calls."""
+    yield from (time_table(run, run.timed, shares=False) for run in runs if run.timed)
+    if any(run.timed for run in runs):
+        yield rates.ceilings_table(runs)
+    if any(run.timed and not run.on_gpu for run in runs):
+        yield rates.pages_table(runs)
+    if primary is not None and compared(primary):
+        default = time_table(primary.under("default"), primary.timed, shares=False)
+        yield replace(default, id="tbl-default")
+
+
+def _setup(table: Table, runs: int) -> Table:
+    """The environments of our runs: what one of them has and what all share become notes."""
+    names = [column.name for column in table.columns[1 : runs + 1]]
+    rows, notes, shared = [], [], []
+    for name, *cells in (row[: runs + 1] for row in table.rows):
+        given = {n: cell for n, cell in zip(names, cells, strict=True) if not _absent(cell)}
+        if len(given) == 1 and runs > 1:
+            notes += [f"{next(iter(given))}, {name}: {next(iter(given.values()))}."]
+        elif len(set(cells)) == 1 and runs > 1 and given:
+            shared += [f"{name}: {cells[0]}."]
+        elif given:
+            rows.append((name, *cells))
+    columns = table.columns[: runs + 1]
+    if not runs:
+        return table
+    return replace(table, columns=columns, rows=tuple(rows), notes=(*shared, *notes, *table.notes))
+
+
+def _absent(cell: Cell) -> bool:
+    return isinstance(cell, Missing)
+
+
 # -------------------------------------------------------------------------------- the source
 
 
@@ -107,7 +143,7 @@ def _source_kernels(inputs: Inputs) -> Table:
             Field("Kernel", "", lambda place: _bare(str(names[place]))),
             Field("Task", "", lambda place: _KERNELS[place][0]),
             Field("Arithmetic", "", lambda place: _KERNELS[place][1]),
-            Field("Seen by the counters", "", lambda place: _KERNELS[place][2]),
+            Field("Counted by the FP32 counters", "", lambda place: _KERNELS[place][2]),
             Field("Legible number", "1", lambda place: _printed(numbers[place])),
         ],
         notes=("Of the twelve counters printed for a kernel one number at most is legible.",),
@@ -161,8 +197,8 @@ def _source_log(inputs: Inputs) -> Table:
         [
             Field("Run", "", lambda row: row[0]),
             Field("Epoch", "1", printed("epoch")),
-            Field("Loss of the step", "1", printed("loss")),
-            Field("Test loss", "1", printed("test_loss")),
+            Field("Loss of the step", "", lambda row: str(printed("loss")(row))),
+            Field("Test loss", "", lambda row: str(printed("test_loss")(row))),
             Field("Correct test images", "1", printed("correct")),
         ],
         sources=(inputs.reported_file,),
@@ -236,6 +272,7 @@ def _gpu_batches(inputs: Inputs, run: Run) -> Table:
             Field("With backward", "1", lambda b: executed(run, b, "forward_backward")),
             Field("Backward kernels", "", algorithms),
             Field("Forward time", "s", run.time, "µs"),
+            Field("Shortest", "s", lambda b: shortest(run, b), "µs"),
         ],
         sources=(run.file,),
     )
@@ -247,8 +284,8 @@ def _algorithm(kernel: str) -> str | None:
 
 def _reconciled(run: Run) -> Iterator[Table]:
     """What leads theory to the measurements of a run, only where it recorded them."""
-    yield from _series(changed(run), "tbl-changed", run, _SHAPE)
-    yield from _series(changed_peaks(run), "tbl-changed-peak", run, _SHAPE)
+    yield from _series(differing(changed(run)), "tbl-changed", run, _SHAPE)
+    yield from _series(differing(changed_peaks(run), BLOCKED), "tbl-changed-peak", run, _SHAPE)
 
 
 def _series(

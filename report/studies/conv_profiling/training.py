@@ -47,7 +47,7 @@ def course(run: Run) -> Figure | None:
                     "Training step",
                     "Loss",
                     tuple(_test_loss(run, t, i) for i, t in enumerate(trained)),
-                    tuple(_step_loss(run, t, i) for i, t in enumerate(trained)),
+                    (_step_loss(run, trained[0], 0),),
                     x_scale="linear",
                 ),
                 Scaling(

@@ -27,11 +27,11 @@ from report.records.passes import Pass
 from report.statistics.estimates import CONFIDENCE
 from report.studies.conv_profiling import network, rates, theory
 from report.studies.conv_profiling.measured import Run, image_gain
+from report.studies.conv_profiling.policy_values import OF_POLICIES
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
 from report.studies.conv_profiling.run_values import (
     NO_RECORD,
-    OF_POLICIES,
     OF_TRACE,
     RUN_VALUES,
     SHARES,
@@ -50,6 +50,9 @@ from report.studies.conv_profiling.subject import BASE
 from report.text.format import Number
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
+
+#: Sub-partitions of a multiprocessor, by which Nsight Compute's ``smsp`` counters average.
+_IN_AN_SM: Final = 4
 
 
 def whole(number: float) -> Number:
@@ -93,11 +96,23 @@ def all_values(
             yield declare(id_, recorded("accuracy · test images", "1", right, learner.file))
     if gpu is not None:
         yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
+    yield from (declare(id_, each) for id_, each in _of_others(runs, primary).items())
     yield from (declare(id_, each) for id_, each in rates.values(runs).items())
-    yield from _most_padded(logs)
+    yield from _most_padded(logs, learner)
 
 
-def _most_padded(logs: Sequence[Logged]) -> Iterator[Value]:
+def _of_others(runs: Sequence[Run], primary: Run | None) -> dict[str, Quantity]:
+    """Time of an image in the smallest batch over that in the largest, on the other CPUs."""
+    gains = [image_gain(run) for run in runs if run.timed and not run.on_gpu and run is not primary]
+    found = [
+        exact_quantity("gain", "1", n) for g in gains if not isinstance(n := point(g), Missing)
+    ]
+    return (
+        {"other_gain_least": at_most(*found), "other_gain_most": at_least(*found)} if found else {}
+    )
+
+
+def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]:
     """Of the shape that the CPU's own code pads most, by its log."""
     padded = {
         str(each.case.factors["channels"]): each
@@ -107,6 +122,8 @@ def _most_padded(logs: Sequence[Logged]) -> Iterator[Value]:
     if padded:
         worst = max(padded.values(), key=lambda each: known(point(each.executed(NATIVE))))
         yield from values_of(worst, _OF_LOG, NO_RECORD)
+        if learner is not None:
+            yield declare("uneven_work", TRAINED["work_ratio"](learner) * worst.executed(NATIVE))
         for id_, channels in zip(
             ("in", "out"), str(worst.case.factors["channels"]).split("-"), strict=True
         ):
@@ -188,12 +205,24 @@ def _kernels(inputs: Inputs) -> dict[str, Quantity]:
         "partitions": recorded(
             "weights / printed average, to the nearest whole number", "1", partitions, file
         ),
+        "partitions_of_sm": exact_quantity("sub-partitions of a multiprocessor", "1", _IN_AN_SM),
+        "multiprocessors": recorded("sub-partitions / 4", "1", _divided(partitions), file),
+        "misread_tensor": 2 * theory.OUTPUTS / _printed_work(),
         "bias_number": bias_number,
         "bias_images": images,
         "bias_per_output": images / batch,
         "dropout_first": _number(inputs, "dropout_first"),
         "dropout_second": _number(inputs, "dropout_second"),
     }
+
+
+def _divided(partitions: int | Missing) -> int | Missing:
+    return partitions if isinstance(partitions, Missing) else partitions // _IN_AN_SM
+
+
+def _printed_work() -> Quantity:
+    """The source's product with its last factor taken as a batch of one image (operations)."""
+    return 2 * theory.WEIGHTS * theory.OUT_EXTENT * theory.OUT_EXTENT / theory.C_OUT
 
 
 def _number(inputs: Inputs, id_: str) -> Quantity:
@@ -251,8 +280,31 @@ def _inversion(run: Run, batch: int) -> dict[str, Quantity]:
     return {
         "gpu_slow_batch": recorded("batch size", "1", batch, run.file),
         "gpu_slow_time": run.time(batch),
+        "gpu_slow_least": shortest(run, batch),
         "gpu_next_batch": recorded("next batch size", "1", after, run.file),
         "gpu_next_time": run.time(after),
+        "gpu_next_least": shortest(run, after),
+    }
+
+
+def shortest(run: Run, batch: int) -> Quantity:
+    """The shortest sample of a forward call (s)."""
+    found = run.samples("time", BASE.factors(batch, "forward"))
+    least = found if isinstance(found, Missing) else float(min(found))
+    return recorded("shortest sample", "s", least, run.file)
+
+
+def _small_batches(run: Run) -> dict[str, Quantity]:
+    """How calls of the smallest batches compare with others: launching has a price of its own."""
+    first, second, third, *_ = (*run.timed, *(run.timed[-1:] * 3))
+    both: Pass = "forward_backward"
+    return {
+        "gpu_second_batch": recorded("second batch size", "1", second, run.file),
+        "gpu_third_batch": recorded("third batch size", "1", third, run.file),
+        "gpu_gain_second": run.image_time(second) / run.image_time(run.timed[-1]),
+        "gpu_both_first": run.time(first, both),
+        "gpu_both_second": run.time(second, both),
+        "gpu_both_third": run.time(third, both),
     }
 
 
@@ -273,6 +325,8 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
     worst = max(slow, key=lambda b: known(point(run.time(b))), default=None)
     return {
         **({} if worst is None else _inversion(run, worst)),
+        **(_small_batches(run) if run.timed else {}),
+        "misread_direct": BASE.outputs * at_least(*forward),
         "gpu_slower": recorded("batch sizes slower than the next", "1", len(slow), run.file),
         "gpu_gain": image_gain(run),
         "tiled_padded": recorded("cases with a padded tile", "1", tiled, run.file),

@@ -219,13 +219,13 @@ def _plots(survey: Survey) -> Iterator[Figure]:
     for id, panels in (("fig-cards", settings.BY_CARD), ("fig-intensity", settings.BY_FAMILY)):
         drawn = tuple(_by_class(survey, series) for series in panels)
         height = sum(panel.height for panel in drawn)
-        drawing = Drawing(drawn, height=height, same_axes=True, stacked=True)
+        drawing = Drawing(drawn, height=height, same_axes=True, rows=len(drawn))
         yield _figure(
             id, drawing, (survey.of(e, ends) for e in chain(*panels) for ends in settings.CLASSES)
         )
     ways = [way(card) for card in survey.roofs for way in (eager, compiled)]
     rooflines = tuple(_roofline(survey, card) for card in survey.roofs) or (EMPTY,)
-    drawing = Drawing(rooflines, height=2.0 * len(rooflines), same_axes=True, stacked=True)
+    drawing = Drawing(rooflines, height=2.0 * len(rooflines), same_axes=True, rows=len(rooflines))
     yield _figure("fig-rooflines", drawing, (survey.share(s, fused=False) for s in ways))
 
 
