@@ -360,7 +360,8 @@ RUN_VALUES: Final[dict[str, Getter]] = {
 _OF_OTHER: Final = (
     "compared_all", "exact_all", "compared_held_out", "exact_held_out", "compared_reduced",
     "exact_reduced", "residual_reduced", "limited", "limited_out", "limited_wrong",
-    "limited_excess",
+    "limited_excess", "both_batch", "both_saved_least", "both_saved_most", "needed_saved_least",
+    "needed_saved_most",
 )  # fmt: skip
 
 #: Of the deepest network on a processor that maps large blocks anew in every call.
