@@ -19,7 +19,7 @@ from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import middle
 
 #: Where the time of day stands in a record.
-_DAY, _MINUTES = slice(0, 10), slice(11, 16)
+_DAY, _IN_YEAR, _MINUTES = slice(0, 10), slice(5, None), slice(11, 16)
 #: That a run is older, its date says.
 _OLDER: Final = "older and "
 
@@ -43,7 +43,7 @@ def _listed(inputs: Inputs, used: Sequence[Run]) -> list[Listed]:
         for parts in (run.alone(),)
         for number, alone in enumerate(parts, start=1)
     ]
-    reasons = (f"left out: {why.removeprefix(_OLDER)}" for _, why in inputs.left)
+    reasons = (f"left out: {_shortened(why)}" for _, why in inputs.left)
     left = map(Listed, left_runs(inputs), reasons)
     return sorted((*own, *left), key=lambda each: (each.run.label, each.run.stored.record.started))
 
@@ -56,8 +56,7 @@ def runs_table(inputs: Inputs, used: Sequence[Run]) -> Table:
         rows,
         [
             Field("Machine", "", lambda each: each.run.label),
-            Field("Date", "", lambda each: each.run.stored.record.started[_DAY]),
-            Field("UTC", "", lambda each: _when(each.run)),
+            Field("Day, UTC", "", lambda each: f"{_day(each.run)[_IN_YEAR]}, {_when(each.run)}"),
             Field("Use", "", lambda each: each.use),
             Field("Disturbed", "", lambda each: _disturbed(each.run)),
             Field("Slowdown", "1", lambda each: _known(measured_gain(each.run))),
@@ -73,6 +72,15 @@ def runs_table(inputs: Inputs, used: Sequence[Run]) -> Table:
 
 
 _ARITHMETIC: Final = "matrix_product"
+
+
+def _shortened(why: str) -> str:
+    """Why a run is left out, in as many words as a table has room for."""
+    return "by choice" if why.endswith("names another") else why.removeprefix(_OLDER)
+
+
+def _day(run: Run) -> str:
+    return run.stored.record.started[_DAY]
 
 
 def _when(run: Run) -> str:
@@ -106,9 +114,15 @@ def _apart(run: Run, other: Run) -> Quantity:
     return at_least(*ratios) if ratios else absent("ratio", "1", "the runs share no case")
 
 
+def _slowdowns(run: Run) -> list[Quantity]:
+    """The slowdown by returned memory at each batch size of a run that measured both policies."""
+    return [run.under("default").time(batch) / run.time(batch) for batch in run.timed]
+
+
 #: What the prose says of the run that is left out of the machine that it speaks of.
 LEFT_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "left_gain": gain,
+    "left_most": lambda run: at_least(*(middle(each, 2) for each in _slowdowns(run))),
     "left_price": fault_price,
     "left_ceiling": lambda run: run.peak_rate(_ARITHMETIC),
 }
@@ -129,7 +143,7 @@ def left_values(left: Sequence[Run], run: Run | None, gpu: Run | None) -> dict[s
 
 def spans(run: Run) -> list[str]:
     """When each run that is pooled here was made."""
-    return [f"{a.stored.record.started[_DAY]}, {_when(a)}" for a in run.alone()]
+    return [f"{_day(a)}, {_when(a)}" for a in run.alone()]
 
 
 def overlapping(run: Run) -> bool:
