@@ -31,7 +31,7 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.memory import filling
-from report.studies.backend_speedup.model import Prediction, model, predictions
+from report.studies.backend_speedup.model import Prediction, Rule, errors, model, predictions
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit
 from report.studies.backend_speedup.study import findings
 from report.studies.backend_speedup.subject import (
@@ -330,7 +330,6 @@ def test_the_two_findings_on_memory_come_out_of_the_audit() -> None:
     reasons = {check.formula: check.finding for check in audit(REPORTED)}
     assert "one byte an element" in reasons["4 B · pixels · images / 10⁶"]
     assert "thousands of float32 elements" in reasons["4 B · parameters / 10⁶"]
-    assert reasons["(pixels + label) · images · 1 B / 10⁶"] == "agrees"
 
 
 def test_times_and_totals_of_the_source_agree() -> None:
@@ -417,7 +416,7 @@ def test_parts_give_the_whole() -> None:
     shares = [point(run.share(kind, setting, TORCH)) for kind in kinds("perceptron")]
     assert sum(s for s in shares if isinstance(s, float)) == pytest.approx(1.0)
     compiled = from_parts(run, setting, COMPILED).missing
-    assert compiled is not None and "without separate operations" in compiled.reason
+    assert compiled is not None and "one program" in compiled.reason
 
 
 def test_the_bound_is_work_or_traffic_over_the_ceilings() -> None:
@@ -472,7 +471,12 @@ def test_the_two_numbers_of_a_library_are_found_and_predict_the_rest() -> None:
 def test_a_prediction_that_fails_is_counted() -> None:
     setting = Setting("scaling", "perceptron", "float32", 1000, "digits")
     over = exact("measured / predicted", "1", 2.5)
-    assert Prediction(setting, NUMPY, over, predicted=2e-3, measured=5e-3).ratio == 2.5
+    told: dict[Rule, float] = {"own": 2e-3, "common": 1e-2}
+    one = Prediction(setting, NUMPY, over, measured=5e-3, predicted=told)
+    assert (one.ratio, one.error(), one.error("common")) == (2.5, 2.5, 2.0)
+    assert (errors([one], "common"), errors([one], "numpy")) == ([2.0], [])
+    assert one.group == "other"
+    assert replace(one, setting=replace(setting, samples=16_000)).group == "many"
     result = findings(inputs(one_thread()))
     good = value(result, "predicted_well")
     assert 0 <= good <= value(result, "predicted") == len(predictions(run_of(one_thread())))
@@ -489,19 +493,29 @@ def test_faster_is_said_only_where_the_interval_excludes_one() -> None:
     alike = {NUMPY: lambda s: 1.0, TORCH: lambda s: 1.001}
     told = findings(inputs(record(alike, noise=0.01)))  # type: ignore[arg-type]
     assert told.facts["fastest"] == ""
-    assert "PyTorch cannot be told from NumPy" in manuscript(STUDY, told)
+    assert "PyTorch runs at" in manuscript(STUDY, told)
 
 
 def test_the_hypothesis_is_judged_by_how_the_gap_changes(found: Findings) -> None:
     many = verdicts(findings(inputs(record(processes=MANY))), "example-2t")
-    assert many["grows-images-torch"] == "supported"
-    assert many["grows-width-torch"] == "refuted"
+    assert many["grows-width"] == "refuted"
     # Two processes decide nothing at 95 %.
-    assert verdicts(found, "example-1t")["grows-images-torch"] == "undecided"
+    assert verdicts(found, "example-1t")["grows-images"] == "undecided"
+
+
+def test_one_process_has_no_interval_and_decides_nothing() -> None:
+    alone = findings(inputs(record(processes=(1,))))
+    assert isinstance(alone.values["speedup_torch"].number, float)
+    assert isinstance(alone.values["numpy_time"].number, float)
+    told = verdicts(alone, "example-2t")
+    assert {told[name] for name in ("faster-torch", "grows-width", "grows-images")} == {
+        "not measured"
+    }
+    assert told["predicted"] == "undecided"
 
 
 def test_a_processor_decides_no_claim_about_a_gpu(found: Findings) -> None:
-    assert not [id_ for id_ in found.claims if id_.startswith(("speedup-", "products-gain"))]
+    assert not [id_ for id_ in found.claims if id_.startswith(("same-speedups", "products-gain"))]
     assert verdicts(found, "example-1t")["overhead"] == "not comparable"
 
 
@@ -519,8 +533,7 @@ def test_a_gpu_decides_the_speedups_of_the_source() -> None:
     result = findings(inputs(record(speeds, MANY, machine=machine)))
     assert_whole(STUDY, result)
     own = verdicts(result, GPU_KEY)
-    assert own["speedup-iteration"] == "supported"
-    assert own["speedup-matrix-product"] == "refuted"
+    assert own["same-speedups"] == "refuted"
 
 
 # ----------------------------------------------------------------------------------- beside a GPU
@@ -557,9 +570,8 @@ def test_a_gpu_has_a_section_of_its_own(found: Findings, both: Findings) -> None
     text = assert_whole(STUDY, both, latex=True)
     assert [id_ for id_ in (*both.tables, *both.figures) if f"{{#{id_}" not in text] == []
     assert {f"tbl-{name}-{GPU_KEY}" for name in ("performance", "cases", "operations",
-            "memory", "transfers", "backends")} <= set(both.tables)  # fmt: skip
-    assert {f"grows-{sweep}-{library}-{GPU_KEY}" for sweep in ("width", "images")
-            for library in ("cupy", "torch_cuda")} <= set(both.claims)  # fmt: skip
+            "transfers", "backends")} <= set(both.tables)  # fmt: skip
+    assert {f"grows-{sweep}-{GPU_KEY}" for sweep in ("width", "images")} <= set(both.claims)
     assert both.claims[f"converge-{GPU_KEY}"].verdict == "supported"
     assert "{#sec-gpu}" not in manuscript(STUDY, found)
 
@@ -577,7 +589,7 @@ def test_a_processor_beside_a_gpu_has_no_least_time(both: Findings) -> None:
     assert isinstance(run.rates(NUMPY), Missing)
     assert not isinstance(run.rates(CUPY), Missing)
     rows = both.tables[f"tbl-cases-{GPU_KEY}"].rows
-    least_times = {(row[3], isinstance(row[4], Missing)) for row in rows}
+    least_times = {(row[2], isinstance(row[4], Missing)) for row in rows}
     assert least_times == {("NumPy", True), ("PyTorch CUDA", False), ("CuPy", False)}
 
 
@@ -648,8 +660,9 @@ def test_components_and_overhead_add_up_with_a_residual(found: Findings) -> None
         assert not isinstance(one.measured, Missing)
         assert one.end + one.residual == one.measured.amount
     most = max(told, key=lambda one: abs(known(one.residual_share)))
-    assert found.values["residual_most"].number == most.residual
-    assert found.values["resident_share"].number == known(most.residual_share)
+    # As many digits as prose needs.
+    assert value(found, "residual_most") == pytest.approx(most.residual, rel=0.005)
+    assert value(found, "resident_share") == pytest.approx(known(most.residual_share), rel=0.05)
 
 
 def test_two_runs_give_a_table_of_threads() -> None:
@@ -676,14 +689,6 @@ def test_shares_in_the_text_are_those_of_the_table(found: Findings) -> None:
     rows = found.tables["tbl-operations"].rows
     shares = {row[0]: row[3] for row in rows if row[1] == "NumPy"}
     assert found.values["matrix_product_share"].number == shares["Matrix products"]
-
-
-def test_what_a_compiled_program_hides_is_missing_with_its_reason(found: Findings) -> None:
-    rows = {row[0]: row for row in found.tables["tbl-memory"].rows}
-    hidden = rows["Activations"][-1]
-    assert isinstance(hidden, Missing) and "compiled" in hidden.reason
-    grown = rows["Grown until the iteration"][2]
-    assert grown == 5_000_000
 
 
 def test_settings_of_one_case_are_its_factors() -> None:

@@ -20,7 +20,6 @@ from report.quantity.verdicts import (
     Several,
     Statement,
     all_of,
-    any_of,
     equals,
     exactly,
     expect,
@@ -29,11 +28,19 @@ from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.getters import NO_RECORD
 from report.studies.backend_speedup.learning import largest_difference, learned
-from report.studies.backend_speedup.measured import CUPY, NUMPY, Run, Variant
-from report.studies.backend_speedup.model import predictions
+from report.studies.backend_speedup.measured import (
+    CUPY,
+    NUMPY,
+    Run,
+    Variant,
+    gpu_run,
+    is_single,
+    primary_run,
+)
+from report.studies.backend_speedup.model import GOOD, predictions
 from report.studies.backend_speedup.source import audit, cell
 from report.studies.backend_speedup.subject import Network, Setting, kinds
-from report.studies.backend_speedup.values import GOOD, growth
+from report.studies.backend_speedup.values import growth
 
 _Claimed: TypeAlias = Statement | Several
 #: Speed-ups, sizes, and losses that differ by less than these shares are equivalent.
@@ -57,9 +64,10 @@ _SPEEDUPS: Final = (
 
 
 def all_claims(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Claim]:
-    """Every claim that numbers can decide, those of runs judged on each of them."""
+    """Every claim that numbers can decide; those of runs on the CPU and the GPU of the prose."""
     yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
-    for run in runs:
+    spoken_of = (primary_run(runs), gpu_run(runs))
+    for run in (each for each in runs if any(each is one for one in spoken_of)):
         found = {**_of_libraries(run), **_of_memory(run)}
         found |= {"converge": _converge(run), "predicted": _predicted(run)}
         found |= _of_gpu(inputs, run) if run.on_gpu else {}
@@ -114,13 +122,24 @@ def _of_libraries(run: Run) -> dict[str, _Claimed]:
         setting = run.training(network)
         if setting is not None:
             for v in run.others(setting):
-                found[f"faster{end}-{v.key}"] = Statement(run.speedup(setting, v), expect("> 1"))
+                found[f"faster{end}-{v.key}"] = _above_one(run.speedup(setting, v))
     for over, settings in (("width", run.widths()), ("images", run.sizes())):
-        for v in run.others(settings[-1]) if settings else ():
-            # A lead that grows is one at the largest size.
-            both = (growth(run, v, over), run.speedup(settings[-1], v))
-            found[f"grows-{over}-{v.key}"] = all_of(*(Statement(q, expect("> 1")) for q in both))
+        # A lead that grows is one at the largest size.
+        both = [
+            _above_one(each)
+            for v in (run.others(settings[-1]) if settings else ())
+            for each in (growth(run, v, over), run.speedup(settings[-1], v))
+        ]
+        if both:
+            found[f"grows-{over}"] = all_of(*both)
     return found
+
+
+def _above_one(ratio: Quantity) -> Statement:
+    """That a ratio is above one, which a single process on a side cannot show."""
+    if is_single(ratio):
+        ratio = absent("ratio", "1", "measured in one process, which decides nothing")
+    return Statement(ratio, expect("> 1"))
 
 
 def _predicted(run: Run) -> _Claimed:
@@ -134,7 +153,10 @@ def _predicted(run: Run) -> _Claimed:
 
     def share(confidence: float) -> Estimate:
         good = Range(1 / GOOD, GOOD, closed=True)
-        verdicts = [Statement(each.over, good).judge(confidence) for each in found]
+        verdicts = [
+            "undecided" if is_single(each.over) else Statement(each.over, good).judge(confidence)
+            for each in found
+        ]
         surely, never = (verdicts.count(v) / len(found) for v in ("supported", "refuted"))
         value = sum(1 / GOOD <= each.ratio <= GOOD for each in found) / len(found)
         return Estimate(value, min(surely, value), max(1 - never, value), len(found), confidence)
@@ -199,16 +221,16 @@ def _of_gpu(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
     setting = run.sizes()[-1] if run.sizes() else None
     if setting is None:
         return {}
-    found: dict[str, _Claimed] = {}
+    same = []
     for table, row, quantity in _SPEEDUPS:
         printed = float(cell(inputs.reported, table, row, "speedup").number)
         claimed = equals(printed, within=ALIKE_SPEED * printed)
-        ratio = run.speedup(setting, CUPY, quantity)
-        found[f"speedup-{row.replace('_', '-')}"] = any_of(Statement(ratio, claimed, about="cuda"))
+        same.append(Statement(run.speedup(setting, CUPY, quantity), claimed, about="cuda"))
     products = run.speedup(setting, CUPY, "matrix_product_time")
     leads = [
         products / run.speedup(setting, CUPY, f"{kind}_time")
         for kind in kinds(setting.network)
         if kind != "matrix_product"
     ]
-    return {**found, "products-gain-most": _all(leads, expect("> 1"), about="cuda")}
+    most = _all(leads, expect("> 1"), about="cuda")
+    return {"same-speedups": all_of(*same), "products-gain-most": most}

@@ -26,26 +26,31 @@ _LEARNT: Final = 4
 
 def perceptron() -> Drawing:
     """The source's network, block by block, with the way back below."""
-    return Drawing((_perceptron(),), wide=True, height=1.9)
+    return Drawing((_perceptron(),), wide=True, height=1.6)
 
 
 def _perceptron() -> Diagram:
     y, height = 3.4, 2.2
     boxes = (
         Box(0.2, y, 3.0, height, f"$X$\n{PIXELS} × m", _DATA),
-        Box(4.4, y, 4.2, height, f"$W^{{[1]}} X + b^{{[1]}}$\n(1)   {HIDDEN} × m", _LEARNT),
-        Box(9.8, y, 2.8, height, "ReLU\n(2)", _ARITHMETIC),
+        Box(4.4, y, 4.2, height, f"$W^{{[1]}} X + b^{{[1]}}$\nstep 1   {HIDDEN} × m", _LEARNT),
+        Box(9.8, y, 2.8, height, "ReLU\nstep 2", _ARITHMETIC),
         Box(
-            13.8, y, 4.4, height, f"$W^{{[2]}} A^{{[1]}} + b^{{[2]}}$\n(3)   {CLASSES} × m", _LEARNT
+            13.8,
+            y,
+            4.4,
+            height,
+            f"$W^{{[2]}} A^{{[1]}} + b^{{[2]}}$\nstep 3   {CLASSES} × m",
+            _LEARNT,
         ),
-        Box(19.4, y, 2.8, height, "softmax\n(4)", _ARITHMETIC),
+        Box(19.4, y, 2.8, height, "softmax\nstep 4", _ARITHMETIC),
         Box(23.4, y, 3.4, height, f"$A^{{[2]}}$\n{CLASSES} × m", _DATA),
     )
     back = (
-        Box(4.4, 0.3, 4.2, 1.7, "$dW^{[1]}, db^{[1]}$\n(9), (10)"),
-        Box(9.8, 0.3, 2.8, 1.7, "$dZ^{[1]}$\n(8)"),
-        Box(13.8, 0.3, 4.4, 1.7, "$(W^{[2]})^T dZ^{[2]}$\n$dW^{[2]}, db^{[2]}$ (6), (7)"),
-        Box(19.4, 0.3, 2.8, 1.7, "$dZ^{[2]}$\n(5)"),
+        Box(4.4, 0.3, 4.2, 1.7, "$dW^{[1]}, db^{[1]}$\nsteps 9, 10"),
+        Box(9.8, 0.3, 2.8, 1.7, "$dZ^{[1]}$\nstep 8"),
+        Box(13.8, 0.3, 4.4, 1.7, "$(W^{[2]})^T dZ^{[2]}$\n$dW^{[2]}, db^{[2]}$  6, 7"),
+        Box(19.4, 0.3, 2.8, 1.7, "$dZ^{[2]}$\nstep 5"),
         Box(23.4, 0.3, 3.4, 1.7, f"$Y$, one-hot\n{CLASSES} × m", _DATA),
     )
     forward = tuple(Arrow(a.right, b.left) for a, b in pairwise(boxes))
@@ -62,11 +67,11 @@ def convnet() -> Drawing:
 def _convnet() -> Diagram:
     y, height = 0.6, 2.6
     texts = (
-        (3.2, f"Images\n{EXTENT} × {EXTENT} × m", _DATA),
+        (3.9, f"Images\n{EXTENT} × {EXTENT} × m", _DATA),
         (4.0, f"Windows\n{KERNEL**2} × {MAP}² m", None),
         (4.8, f"$W^{{[1]}}$ columns $+ b^{{[1]}}$\n{CHANNELS} × {MAP}² m", _LEARNT),
         (2.2, "ReLU", _ARITHMETIC),
-        (4.0, f"Maximum of 2 × 2\n{CHANNELS} × {POOLED} × {POOLED} × m", _ARITHMETIC),
+        (5.4, f"Maximum of 2 × 2\n{CHANNELS} × {POOLED} × {POOLED} × m", _ARITHMETIC),
         (4.6, f"$W^{{[2]}} A^{{[1]}} + b^{{[2]}}$\n{CLASSES} × m", _LEARNT),
         (2.2, "softmax", _ARITHMETIC),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -17,29 +19,45 @@ from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import diagrams, memory
+from report.studies.backend_speedup.conditions import FAULTS, page_faults
 from report.studies.backend_speedup.learning import learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
-from report.studies.backend_speedup.model import predictions
+from report.studies.backend_speedup.model import (
+    GOOD,
+    MANY,
+    Group,
+    Prediction,
+    Rule,
+    errors,
+    predictions,
+)
+from report.studies.backend_speedup.products import product_figure
 from report.studies.backend_speedup.source import SIDES, cell, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
-from report.studies.backend_speedup.values import GOOD
 
 _MILLI: Final = 1e3
 _MEGA: Final = 1e6
 _WIDTH, _IMAGES = "Neurons of the hidden layer", "Images"
+#: The smallest ratio of two levels whose numbers stand beside each other on an axis.
+_GAP: Final = 3
+_LAST: Final = Missing("the last row is the source's")
 #: Iterations between two marks of one library; libraries start at different ones.
 _APART: Final = 25
 
 
-def all_figures(inputs: Inputs, run: Run | None, gpu: Run | None) -> Iterator[Figure]:
+def all_figures(
+    inputs: Inputs, runs: Sequence[Run], run: Run | None, gpu: Run | None
+) -> Iterator[Figure]:
     """The figures that the data have; ``run`` is the one that the prose speaks of."""
     yield Figure("fig-perceptron", "", "", diagrams.perceptron())
     yield Figure("fig-convnet", "", "", diagrams.convnet())
     reported, own = (inputs.reported_file,), (run.file,) if run else ()
+    measured = tuple(each.file for each in runs)
     for id, drawing, files in (
         ("fig-operations", _operations(inputs, run), (*reported, *own)),
-        ("fig-operation-speedups", _operation_speedups(inputs, run), (*reported, *own)),
+        ("fig-operation-speedups", _operation_speedups(inputs, gpu), (*reported, *measured)),
+        ("fig-products", product_figure(runs), measured),
         ("fig-memory", _memory(inputs, run), (*reported, *own)),
         ("fig-model", _model(run) if run else None, own),
         ("fig-widths", _widths(run) if run else None, own),
@@ -71,7 +89,7 @@ def _answers(inputs: Inputs, measured: Sequence[Run]) -> Drawing | None:
     """Every library's speed-up over NumPy at the ends of each sweep, on one scale."""
     rows = [row for run in measured for row in _settings(run)]
     found = {
-        variant: [estimate(run.speedup(setting, variant)) for _, run, setting in rows]
+        variant: [*(estimate(run.speedup(setting, variant)) for _, run, setting in rows), _LAST]
         for variant in VARIANTS
         if variant != NUMPY
     }
@@ -93,19 +111,19 @@ def _answers(inputs: Inputs, measured: Sequence[Run]) -> Drawing | None:
 def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
     """The training, the ends of the sweeps and the convolutional network, with their names."""
     named = {
-        f"{HIDDEN} neurons, as in the source": run.training(),
-        "The widest": run.widths()[-1] if len(run.widths()) > 1 else None,
-        "The most images": run.sizes()[-1] if len(run.sizes()) > 1 else None,
-        "With a convolution": run.training("convnet"),
+        "{hidden:,} neurons, {samples:,} images": run.training(),
+        "{hidden:,} neurons": run.widths()[-1] if len(run.widths()) > 1 else None,
+        "{samples:,} images": run.sizes()[-1] if len(run.sizes()) > 1 else None,
+        "convolution": run.training("convnet"),
     }
     for name, setting in named.items():
         if setting is not None and run.others(setting):
-            yield f"{run.label}: {name[:1].lower()}{name[1:]}", run, setting
+            told = name.format(hidden=setting.hidden, samples=setting.samples)
+            yield f"{run.label}: {told}", run, setting
 
 
 def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSeries:
-    # The last row is the source's.
-    value, low, high = ((*ends, None) for ends in _ends(found))
+    value, low, high = _ends(found)
     return DotSeries(variant.name, value, _series(variant), low=low, high=high)
 
 
@@ -157,30 +175,24 @@ def _drawn(found: Quantity, factor: float) -> float | None:
     return None if isinstance(at, Missing) else factor * at
 
 
-def _operation_speedups(inputs: Inputs, run: Run | None) -> Drawing:
-    """Speed-up of each kind of operation over NumPy, own with intervals, and the source's."""
-    printed = tuple(float(number(inputs.reported, "4", k, "speedup")) for k in _SOURCE_KINDS)
-    nothing = (None,) * len(printed)
-    source = BarSeries("Source, CuPy", printed, nothing, nothing, series=len(VARIANTS) - 1)
-    right = Bars(
-        tuple(KIND_NAMES[kind] for kind in _SOURCE_KINDS),
-        (source,),
-        "Speed-up over NumPy",
-        reference=1.0,
-        title="Source, CuPy",
+def _operation_speedups(inputs: Inputs, gpu: Run | None) -> Drawing:
+    """Speed-up of each kind of operation on a GPU: the source's, and CuPy's with most images."""
+    rows = {"time": "Iteration", **{f"{kind}_time": KIND_NAMES[kind] for kind in _SOURCE_KINDS}}
+    printed = (
+        float(inputs.reported.value("total_speedup").number),
+        *(float(number(inputs.reported, "4", k, "speedup")) for k in _SOURCE_KINDS),
     )
-    found = _eager(run)
-    others = [v for v in found[1] if v != NUMPY] if found else []
-    if run is None or found is None or not others:
-        return _wide(right)
-    every = kinds(found[0].network)
-    left = Bars(
-        tuple(KIND_NAMES[kind] for kind in every),
-        tuple(_speedup_bars(run, found[0], every, variant) for variant in others),
-        "Speed-up over NumPy",
-        reference=1.0,
+    source = DotSeries("Source, GPU not named", printed, series=3, hollow=True)
+    setting = gpu.sizes()[-1] if gpu and gpu.sizes() else None
+    own = tuple(
+        _dot_series(v, [estimate(gpu.speedup(setting, v, quantity)) for quantity in rows])
+        for v in (VARIANTS[4], CUPY)
+        if gpu and setting and v in gpu.variants(setting, "matrix_product_time")
     )
-    return _wide(left, right)
+    dots = Dots(
+        tuple(rows.values()), (*own, source), "Speed-up over NumPy", reference=1.0, log=True
+    )
+    return Drawing((dots,), wide=True, height=dots.height)
 
 
 def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, ...]]:
@@ -189,43 +201,76 @@ def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, .
         yield tuple(getattr(one, end) if isinstance(one, Estimate) else None for one in found)
 
 
-def _speedup_bars(run: Run, setting: Setting, every: Sequence[Kind], variant: Variant) -> BarSeries:
-    found = [estimate(run.speedup(setting, variant, f"{kind}_time")) for kind in every]
-    value, low, high = _ends(found)
-    return BarSeries(variant.name, value, low, high, series=_series(variant))
-
-
 # ---------------------------------------------------------------------------------------- model
 
 
+#: Groups of predictions, as their points are named; the rules, as their lines are.
+_GROUPS: Final[dict[Group, str]] = {
+    "convnet": "Convolutional network",
+    "many": f"Width {HIDDEN}, {MANY:,} images or more",
+    "other": "All others",
+}
+_RULES: Final[dict[Rule, str]] = {
+    "own": "A pair per library",
+    "common": "One pair for all",
+    "numpy": "NumPy's time",
+}
+
+
 def _model(run: Run) -> Drawing | None:
-    """Measured over predicted time of every case that no model was made from."""
+    """Measured over predicted time, with the failures by group, and the errors of three rules."""
     found = predictions(run)
     if not found:
         return None
-    drawn = []
-    for variant in dict.fromkeys(each.variant for each in found):
-        own = [each for each in found if each.variant == variant]
-        x = tuple(_MILLI * each.predicted for each in own)
-        y = tuple(_MILLI * each.measured for each in own)
-        drawn.append(Points(variant.name, x, y, series=_series(variant)))
-    every = [x for each in drawn for x in (*each.x, *each.y) if x > 0]
-    ends = (min(every), max(every))
-    curves = (
-        Curve("Equality", ends, ends),
-        *(
-            Curve("", ends, (factor * ends[0], factor * ends[1]), "part")
-            for factor in (GOOD, 1 / GOOD)
-        ),
+    drawn = [
+        _cloud(title, [each for each in found if each.group == group], index)
+        for index, (group, title) in enumerate(_GROUPS.items())
+    ]
+    faults = [each for each in found if page_faults(run, each.setting, each.variant) >= FAULTS]
+    if faults:
+        drawn.append(replace(_cloud("Maps pages anew", faults, len(_GROUPS)), hollow=True))
+    ends = _square([x for each in drawn for x in (*each.x, *each.y) if x > 0])
+    factors = (("", 1.0), ("", GOOD), ("", 1 / GOOD))
+    curves = tuple(
+        Curve(
+            label, ends, (factor * ends[0], factor * ends[1]), "theory" if factor == 1 else "part"
+        )
+        for label, factor in factors
     )
-    panel = Scaling(
-        "Predicted time of an iteration (ms)",
-        "Measured (ms)",
-        tuple(drawn),
-        curves,
-        x_ticks=tuple(10.0**n for n in range(-2, 6) if ends[0] <= 10.0**n <= ends[1]),
+    ticks = tuple(10.0**n for n in range(-2, 6) if ends[0] <= 10.0**n <= ends[1])
+    left = Scaling(
+        "Predicted time of an iteration (ms)", "Measured (ms)", tuple(drawn), curves, x_ticks=ticks
     )
-    return Drawing((panel,), height=3.2)
+    return Drawing((left, _distribution(found)), wide=True, height=3.3)
+
+
+def _square(every: Sequence[float]) -> tuple[float, float]:
+    return min(every), max(every)
+
+
+def _cloud(title: str, found: Sequence[Prediction], series: int) -> Points:
+    x = tuple(_MILLI * each.predicted["own"] for each in found)
+    y = tuple(_MILLI * each.measured for each in found)
+    return Points(title, x, y, series=series)
+
+
+def _distribution(found: Sequence[Prediction]) -> Scaling:
+    """The share of cases that each rule meets within a factor."""
+    lines = []
+    for index, (rule, title) in enumerate(_RULES.items()):
+        every = errors(found, rule)
+        off = [error for error in every if isfinite(error)]
+        share = tuple(100 * (place + 1) / len(every) for place in range(len(off)))
+        if off:
+            lines.append(Curve(title, tuple(off), share, "fit", series=index))
+    return Scaling(
+        "Off by at most this factor",
+        "Cases (%)",
+        curves=tuple(lines),
+        x_ticks=(1.0, GOOD, 2.0, 4.0),
+        y_scale="linear",
+        y_from_zero=True,
+    )
 
 
 # -------------------------------------------------------------------------------------- scaling
@@ -245,16 +290,13 @@ def _widths(run: Run) -> Drawing | None:
 
 
 def _sizes(run: Run) -> Drawing | None:
-    """Time and speed-up over the number of images, at the smallest width and at a larger one."""
+    """Speed-up over the number of images, at the smallest width and at a larger one."""
     settings = run.sizes()
     if len(settings) < 2:
         return None
     level: Callable[[Setting], int] = lambda setting: setting.samples  # noqa: E731
     narrow = f"Width {HIDDEN}"
-    panels = [
-        _times(run, settings, level, _IMAGES, narrow),
-        _speedups(run, settings, level, _IMAGES, narrow),
-    ]
+    panels = [_speedups(run, settings, level, _IMAGES, narrow)]
     if run.wide() != HIDDEN:
         wide = run.sizes(hidden=run.wide())
         panels.append(_speedups(run, wide, level, _IMAGES, f"Width {run.wide()}"))
@@ -266,10 +308,10 @@ def _all(run: Run, settings: Sequence[Setting]) -> list[Variant]:
 
 
 def _ticks(levels: Sequence[int]) -> tuple[float, ...]:
-    """Levels that are at least a factor of two apart, so that their numbers are."""
+    """Levels that are so far apart that their numbers are, too."""
     kept: list[float] = []
     for level in levels:
-        if not kept or level >= 2 * kept[-1]:
+        if not kept or level >= _GAP * kept[-1]:
             kept.append(float(level))
     return tuple(kept)
 
@@ -293,7 +335,7 @@ def _times(
     curves = (Curve("Least time", tuple(known), tuple(known.values())),) if known else ()
     levels = [level(setting) for setting in settings]
     label = "Time of an iteration (ms)"
-    return Scaling(x, label, drawn, curves, x_ticks=_ticks(levels), title=title)
+    return Scaling(x, label, drawn, curves, x_ticks=_ticks(levels), title=title, direct=True)
 
 
 def _speedups(
@@ -312,8 +354,9 @@ def _speedups(
         )
     )
     levels = [level(setting) for setting in settings]
-    line = (Curve("NumPy", tuple(map(float, levels)), (1.0,) * len(levels)),) if drawn else ()
-    return Scaling(x, "Speed-up over NumPy", drawn, line, x_ticks=_ticks(levels), title=title)
+    line = (Curve("", tuple(map(float, levels)), (1.0,) * len(levels)),) if drawn else ()
+    ticks = _ticks(levels)
+    return Scaling(x, "Speed-up over NumPy", drawn, line, x_ticks=ticks, title=title, direct=True)
 
 
 # --------------------------------------------------------------------------------------- memory
@@ -364,27 +407,30 @@ def _own_memory(run: Run) -> Bars | None:
 
 
 def _convergence(run: Run) -> Drawing | None:
-    """Loss and accuracy over the iterations, all libraries in one."""
+    """Accuracy over the iterations, of the training images and of those held out."""
     setting = run.training()
     shown = learned(run, setting)
     if setting is None or not shown:
         return None
 
-    def course(variant: Variant, quantity: str, scale: float) -> Points:
+    def course(variant: Variant, quantity: str) -> Points:
         found, index = run.curve(quantity, setting, variant), _series(variant)
         first = index * _APART // len(VARIANTS)
         at = range(first, len(found), _APART) if len(found) > _APART else range(len(found))
-        y = tuple(scale * found[i] for i in at)
+        y = tuple(100 * found[i] for i in at)
         return Points(variant.name, tuple(map(float, at)), y, series=index, hollow=bool(index % 2))
 
-    def panel(label: str, quantity: str, scale: float, *, from_zero: bool) -> Scaling:
-        drawn = tuple(course(v, quantity, scale) for v in shown)
+    def panel(title: str, quantity: str) -> Scaling:
+        drawn = tuple(course(v, quantity) for v in shown)
         return Scaling(
-            "Iteration", label, drawn, x_scale="linear", y_scale="linear", y_from_zero=from_zero
+            "Iteration",
+            "Accuracy (%)",
+            drawn,
+            x_scale="linear",
+            y_scale="linear",
+            y_from_zero=True,
+            title=title,
         )
 
-    panels = (
-        panel("Training loss", "train_loss", 1.0, from_zero=True),
-        panel("Accuracy, held out (%)", "test_accuracy", 100.0, from_zero=False),
-    )
+    panels = (panel("Training images", "train_accuracy"), panel("Held out", "test_accuracy"))
     return Drawing(panels, wide=True, height=2.6)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from report.missing import Missing
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, exact, recorded
 from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.choices import speedups
 from report.studies.backend_speedup.getters import (
@@ -19,7 +19,7 @@ from report.studies.backend_speedup.getters import (
     of_training,
 )
 from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
-from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.subject import Kind, Setting
 
 
 def _at(place: str) -> Callable[[Run], Setting | None]:
@@ -63,6 +63,38 @@ def _first_call(run: Run, setting: Setting, variant: Variant) -> Quantity:
     return run.measured("first_call_time", setting, variant)
 
 
+_SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
+
+
+def _ends(run: Run) -> tuple[Setting, Setting] | None:
+    """The smallest and the largest number of images at the width of the source."""
+    sizes = run.sizes()
+    return (sizes[0], sizes[-1]) if len(sizes) > 1 else None
+
+
+def _longer(run: Run, variant: Variant) -> Quantity:
+    """How many times as long an iteration takes with the most images as with the fewest."""
+    ends = _ends(run)
+    return nothing("1") if ends is None else run.time(ends[1], variant) / run.time(ends[0], variant)
+
+
+def _image_ratio(run: Run) -> Quantity:
+    ends = _ends(run)
+    counts = (exact("images", "1", each.samples) for each in ends or ())
+    return nothing("1") if ends is None else 1 / (next(counts) / next(counts))
+
+
+def _many_time(run: Run) -> Quantity:
+    ends = _ends(run)
+    return nothing("s") if ends is None else run.time(ends[1], CUPY)
+
+
+def _of_kind(run: Run, kind: Kind) -> Quantity:
+    """The speed-up of CuPy in a kind of operation, with the most images."""
+    ends = _ends(run)
+    return nothing("1") if ends is None else run.speedup(ends[1], CUPY, f"{kind}_time")
+
+
 #: Of a run on a GPU.
 GPU_VALUES: Final[dict[str, Getter]] = {
     "gpu_threads": count_of("threads", lambda run: run.stored.record.environment.threads),
@@ -82,6 +114,14 @@ GPU_VALUES: Final[dict[str, Getter]] = {
         for p in ("small", "wide", "many")
         for name, of in (("width", "hidden"), ("images", "samples"))
     },
+    "gpu_images_cupy": lambda run: _longer(run, CUPY),
+    "gpu_images_numpy": lambda run: _longer(run, NUMPY),
+    "gpu_images_ratio": _image_ratio,
+    "gpu_many_time": _many_time,
+    **{f"gpu_many_{kind}": partial(_of_kind, kind=kind) for kind in _SOURCE_KINDS},
+    "gpu_processes": of_training(
+        lambda run, s: recorded("processes", "1", run.processes(s, CUPY), run.file)
+    ),
     "gpu_relu_cupy": of_training(lambda run, s: run.operation("relu", s, CUPY), "s"),
     "gpu_relu_ratio": of_training(
         lambda run, s: run.operation("relu", s, CUPY) / run.operation("relu", s, VARIANTS[4])

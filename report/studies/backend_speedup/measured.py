@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
+from statistics import median, median_low
 from typing import Final, TypeAlias
 
 from report.evidence import runs as any_study
@@ -12,12 +12,14 @@ from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Sampled, absent
+from report.quantity.expression import Exact, Leaf, Process, Quantity, Sampled, absent, exact
 from report.records.record import Factor
 from report.records.store import Stored
-from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds
+from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds, total
 
-_COMPILED: Final = "a compiled iteration is one program without separate operations"
+#: The end of the name of a time of one process, of which there is no interval.
+_SINGLE: Final = ", one process"
+_COMPILED: Final = "compiled as one program"
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ _NAMES: Final = {
 #: The library that every other one is compared with.
 NUMPY: Final = Variant("numpy")
 CUPY: Final = Variant("cupy")
+JAX: Final = Variant("jax")
 VARIANTS: Final = (
     NUMPY,
     Variant("torch"),
-    Variant("jax"),
+    JAX,
     Variant("jax", "compiled"),
     Variant("torch_cuda"),
     CUPY,
@@ -133,34 +136,38 @@ class Run(any_study.Run):
 
     @remembered
     def measured(self, quantity: str, setting: Setting, variant: Variant) -> Quantity:
-        """A quantity of a case over all processes, in the quantity's unit."""
+        """A quantity of a case over all processes, in the quantity's unit.
+
+        A time of one process is a number without an interval: its iterations say nothing of what
+        another process would have taken.
+        """
         found = self.series(quantity, factors_of(setting, variant))
-        if quantity.endswith("time") and isinstance(found, Sampled) and _instant(found):
+        if not quantity.endswith("time"):
+            return found
+        if isinstance(found, Sampled) and _instant(found):
             return absent(found.name, "s", "shorter than the clock can tell")
-        return found
+        if found.missing and not variant.eager and quantity in ("forward_time", "backward_time"):
+            return absent(found.name, "s", _COMPILED)
+        return _without_interval(found) if len(_processes(found)) == 1 else found
+
+    def medians(self, setting: Setting, variant: Variant) -> tuple[float, ...]:
+        """The median time (s) of each process that timed a case."""
+        found = self.series("time", factors_of(setting, variant))
+        return tuple(median(process.samples) for process in _processes(found))
 
     def processes(self, setting: Setting, variant: Variant) -> int:
         """How many processes timed a case."""
-        found = self.by_process("time", factors_of(setting, variant))
-        return 0 if isinstance(found, Missing) else len(found)
+        return len(self.medians(setting, variant))
 
     def time(self, setting: Setting, variant: Variant) -> Quantity:
         """The time (s) of an iteration."""
         return self.measured("time", setting, variant)
 
-    def totals(self, setting: Setting, variant: Variant) -> Quantity:
-        """The time (s) of a whole training: the sum of its iterations, a sample a process."""
-        found = self.time(setting, variant)
-        if not isinstance(found, Sampled):
-            return found
-        sums = tuple(replace(one, samples=(sum(one.samples),)) for one in found.processes)
-        return replace(found, name=f"sum of {found.name}", processes=sums)
-
     @remembered
     def speedup(self, setting: Setting, variant: Variant, quantity: str = "time") -> Quantity:
         """How many times as fast as NumPy, process by process."""
         slow, fast = (self.measured(quantity, setting, v) for v in (NUMPY, variant))
-        return slow / fast
+        return of_single(slow / fast)
 
     def operation(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
         """The time (s) of all operations of a kind in one iteration, each timed apart."""
@@ -173,6 +180,11 @@ class Run(any_study.Run):
         """The time (s) of all operations of one iteration, added up."""
         first, *others = (self.operation(k, setting, variant) for k in kinds(setting.network))
         return sum(others, first)
+
+    def product_rate(self, setting: Setting, variant: Variant) -> Quantity:
+        """What the matrix products of an iteration reach (FLOP/s), by their own times."""
+        work = exact("work of the products", "FLOP", total(setting, "matrix_product").flops)
+        return of_single(work / self.operation("matrix_product", setting, variant))
 
     def share(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
         """The share of a kind of operation in the sum of all operations of a library."""
@@ -216,6 +228,40 @@ class Run(any_study.Run):
 def factors_of(setting: Setting, variant: Variant) -> dict[str, Factor]:
     """The case of a setting and a library, as a record names it."""
     return {**setting.factors, "backend": variant.backend, "execution": variant.execution}
+
+
+def _processes(found: Quantity) -> tuple[Process, ...]:
+    return found.processes if isinstance(found, Sampled) else ()
+
+
+def _without_interval(found: Quantity) -> Quantity:
+    assert isinstance(found, Sampled)
+    (process,) = found.processes
+    name = f"{found.name}{_SINGLE}"
+    return exact(name, str(found.unit), median(process.samples), found.source)
+
+
+def is_single(found: Quantity) -> bool:
+    """Whether any time in a quantity is that of one process."""
+    return any(leaf.name.endswith(_SINGLE) for leaf in found.leaves)
+
+
+def of_single(found: Quantity) -> Quantity:
+    """A quantity without an interval where any time in it is that of one process.
+
+    The spread of its other times alone would make an interval that is too narrow.
+    """
+    value = point(found)
+    if isinstance(value, Missing) or not is_single(found) or isinstance(found, Leaf):
+        return found
+    return exact(f"{found.formula}{_SINGLE}", str(found.unit), value, found.sources[0])
+
+
+def brief(found: Quantity) -> Quantity:
+    """A number of one process with as many digits as a table needs."""
+    if not isinstance(found, Exact) or not is_single(found):
+        return found
+    return replace(found, value=float(f"{found.value:.2e}"))
 
 
 def _instant(found: Sampled) -> bool:

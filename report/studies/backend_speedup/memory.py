@@ -8,7 +8,7 @@ from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, named, recorded
 from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.measured import JAX, NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import CLASSES, Setting, components, perceptron_arrays
 from report.theory.reconciliation import Reconciliation, Term
 
@@ -30,7 +30,6 @@ BLOCK: Final = 512
 
 _ON_GPU: Final = "what lies on a GPU is not in the resident memory of the process"
 _SHAPES: Final = "shapes in the record"
-_JAX: Final = Variant("jax")
 
 
 def component(run: Run, setting: Setting, variant: Variant, name: str) -> int | Missing:
@@ -90,7 +89,7 @@ def resident(run: Run, setting: Setting, variant: Variant) -> Quantity:
 def highest(run: Run, setting: Setting, variant: Variant) -> int | Missing:
     """The most bytes that the arrays of an iteration take at once."""
     found = run.bytes_of("allocated_peak", setting, variant)
-    if isinstance(found, Missing) and variant == _JAX:
+    if isinstance(found, Missing) and variant == JAX:
         return Missing("JAX lists its live arrays and tells nothing of those that came and went")
     return found
 
@@ -199,18 +198,18 @@ def _peak(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Miss
 def _temporaries(setting: Setting, variant: Variant) -> tuple[Term, ...]:
     size, h, m = ELEMENT_BYTES[setting.dtype], setting.hidden, setting.samples
     return (
-        Term("Output error", size * CLASSES * m, "s · k · m", "equation (5)"),
+        Term("Output error", size * CLASSES * m, "s · k · m", "step 5"),
         Term(
             "Gradients of layer 2",
             size * (h + 1) * CLASSES,
             "s · (h + 1) · k",
-            "equations (6) and (7)",
+            "steps 6 and 7",
         ),
         Term(
             "Hidden gradient and mask",
             _mask_bytes(size, h * m, variant),
             "s · 3 · h · m, or (2 · s + 1) · h · m where NumPy computes into a temporary",
-            "equation (8): gradient, mask as numbers, their product",
+            "step 8: gradient, mask as numbers, their product",
         ),
     )
 

@@ -48,10 +48,7 @@ def unexplained(*, share: bool) -> Getter:
     return of_training(found, "1" if share else "B")
 
 
-def grown_before(run: Run, setting: Setting) -> Quantity:
-    """Bytes that the least explained library took before the iteration, beyond its arrays."""
-    variant = least_explained(run)
-    if variant is None:
-        return nothing("B")
+def grown_before(run: Run, setting: Setting, variant: Variant) -> Quantity:
+    """Bytes that a library took before the iteration, beyond its arrays."""
     known = sum(memory.theory(setting, name) for name in ("input", "parameters"))
     return memory.grown(run, setting, variant) - exact("input and parameters", "B", known)

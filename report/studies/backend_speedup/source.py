@@ -157,10 +157,6 @@ def _memory(reported: Reported) -> Iterator[Check]:
         cell(reported, "5", "input", "cpu"), "4 B · pixels · images / 10⁶", _megabytes, pixels,
         images,
     )  # fmt: skip
-    yield check(
-        cell(reported, "5", "input", "cpu"), "(pixels + label) · images · 1 B / 10⁶",
-        lambda d, m: (d + 1) * m / MEGA, pixels, images,
-    )  # fmt: skip
     neurons = exact(2 * (HIDDEN + CLASSES), "1", "theory: Z and A of both layers")
     yield check(
         cell(reported, "5", "activations", "cpu"), "4 B · (Z1, A1, Z2, A2) / 10⁶", _megabytes,

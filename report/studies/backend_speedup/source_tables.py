@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from report.evidence.audit import printed_value
-from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Inputs
 from report.paper.images import DataSet
 from report.paper.tables import Cell, Table
 from report.records.layers import ELEMENT_BYTES
-from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.getters import NO_RECORD
 from report.studies.backend_speedup.measured import NUMPY, Run
 from report.studies.backend_speedup.source import (
@@ -38,7 +36,6 @@ from report.studies.backend_speedup.subject import (
 )
 from report.studies.backend_speedup.theory import least, source_setting
 
-_MEGA: Final = 1e6
 _DATA_SETS: Final = {"digits": "Digits, this study", "mnist": "MNIST, this study"}
 
 
@@ -99,50 +96,20 @@ def source_performance_table(inputs: Inputs) -> Table:
     """The source's Tables 3 and 4 in one, with the decimals of the print."""
     names = ("total_time_cpu", "total_time_gpu", "total_speedup")
     totals = [text(printed_value(inputs.reported, name)) for name in names]
-    rows: list[tuple[str, ...]] = [("Whole training (s)", *totals)]
+    rows: list[tuple[str, ...]] = [("Whole training, s", *totals)]
     for of, printed in (("3", PERFORMANCE_ROWS), ("4", OPERATION_ROWS)):
         for row, name in printed.items():
             cells = (cell(inputs.reported, of, row, side) for side in (*SIDES, "speedup"))
-            rows.append((name, *map(text, cells)))
+            rows.append((f"{name}, ms", *map(text, cells)))
     return table(
         "tbl-source-performance",
         rows,
         [
             Field("Quantity", "", lambda row: row[0]),
-            Field("CPU, NumPy", "ms", lambda row: row[1]),
-            Field("GPU, CuPy", "ms", lambda row: row[2]),
+            Field("CPU, NumPy", "", lambda row: row[1]),
+            Field("GPU, CuPy", "", lambda row: row[2]),
             Field("Speed-up", "1", lambda row: row[3]),
         ],
-        notes=("The whole training is in seconds.",),
-        sources=(inputs.reported_file,),
-    )
-
-
-def source_memory_table(inputs: Inputs) -> Table:
-    """The source's components beside theory at its size, with the decimals of the print."""
-    setting, none = source_setting(inputs), Missing("theory says nothing of it")
-    rows: list[tuple[str, Cell, str, Cell]] = []
-    for name, title in memory.COMPONENTS.items():
-        printed = cell(inputs.reported, "5", name, "cpu")
-        size = memory.theory(setting, name) / _MEGA
-        rows.append((title, size, text(printed), float(printed.value) / size))
-    for side in SIDES:
-        for name, title in (("framework", "Framework overhead"), ("total", "Total")):
-            printed = cell(inputs.reported, "5", name, side)
-            rows.append((f"{title}, {side.upper()}", none, text(printed), none))
-    return table(
-        "tbl-source-memory",
-        rows,
-        [
-            Field("Component", "", lambda row: row[0]),
-            Field("Theory", "MB", lambda row: row[1]),
-            Field("Source", "MB", lambda row: row[2]),
-            Field("Source ÷ theory", "1", lambda row: row[3]),
-        ],
-        notes=(
-            "Components are printed with the same numbers for CPU and GPU. Theory for the input "
-            "holds the one-hot targets, too.",
-        ),
         sources=(inputs.reported_file,),
     )
 

@@ -11,7 +11,7 @@ from report.evidence.audit import count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.values import Value, declare
 from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import counted_in
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.source import (
@@ -24,6 +24,8 @@ from report.studies.backend_speedup.source import (
     printed_number,
 )
 
+#: A GPU of the class that free notebooks had in the year of the source, which names none.
+_CLASS: Final = "NVIDIA T4"
 #: Images of Kaggle's digit-recognizer that come without a label, by its description
 #: (``kaggledigit`` in the bibliography); the others of MNIST are its training file.
 _UNLABELLED: Final = exact("images without label (Kaggle)", "1", 28_000)
@@ -86,11 +88,30 @@ def _rates(inputs: Inputs) -> dict[str, Quantity]:
         "source_flops_cpu": work / times["cpu"],
         "source_flops_gpu": work / times["gpu"],
         "source_bandwidth_gpu": traffic / times["gpu"],
+        **_on_roof(inputs, times["gpu"]),
         "mnist_bytes": counted_in("B", (images + printed_data_set(inputs, "test")) * pixels),
         "parameters_ratio": printed_cell(inputs, "5", "parameters", "cpu") / theory.PARAMETER_BYTES,
         "input_floats": theory.ELEMENT * pixels * images,
         "input_bytes": counted_in("B", pixels * images),
         "input_labelled": counted_in("B", (pixels + 1) * images),
+    }
+
+
+def _on_roof(inputs: Inputs, time: Quantity) -> dict[str, Quantity]:
+    """The least time of an iteration by the data sheet of a GPU of the source's class."""
+    device = inputs.devices.find(_CLASS)
+    peaks = [device.peak(each) if device else None for each in ("float32", "memory")]
+    work, traffic = (
+        absent("peak", unit, f"no data sheet of {_CLASS}")
+        if peak is None
+        else exact(f"{name} peak of {_CLASS}", unit, peak.rate, "devices.yaml")
+        for peak, name, unit in zip(peaks, ("arithmetic", "memory"), ("FLOP/s", "B/s"), strict=True)
+    )
+    bound = theory.source_traffic(inputs) / traffic
+    return {
+        "roof_work": theory.source_work(inputs) / work,
+        "roof_traffic": bound,
+        "roof_times": time / bound,
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import isinf
+from statistics import median
 from typing import Final
 
 from report.missing import Missing
@@ -13,16 +15,24 @@ from report.paper.findings import Inputs
 from report.paper.images import DataSet
 from report.paper.tables import Cell, Table
 from report.quantity.expression import Quantity
-from report.studies.backend_speedup.learning import largest_difference, learned, libraries
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Case, Run, Variant
-from report.studies.backend_speedup.memory_tables import memory_table, peak_table, resident_table
-from report.studies.backend_speedup.model import model
+from report.studies.backend_speedup.learning import libraries
+from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Case, Run, Variant, brief
+from report.studies.backend_speedup.model import (
+    GOOD,
+    MANY,
+    Group,
+    Prediction,
+    Rule,
+    errors,
+    model,
+    predictions,
+)
+from report.studies.backend_speedup.products import product_name, product_table
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit, printed_number
 from report.studies.backend_speedup.source_tables import (
     data_set_table,
     network_table,
     operations_theory_table,
-    source_memory_table,
     source_performance_table,
 )
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Network, Setting, kinds
@@ -44,7 +54,6 @@ def all_tables(
     yield network_table()
     yield operations_theory_table(inputs, primary)
     yield source_performance_table(inputs)
-    yield source_memory_table(inputs)
     yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
     yield data_set_table(inputs, images)
     yield setup(inputs, runs)
@@ -55,6 +64,7 @@ def all_tables(
     for run in runs:
         if run not in (primary, gpu):
             found.append(_performance(run, "perceptron", f"tbl-performance-{run.key}"))
+    found.append(product_table(inputs, runs))
     if pair is not None:
         found.append(_threads(*pair))
     yield from (each for each in found if each is not None and each.rows)
@@ -68,13 +78,10 @@ def _of_run(inputs: Inputs, run: Run, end: str) -> Iterator[Table | None]:
     yield _operations(run, "perceptron", f"tbl-operations{end}")
     yield _transfers(run, f"tbl-transfers{end}")
     yield _cases(run, f"tbl-cases{end}")
-    yield memory_table(run, f"tbl-memory{end}")
     if not end:
         yield _operations(run, "convnet", "tbl-operations-convnet")
-        yield _convergence(run)
-        yield resident_table(run)
-        yield peak_table(run)
         yield _models(run)
+        yield _baselines(run)
 
 
 def _host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
@@ -100,7 +107,7 @@ def _libraries(inputs: Inputs, run: Run, id: str) -> Table:
         [
             Field("Library", "", lambda row: Variant(row.name).name),
             Field("Version", "", lambda row: row.version),
-            Field("Matrix products by", "", lambda row: row.matrix_products),
+            Field("Matrix products by", "", lambda row: product_name(row.matrix_products)),
             Field("Device", "", lambda row: _DEVICES.get(row.device, row.device)),
             Field("Threads", "1", lambda row: row.threads),
         ],
@@ -114,29 +121,29 @@ def _performance(run: Run, network: Network, id: str) -> Table | None:
     setting = run.training(network)
     if setting is None:
         return None
-    shown = [v for v in VARIANTS if _tried(run, setting, v)]
+    shown = [v for v in VARIANTS if not _elsewhere(run, setting, v)]
 
     def timed(quantity: str) -> Callable[[Variant], Quantity]:
-        return lambda v: run.measured(quantity, setting, v)
+        return lambda v: brief(run.measured(quantity, setting, v))
 
     def speedup(v: Variant) -> Content:
-        return 1 if v == NUMPY else run.speedup(setting, v)
+        return 1 if v == NUMPY else brief(run.speedup(setting, v))
 
     return table(
         id,
         shown,
         [
             Field("Library", "", lambda v: v.name),
+            Field("Processes", "1", lambda v: run.processes(setting, v)),
             Field("First call", "s", timed("first_call_time"), "ms"),
             Field("Forward", "s", timed("forward_time"), "ms"),
             Field("Backward", "s", timed("backward_time"), "ms"),
             Field("Iteration", "s", timed("time"), "ms"),
-            Field("Training", "s", lambda v: run.totals(setting, v)),
             Field("Speed-up", "1", speedup),
         ],
         notes=(
-            "First call: the first iteration of a fresh process, thrown away. Training: sum of all "
-            "iterations.",
+            "First call: the first iteration of a fresh process, thrown away. A time of one "
+            "process has no interval.",
             *_host_note(run, shown),
         ),
         sources=(run.file,),
@@ -144,9 +151,10 @@ def _performance(run: Run, network: Network, id: str) -> Table | None:
     )
 
 
-def _tried(run: Run, setting: Setting, variant: Variant) -> bool:
+def _elsewhere(run: Run, setting: Setting, variant: Variant) -> bool:
+    """Whether a library is no part of the run, or computes on a device that it does not have."""
     found = run.time(setting, variant).missing
-    return found is None or not found.reason.startswith("not part of")
+    return found is not None and found.reason.startswith(("not part of", "unavailable"))
 
 
 def _operations(run: Run, network: Network, id: str) -> Table | None:
@@ -158,7 +166,7 @@ def _operations(run: Run, network: Network, id: str) -> Table | None:
     rows = [(kind, variant) for kind in kinds(network) for variant in shown]
 
     def speedup(row: tuple[Kind, Variant]) -> Content:
-        return 1 if row[1] == NUMPY else run.speedup(setting, row[1], f"{row[0]}_time")
+        return 1 if row[1] == NUMPY else brief(run.speedup(setting, row[1], f"{row[0]}_time"))
 
     return table(
         id,
@@ -166,7 +174,7 @@ def _operations(run: Run, network: Network, id: str) -> Table | None:
         [
             Field("Operations", "", lambda row: KIND_NAMES[row[0]]),
             Field("Library", "", lambda row: row[1].name),
-            Field("Time", "s", lambda row: run.operation(row[0], setting, row[1]), "µs"),
+            Field("Time", "s", lambda row: brief(run.operation(row[0], setting, row[1])), "µs"),
             Field("Share", "1", lambda row: run.share(row[0], setting, row[1]), "%"),
             Field("Least time", "s", lambda row: least(run, setting, row[1], row[0]), "µs"),
             Field("Speed-up", "1", speedup),
@@ -193,7 +201,7 @@ def _transfers(run: Run, id: str) -> Table | None:
             Field("Library", "", lambda v: v.name),
             Field("Input to the GPU", "s", copied("to"), "ms"),
             Field("Result back", "s", copied("from"), "ms"),
-            Field("Training", "s", lambda v: run.totals(setting, v), "ms"),
+            Field("Iteration", "s", lambda v: run.time(setting, v), "ms"),
         ],
         sources=(run.file,),
     )
@@ -205,7 +213,7 @@ def _cases(run: Run, id: str) -> Table:
     rows = [(setting, variant) for setting in settings for variant in run.variants(setting)]
 
     def width(row: Case) -> Cell:
-        return row[0].hidden if row[0].network == "perceptron" else "–"
+        return row[0].hidden if row[0].network == "perceptron" else "conv."
 
     def predicted(row: Case) -> Content:
         made = model(run, row[1])
@@ -213,22 +221,22 @@ def _cases(run: Run, id: str) -> Table:
             return Missing("no model of this library")
         if row[0] in (made.narrow, made.wide):
             return "known"
-        return made.predicted(row[0])
+        return brief(made.predicted(row[0]))
 
     def speedup(row: Case) -> Content:
-        return 1 if row[1] == NUMPY else run.speedup(*row)
+        return 1 if row[1] == NUMPY else brief(run.speedup(*row))
 
     return table(
         id,
         rows,
         [
-            Field("Network", "", lambda row: row[0].network),
             Field("Width", "1", width),
             Field("Images", "1", lambda row: row[0].samples),
             Field("Library", "", lambda row: row[1].name),
+            Field("Processes", "1", lambda row: run.processes(*row)),
             Field("Least time", "s", lambda row: least(run, *row), "ms"),
             Field("Predicted", "s", predicted, "ms"),
-            Field("Iteration", "s", lambda row: run.time(*row), "ms"),
+            Field("Iteration", "s", lambda row: brief(run.time(*row)), "ms"),
             Field("Speed-up", "1", speedup),
         ],
         notes=_host_note(run, VARIANTS),
@@ -238,16 +246,58 @@ def _cases(run: Run, id: str) -> Table:
 
 
 def _models(run: Run) -> Table:
-    """The two numbers of each library."""
+    """The two parameters of each library."""
     found = [made for v in VARIANTS if (made := model(run, v)) is not None]
     return table(
         "tbl-models",
         found,
         [
             Field("Library", "", lambda made: made.variant.name),
-            Field("Cost of an iteration", "s", lambda made: made.cost, "µs"),
-            Field("Time over least time", "1", lambda made: made.slowness),
+            Field("Cost of an iteration", "s", lambda made: brief(made.cost), "µs"),
+            Field("Time over least time", "1", lambda made: brief(made.slowness)),
         ],
+        sources=(run.file,),
+    )
+
+
+#: The groups of predictions, as a reader calls them.
+_GROUPS: Final[dict[Group | None, str]] = {
+    "convnet": "Convolutional network",
+    "many": f"Width {HIDDEN}, {MANY:,} images or more",
+    "other": "All others",
+    None: "All",
+}
+
+
+def _baselines(run: Run) -> Table:
+    """How far off the model and one pair for all libraries are, by groups of cases."""
+    groups = {
+        group: tuple(each for each in predictions(run) if group in (None, each.group))
+        for group in _GROUPS
+    }
+
+    def good(rule: Rule) -> Callable[[tuple[Group | None, tuple[Prediction, ...]]], int]:
+        return lambda row: sum(error <= GOOD for error in errors(row[1], rule))
+
+    def middle(rule: Rule) -> Callable[[tuple[Group | None, tuple[Prediction, ...]]], Cell]:
+        def cell(row: tuple[Group | None, tuple[Prediction, ...]]) -> Cell:
+            error = median(errors(row[1], rule))
+            return Missing("times below zero are predicted") if isinf(error) else f"{error:.2f}"
+
+        return cell
+
+    return table(
+        "tbl-baselines",
+        [each for each in groups.items() if each[1]],
+        [
+            Field("Cases", "", lambda row: _GROUPS[row[0]]),
+            Field("Number", "1", lambda row: len(row[1])),
+            Field("Own pair: good", "1", good("own")),
+            Field("Median error", "", middle("own")),
+            Field("One pair: good", "1", good("common")),
+            Field("Its median error", "", middle("common")),
+        ],
+        notes=(f"Good: within a factor of {GOOD}. One pair: the medians of all libraries' pairs.",),
         sources=(run.file,),
     )
 
@@ -282,7 +332,7 @@ def _threads(few: Run, many: Run) -> Table:
 
 def _amdahl(inputs: Inputs, run: Run | None) -> Table:
     """Total speed-ups from those of the operations, against the ones that were measured."""
-    settings = [] if run is None else [run.training(), *run.sizes()[-1:], *run.widths()[-1:]]
+    settings = [] if run is None else [run.training()]
     own = [
         (setting, variant)
         for setting in dict.fromkeys(s for s in settings if s is not None)
@@ -316,51 +366,5 @@ def _amdahl(inputs: Inputs, run: Run | None) -> Table:
             Field("Limit", "1", either(limit, lambda run, s, v: most(run, s))),
         ],
         sources=(inputs.reported_file, *((run.file,) if run else ())),
-        wide=True,
-    )
-
-
-# ------------------------------------------------------------------------------------- learning
-
-
-def _convergence(run: Run) -> Table:
-    """Where training ended with every library, and how far it ever was from NumPy."""
-    ways: tuple[tuple[Network, str], ...] = (
-        ("perceptron", "float32"),
-        ("perceptron", "float64"),
-        ("convnet", "float32"),
-    )
-    settings = [s for way in ways if (s := run.training(*way)) is not None]
-    rows = [(setting, variant) for setting in settings for variant in learned(run, setting)]
-
-    def last(quantity: str) -> Callable[[Case], Cell]:
-        def found(row: Case) -> Cell:
-            course = run.curve(quantity, *row)
-            return course[-1] if course else Missing(f"{quantity} was not recorded")
-
-        return found
-
-    def off(row: Case) -> Cell:
-        """A very small share as a power of ten, which a column of numbers would print as zeros."""
-        share = largest_difference(run, *row)
-        if row[1] == NUMPY or isinstance(share, Missing):
-            return "base" if row[1] == NUMPY else share
-        return "none" if share == 0 else f"{share:.0e}"
-
-    return table(
-        "tbl-convergence",
-        rows,
-        [
-            Field("Network", "", lambda row: row[0].network),
-            Field("Type", "", lambda row: row[0].dtype),
-            Field("Library", "", lambda row: row[1].name),
-            Field("Iterations", "1", lambda row: len(run.curve("train_loss", *row)) - 1),
-            Field("Training loss", "1", last("train_loss")),
-            Field("Held-out loss", "1", last("test_loss")),
-            Field("Accuracy", "1", last("test_accuracy"), "%"),
-            Field("Off NumPy", "1", off),
-        ],
-        notes=("Accuracy: on the images held out. Off NumPy: as a share of the loss.",),
-        sources=(run.file,),
         wide=True,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from statistics import median
 from typing import Final
 
 from report.evidence.residuals import residual
@@ -22,6 +22,7 @@ from report.quantity.operations import at_least
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import memory, theory
 from report.studies.backend_speedup.choices import best_at, eager_best, fastest
+from report.studies.backend_speedup.conditions import CONDITIONS
 from report.studies.backend_speedup.getters import (
     NO_CASE,
     NO_RECORD,
@@ -37,14 +38,18 @@ from report.studies.backend_speedup.learning import (
     largest_difference,
     learned,
 )
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
-from report.studies.backend_speedup.memory_values import grown_before, most_framework, unexplained
-from report.studies.backend_speedup.model import predictions, price, slowness
+from report.studies.backend_speedup.measured import JAX, NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.memory_values import (
+    grown_before,
+    least_explained,
+    most_framework,
+    unexplained,
+)
+from report.studies.backend_speedup.model import GOOD, MANY
+from report.studies.backend_speedup.model_values import MODEL_VALUES, swept
+from report.studies.backend_speedup.products import bare_rate, bare_ratio
 from report.studies.backend_speedup.source_values import in_unit, source_values
 from report.studies.backend_speedup.subject import CONVNET_RATE, Kind, Network, Setting, kinds
-
-#: A prediction within this factor of what was measured is a good one.
-GOOD: Final = 1.5
 
 
 def all_values(
@@ -53,27 +58,38 @@ def all_values(
     pair: tuple[Run, Run] | None,
     gpu: Run | None,
     images: DataSet | None,
+    second: Run | None,
 ) -> Iterator[Value]:
     """Every number of the prose; those of a run are missing without one."""
     rate = "Learning rate of the convolution network"
     yield value_of("convnet_rate", rate, CONVNET_RATE, "1", "chosen")
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
-    yield from (declare(id_, each) for id_, each in theory.VALUES.items())
-    yield from source_values(inputs)
-    yield from values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED)
-    yield _loss_difference(primary)
-    yield from values_of(images, _OF_IMAGES, NO_RECORD)
-    yield from values_of(pair, _OF_THREADS, Missing("one number of threads alone was measured"))
-    if gpu is not None:
-        yield from values_of(gpu, GPU_VALUES, NO_RECORD)
+    yield value_of("many", "Images of a group of predictions", MANY, "1", "chosen")
+    found = (
+        *(declare(id_, each) for id_, each in theory.VALUES.items()),
+        *source_values(inputs),
+        *values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED),
+        _loss_difference(primary),
+        *values_of(images, _OF_IMAGES, NO_RECORD),
+        *values_of(pair, _OF_THREADS, Missing("one number of threads alone was measured")),
+        *values_of(second, _OF_SECOND, NO_RECORD, (), _ROUNDED),
+        *(values_of(gpu, GPU_VALUES, NO_RECORD) if gpu is not None else ()),
+    )
+    yield from map(_brief, found)
+
+
+def _brief(value: Value) -> Value:
+    """The value with as many digits as a sentence needs, where it has no interval to tell them."""
+    if value.id in _IN_FULL or not isinstance(value.number, float | int):
+        return value
+    if isinstance(value.number, int) and value.style != "measured":
+        return value
+    digits = 2 if value.id in _TWO_DIGITS else 3
+    return replace(value, number=float(f"{value.number:.{digits - 1}e}"))
 
 
 # ------------------------------------------------------------------------------------- training
-
-
-def _bound_share(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    return theory.least_time(run, setting, variant) / run.time(setting, variant)
 
 
 def _earned_back(run: Run) -> int | Missing:
@@ -84,7 +100,7 @@ def _earned_back(run: Run) -> int | Missing:
     setting = run.training()
     best = fastest(run, setting)
     if setting is None or best == NUMPY:
-        return Missing("no library is clearly faster than NumPy")
+        return Missing("no library is faster than NumPy by its interval")
     names = ("first_call_time", "time")
     times = [point(run.measured(name, setting, v)) for v in (NUMPY, best) for name in names]
     known = [time for time in times if not isinstance(time, Missing)]
@@ -149,15 +165,11 @@ def _of_eager(get: Callable[[Run, Setting, Variant], Quantity]) -> Getter:
 # -------------------------------------------------------------------------------------- scaling
 
 
-def _swept(over: str) -> Callable[[Run], tuple[Setting, ...]]:
-    return Run.widths if over == "width" else Run.sizes
-
-
 def _end(over: str, place: int) -> Getter:
     """The speed-up at the smallest or the largest size, of the library that is best there."""
 
     def found(run: Run) -> Quantity:
-        settings = _swept(over)(run)
+        settings = swept(over)(run)
         best = best_at(run, settings[-1]) if settings else None
         return nothing("1") if best is None else run.speedup(settings[place], best)
 
@@ -166,7 +178,7 @@ def _end(over: str, place: int) -> Getter:
 
 def growth(run: Run, variant: Variant, over: str) -> Quantity:
     """The speed-up over NumPy at the largest size over that at the smallest."""
-    settings = _swept(over)(run)
+    settings = swept(over)(run)
     if len(settings) < 2:
         return nothing("1", Missing("fewer than two sizes were measured"))
     return run.speedup(settings[-1], variant) / run.speedup(settings[0], variant)
@@ -174,7 +186,7 @@ def growth(run: Run, variant: Variant, over: str) -> Quantity:
 
 def _largest_level(over: str) -> Callable[[Run], int | Missing]:
     def found(run: Run) -> int | Missing:
-        settings = _swept(over)(run)
+        settings = swept(over)(run)
         if not settings:
             return NO_CASE
         return settings[-1].hidden if over == "width" else settings[-1].samples
@@ -209,24 +221,6 @@ def _double_width(place: int) -> Getter:
     )
 
 
-# ---------------------------------------------------------------------------------------- model
-
-
-def _error(choose: Callable[[list[float]], float]) -> Getter:
-    """Of the factors by which predictions are off, in either direction."""
-
-    def found(run: Run) -> Quantity:
-        factors = [max(p.ratio, 1 / p.ratio) for p in predictions(run) if p.ratio > 0]
-        return recorded(
-            "measured / predicted or its inverse",
-            "1",
-            choose(factors) if factors else Missing("no case was predicted"),
-            run.file,
-        )
-
-    return found
-
-
 # ------------------------------------------------------------------------------------- learning
 
 
@@ -234,6 +228,13 @@ def _accuracy(run: Run, setting: Setting) -> Quantity:
     course = run.curve("test_accuracy", setting, NUMPY)
     last = course[-1] if course else Missing("no accuracy was recorded")
     return recorded("last accuracy(NumPy)", "1", last, run.file)
+
+
+def _knee(run: Run) -> int | Missing:
+    """The iteration of the largest fall of the loss after the first tenth."""
+    course = run.curve("train_loss", run.training(), NUMPY)
+    falls = {at: course[at - 1] - course[at] for at in range(len(course) // 10 + 1, len(course))}
+    return max(falls, key=lambda at: falls[at], default=NO_CASE)
 
 
 def _spread(run: Run, setting: Setting) -> Quantity:
@@ -278,9 +279,8 @@ RUN_VALUES: Final[dict[str, Getter]] = {
             "processes of a case", "1", run.processes(setting, NUMPY), run.file
         )
     ),
-    "copy_rate": lambda run: run.peak_rate("copy"),
     "numpy_time": numpy_value("time"),
-    "bound_share": of_training(lambda run, setting: _bound_share(run, setting, NUMPY)),
+    **CONDITIONS,
     "best_speedup": of_training(lambda run, setting: run.speedup(setting, fastest(run, setting))),
     "first_numpy": numpy_value("first_call_time"),
     "first_best": _of_best("first_call_time"),
@@ -305,22 +305,14 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     },
     **{f"double_{name}": _double(place) for name, place in (("narrow", 0), ("wide", -1))},
     **{f"double_{n}_width": _double_width(place) for n, place in (("narrow", 0), ("wide", -1))},
-    # The model.
-    **{f"cost_{v.key}": partial(price, variant=v) for v in VARIANTS},
-    **{f"slowness_{v.key}": partial(slowness, variant=v) for v in VARIANTS},
-    "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
-    "predicted_well": count_of(
-        "cases within the factor of a good prediction",
-        lambda run: sum(1 / GOOD <= p.ratio <= GOOD for p in predictions(run)),
-    ),
-    "median_error": _error(median),
-    "worst_error": _error(max),
+    **MODEL_VALUES,
     # The convolution network.
     "convnet_numpy_time": numpy_value("time", "convnet"),
     "convnet_time_ratio": lambda run: (
         numpy_value("time", "convnet")(run) / numpy_value("time")(run)
     ),
     "convnet_product_share": _share("matrix_product", "convnet"),
+    "convnet_gradient_share": _share("gradient", "convnet"),
     **{f"convnet_{v.key}": _speedup(v, "convnet") for v in VARIANTS[1:]},
     # Memory.
     "framework_numpy": of_training(lambda run, s: memory.framework(run, s, NUMPY), "B"),
@@ -333,11 +325,34 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "residual_peak": lambda run: residual(memory.peaks(run).values(), "B", run.file),
     "resident_share": unexplained(share=True),
     "residual_most": unexplained(share=False),
-    "residual_before": of_training(grown_before, "B"),
+    "residual_before": of_training(
+        lambda run, s: grown_before(run, s, least_explained(run) or NUMPY), "B"
+    ),
     # Learning.
     "accuracy": of_training(_accuracy),
     "accuracy_spread": of_training(_spread),
+    "knee": count_of("iteration of the largest fall of the loss", _knee),
 }  # fmt: skip
+
+
+def _scatter(run: Run) -> Quantity:
+    """The largest ratio of the medians of two processes of a case of the sweeps."""
+    medians = [run.medians(s, v) for s in run.scaled() for v in run.variants(s)]
+    ratios = [max(each) / min(each) for each in medians if each]
+    name = "slowest over fastest process of a case"
+    return recorded(name, "1", max(ratios) if ratios else NO_CASE, run.file)
+
+
+#: Of another CPU's run, whose record holds two products on one machine.
+_OF_SECOND: Final[dict[str, Getter]] = {
+    f"bare_{name}_{moment}": bare_rate(moment, onednn=name == "onednn")
+    for name in ("torch", "onednn")
+    for moment in ("before", "after")
+} | {
+    "bare_ratio": bare_ratio,
+    "second_before": of_training(partial(grown_before, variant=JAX), "B"),
+    "second_scatter": _scatter,
+}
 
 _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
     "test_images": lambda images: exact("images.json", "1", images.test),
@@ -368,10 +383,27 @@ _OF_THREADS: Final[dict[str, Callable[[tuple[Run, Run]], Quantity]]] = {
 
 _SHARES: Final = frozenset(
     {
-        "bound_share", "matrix_product_share", "gradient_share", "softmax_share",
-        "convnet_product_share", "resident_share", "accuracy", "accuracy_spread",
+        "matrix_product_share", "gradient_share", "softmax_share", "pages_share",
+        "convnet_product_share", "convnet_gradient_share", "resident_share", "accuracy",
+        "accuracy_spread",
+    }
+)  # fmt: skip
+#: Values with two digits, and those that a reader counts with.
+_TWO_DIGITS: Final = frozenset(
+    {
+        "gpu_images_ratio", "bare_ratio", "roof_times", "worst_error", "pages_share",
+        "second_scatter", "convnet_time_ratio", "convnet_gradient_share", "convnet_product_share",
+        "matrix_product_share", "gradient_share", "softmax_share", "roof_traffic", "roof_work",
+        "process_low", "process_high", "over_least_many", "over_least_wide", "resident_share",
+        "gradient_share_gpu",
+    }
+)  # fmt: skip
+_IN_FULL: Final = frozenset(
+    {
+        "source_amdahl", "training_ratio", "convnet_work_ratio", "product_intensity",
+        "input_labelled", "printed_input", "parameters_ratio",
     }
 )  # fmt: skip
 _ROUNDED: Final = frozenset(
-    {"framework_numpy", "framework_most", "residual_most", "residual_before"}
+    {"second_before", "framework_numpy", "framework_most", "residual_most", "residual_before"}
 )

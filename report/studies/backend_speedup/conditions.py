@@ -1,0 +1,87 @@
+"""What disturbed a run: waiting threads, a machine that changed, pages that were mapped."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Final
+
+from report.missing import Missing
+from report.quantity.expression import Quantity, recorded
+from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing
+from report.studies.backend_speedup.measured import Run, Variant, factors_of
+from report.studies.backend_speedup.model import Prediction, predictions
+from report.studies.backend_speedup.subject import Setting
+
+#: The working set (B) of the copy that is named where the machine changed.
+_COPIED: Final = 1 << 25
+#: From so many page faults an iteration on, they are no rest of the first one.
+FAULTS: Final = 1000
+
+
+def _rounds(of: str, *, disturbed: bool) -> Getter:
+    """How many processes timed a case with a library, or with any; of them the disturbed ones."""
+
+    def count(run: Run) -> int | Missing:
+        cases = [c for c in run.stored.record.cases if of in ("", c.factors.get("backend"))]
+        rounds = [r for case in cases for r in case.rounds]
+        return sum(r.disturbance is not None or not disturbed for r in rounds) or NO_CASE
+
+    return count_of("processes", count)
+
+
+def _ceiling(operation: str, moment: str, working_set: int | None = None) -> Getter:
+    """The median rate of an operation at one moment of the run."""
+
+    def found(run: Run) -> Quantity:
+        unit = "B/s" if operation == "copy" else "FLOP/s"
+        rates = [
+            c.work / median(c.samples)
+            for c in run.stored.record.ceilings
+            if (c.operation, c.moment, c.dtype) == (operation, moment, "float32")
+            and working_set in (None, c.working_set)
+        ]
+        name = f"{operation} {moment}"
+        return recorded(name, unit, rates[0] if rates else NO_CASE, run.file)
+
+    return found
+
+
+def page_faults(run: Run, setting: Setting, variant: Variant) -> float:
+    """Pages that an iteration maps, in the median; 0 where they were not counted."""
+    found = run.samples("page_faults", factors_of(setting, variant))
+    return 0.0 if isinstance(found, Missing) else float(median(found))
+
+
+def worst(run: Run) -> Prediction | None:
+    """The case that the model misses most."""
+    return max(predictions(run), key=lambda each: each.error(), default=None)
+
+
+def _of_worst_faults(run: Run) -> Quantity:
+    case = worst(run)
+    pages = 0 if case is None else round(page_faults(run, case.setting, case.variant))
+    return recorded("pages that the worst case maps", "1", pages or NO_CASE, run.file)
+
+
+def _worst_time(run: Run) -> Quantity:
+    case = worst(run)
+    return nothing("s") if case is None else run.time(case.setting, case.variant)
+
+
+def _pages_share(run: Run) -> Quantity:
+    """The share of the worst case's time that its pages cost at the price of a bare mapping."""
+    return _of_worst_faults(run) / run.peak_rate("page_mapping") / _worst_time(run)
+
+
+CONDITIONS: Final[dict[str, Getter]] = {
+    "rounds": _rounds("", disturbed=False),
+    "rounds_disturbed": _rounds("", disturbed=True),
+    "jax_rounds": _rounds("jax", disturbed=False),
+    "jax_disturbed": _rounds("jax", disturbed=True),
+    **{f"convolution_{m}": _ceiling("convolution", m) for m in ("before", "after")},
+    **{f"copy_{m}": _ceiling("copy", m, _COPIED) for m in ("before", "after")},
+    "read_rate": lambda run: run.peak_rate("read"),
+    "worst_faults": _of_worst_faults,
+    "worst_time": _worst_time,
+    "pages_share": _pages_share,
+}
