@@ -134,7 +134,6 @@ def term_table(found: Published) -> Table:
         ],
         notes=tuple(_note(told.values(), term.name) for term in first.terms),
         sources=found.files,
-        wide=True,
     )
 
 

@@ -124,7 +124,7 @@ def figure(runs: Sequence[Run]) -> Figure | None:
         *(_panel("Pages mapped for an image", _mapped(cpus, p), batches) for p in PASSES),
     )
     files = tuple(run.file for run in cpus)
-    return Figure("fig-rates", "", "", Drawing(panels, wide=True, height=4.0, rows=2), files)
+    return Figure("fig-rates", "", "", Drawing(panels, wide=True, height=3.4, rows=2), files)
 
 
 def _panel(

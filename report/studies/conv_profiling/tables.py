@@ -148,7 +148,6 @@ def _source_kernels(inputs: Inputs) -> Table:
         ],
         notes=("Of the twelve counters printed for a kernel one number at most is legible.",),
         sources=(inputs.reported_file,),
-        wide=True,
     )
 
 
