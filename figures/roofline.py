@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 #: How far the axes go beyond what is drawn, as a factor.
 _ROOM: Final = 2.5
+#: The share of the axis' decades that one line of the legend is given.
+LEGEND_LINE: Final = 0.07
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,22 @@ class Roofline:
         inside = [*ends, *(roof.peak.high for roof in self.roofs)]
         return (min(inside) / _ROOM, max(inside) * _ROOM) if inside else (0.1, 100.0)
 
+    @property
+    def with_legend(self) -> tuple[float, float]:
+        """The rates with room above for the legend: nothing lies above a roof."""
+        low, high = self.heights
+        names = [*(roof.label for roof in self.roofs), *(each.label for each in self.marks)]
+        labels = list(filter(None, names))
+        lines = len(labels) if len(labels) > 1 else 0
+        return low, high * (high / low) ** (LEGEND_LINE * lines)
+
 
 def alike(panels: Iterable[Roofline]) -> tuple[Roofline, ...]:
     """The panels with the same axes, so that they can be compared."""
     found = tuple(panels)
     if not found:
         return ()
-    both = [(panel.span, panel.heights) for panel in found]
+    both = [(panel.span, panel.with_legend) for panel in found]
     (x, y) = (
         (min(low for low, _ in axis), max(high for _, high in axis))
         for axis in zip(*both, strict=True)

@@ -34,6 +34,7 @@ every_study_of_own_records = pytest.mark.parametrize("study", OWN)
 #: Tables that rest on no file, or on all of them.
 WITHOUT_SOURCE = {
     "tbl-claims": "each verdict names the values that it rests on",
+    "tbl-hypotheses": "each verdict names the values that it rests on",
     "tbl-classes": "theory of published shapes",
     "tbl-kept": "theory of published shapes",
     "tbl-estimate": "theory of the layer",

@@ -6,13 +6,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from figures.drawing import style
-from figures.roofline import CacheRoof, Marks, RoofLine, Roofline
+from figures.roofline import LEGEND_LINE, CacheRoof, Marks, RoofLine, Roofline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The share of the axis' decades that one line of the legend is given.
-_LEGEND_LINE: Final = 0.07
 #: Up to this many decades an axis of a small panel has room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
@@ -48,9 +46,10 @@ def draw(figure: Roofline, axes: Axes) -> None:
     if figure.limits:
         axes.set_ylim(*figure.limits[1])
     if entries > 1:
-        # Nothing lies above a roof, so that a legend finds room there.
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high * (high / low) ** (_LEGEND_LINE * entries))
+        if not figure.limits:
+            # Nothing lies above a roof, so that a legend finds room there.
+            low, high = axes.get_ylim()
+            axes.set_ylim(low, high * (high / low) ** (LEGEND_LINE * entries))
         legend = axes.legend(
             loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25
         )

@@ -17,8 +17,16 @@ from report.records.record import Environment, Protocol, Record
 NOT_PUBLISHED: Final = Missing("not given in the source")
 
 
-def setup(inputs: Inputs, all_runs: Sequence[Run], *, source: bool = True) -> Table:
+def setup(
+    inputs: Inputs,
+    all_runs: Sequence[Run],
+    reported: Mapping[str, Cell] | None = None,
+    *,
+    source: bool = True,
+) -> Table:
     """The environments of the records, and what the source tells of its own.
+
+    ``reported`` are further cells of the source by the names of the rows.
 
     Without ``source`` its column is left out, for papers whose prose says what is known of it.
     Where one of them has a GPU, the processors beside which GPUs run are told, too: cores and
@@ -30,6 +38,7 @@ def setup(inputs: Inputs, all_runs: Sequence[Run], *, source: bool = True) -> Ta
     known = any(run.stored.record.environment.host for run in all_runs)
     own = [_environment_rows(run.stored.record, hosts, known) for run in all_runs]
     printed: dict[str, Cell] = {"Device": theirs.device, "Framework": theirs.software}
+    printed |= reported or {}
     names = list(own[0]) if own else list(printed)
     columns = (Column("Property"), *(Column(run.label) for run in all_runs))
     return Table(

@@ -55,11 +55,11 @@ def typed_results(template: str) -> tuple[tuple[int, str], ...]:
     text = _masked(code, _JINJA)
     math = _masked(_only(text, _MATH), _OF_FORMULA)
     prose = _masked(text, _MATH)
+    for pattern in _MARKUP:
+        prose = _masked(prose, pattern)
     front = _FRONT.match(prose)
     shown = _only(front.group(), _FRONT_TEXT) if front else ""
     prose = _masked(prose, _FRONT)
-    for pattern in _MARKUP:
-        prose = _masked(prose, pattern)
     read = _only(_only(prose, _ATTRIBUTES), _SHOWN)
     prose = _masked(prose, _ATTRIBUTES)
     found = [

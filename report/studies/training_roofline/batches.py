@@ -21,7 +21,7 @@ from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.measured import Repeated, Run
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
-from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
+from report.studies.training_roofline.subject import HEAVY, Step
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1
@@ -72,12 +72,6 @@ def fitted(
         return saturation_fit(batches, times, confidence)
     except StudyError as error:
         return Missing(str(error).rstrip("."))
-
-
-def slow_singles(run: Run) -> tuple[str, ...]:
-    """The networks whose step at the smallest batch clearly takes longer than at the next one."""
-    found = {network: tuple(times(run, network).values())[:2] for network in NETWORKS}
-    return tuple(n for n, each in found.items() if len(each) > 1 and faster(each[0] / each[1]))
 
 
 def source_times(inputs: Inputs) -> dict[int, Quantity]:
@@ -176,15 +170,6 @@ class Batch:
             Repeated(self.against_smaller, expect(f"< {1 - FALL}")),
             Repeated(self.scatter, expect(f"> {WIDE}")),
         )
-
-    @property
-    def verdict(self) -> str:
-        """In words."""
-        if self.anomalous:
-            return "anomaly"
-        parts = ["slower than a smaller batch"] * self.falls
-        parts += ["unsteady"] * self.spread.unsteady
-        return ", ".join(parts) or "steady"
 
 
 def source_collapse(inputs: Inputs) -> Batch | None:

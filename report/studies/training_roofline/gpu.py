@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
-from report.evidence.remembered import known
 from report.instruments.trace import Trace
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, exact
-from report.quantity.operations import constant, furthest_from_zero
-from report.studies.training_roofline import ladder
+from report.quantity.evaluation import point, to_digits
+from report.quantity.expression import Quantity
+from report.quantity.operations import constant
 from report.studies.training_roofline.batches import sweep
-from report.studies.training_roofline.declared import chosen, declared, fixed, found_in, setting
+from report.studies.training_roofline.declared import (
+    chosen,
+    declared,
+    fixed,
+    found_in,
+    setting,
+)
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.memory import kept_residuals, residuals, traces
-from report.studies.training_roofline.profiled import LayerTime, Profile, main_profiles, profiles
+from report.studies.training_roofline.memory import residuals, traces
+from report.studies.training_roofline.profiled import (
+    LayerTime,
+    Profile,
+    end_of_share,
+    main_profiles,
+)
 from report.studies.training_roofline.settings import HOST_BOUND, host_bound
 from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import own_sheet
@@ -28,6 +38,13 @@ from report.theory.roofline import Roof
 _NO_GPU: Final = Missing("no run on a GPU is in the data directory")
 #: What the names of kernels hold that multiply less often than a direct convolution does.
 _FEWER_PRODUCTS: Final = ("winograd", "fft")
+
+
+#: The ends of the time near neither ceiling over the profiled steps.
+_NEITHER: Final = {
+    f"gpu_neither_{end}": partial(end_of_share, side="neither", choose=choose)
+    for end, choose in (("low", min), ("high", max))
+}
 
 
 def first_gpu(runs: Sequence[Run]) -> Run | None:
@@ -48,15 +65,20 @@ def fastest(run: Run, steps: Sequence[Step]) -> Step | None:
 
 
 def gpu_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
-    """What the section prints; all of it missing without a run on a GPU."""
+    """What the section prints; nothing without a run on a GPU."""
+    if run is None:
+        return
     yield from _speeds(run)
     yield setting("host_bound", "Wait of a host that is waited for", HOST_BOUND)
     yield from declared({**_counts(inputs, run), **_above(inputs, run)})
-    yield from _memory(inputs, run)
+    yield from _memory(run)
+    profile = next(iter(main_profiles(run)), None)
+    none = _none(run, "no step was profiled")
+    yield from declared(found_in(profile, _NEITHER, none), "percent")
 
 
-def _none(run: Run | None, what: str) -> Missing:
-    return _NO_GPU if run is None else Missing(f"{what} on {run.label}")
+def _none(run: Run, what: str) -> Missing:
+    return Missing(f"{what} on {run.label}")
 
 
 def _plain(run: Run) -> Step | None:
@@ -70,66 +92,51 @@ def _tuned(run: Run) -> Step | None:
     return fastest(run, [s for s in every if plain and s.image == plain.image])
 
 
-def _speeds(run: Run | None) -> Iterator[Value]:
+def _speeds(run: Run) -> Iterator[Value]:
     none = _none(run, "nothing was timed")
     for word, find in (("plain", _plain), ("tuned", _tuned)):
-        step = find(run) if run else None
-        found = (run, step) if run and step else None
+        step = find(run)
+        found = (run, step) if step else None
         yield from declared(found_in(found, {f"gpu_{word}_share": _efficiency}, none), "percent")
-        getters = {f"gpu_{word}_images": _images, f"gpu_{word}_batch": _batch}
+        getters = {f"gpu_{word}_images": _images}
         yield from declared(found_in(found, getters, none))
-    top = ladder.top(run, network_of(run)) if run else None
-    climbed = (run, top) if run and top else None
-    yield from declared(found_in(climbed, {"gpu_top": _gain}, _none(run, "no rung helped")))
 
 
 def _images(found: tuple[Run, Step]) -> Quantity:
-    return found[0].images(found[1])
+    return to_digits(found[0].images(found[1]), 3)
 
 
 def _efficiency(found: tuple[Run, Step]) -> Quantity:
-    return found[0].efficiency(found[1])
+    return to_digits(found[0].efficiency(found[1]), 2)
 
 
-def _gain(found: tuple[Run, ladder.Rung]) -> Quantity:
-    run, rung = found
-    return ladder.gain_over_base(run, rung.step.network, rung)
-
-
-def _batch(found: tuple[Run, Step]) -> Quantity:
-    run, step = found
-    return exact("batch of the fastest step", "1", step.batch, run.file)
-
-
-def _counts(inputs: Inputs, run: Run | None) -> dict[str, Quantity]:
-    steps = len(run.timed(run.steps)) if run else 0
-    products = [_fewer_products(trace) for trace in traces(inputs, run).values()] if run else []
+def _counts(inputs: Inputs, run: Run) -> dict[str, Quantity]:
+    steps = len(run.timed(run.steps))
+    products = [_fewer_products(trace) for trace in traces(inputs, run).values()]
     counts: dict[str, tuple[str, int | Missing]] = {
         "gpu_steps": ("timed kinds of step", steps or _none(run, "none")),
-        "gpu_hosted": ("steps that waited for the host", len(host_bound(run)) if run else _NO_GPU),
+        "gpu_hosted": ("steps that waited for the host", len(host_bound(run))),
         "gpu_fewer_products": (
             f"kernels named {' or '.join(_FEWER_PRODUCTS)}",
             sum(products) if products else _none(run, "no step was traced"),
         ),
     }
-    file = run.file if run else ""
+    file = run.file
     return {id_: fixed(name, number, "1", file) for id_, (name, number) in counts.items()}
 
 
-def _above(inputs: Inputs, run: Run | None) -> dict[str, Quantity]:
-    watched = [p for p in main_profiles(run) if p.disturbed is None] if run else []
+def _above(inputs: Inputs, run: Run) -> dict[str, Quantity]:
+    watched = [p for p in main_profiles(run) if p.disturbed is None]
     none = _none(run, "no step was watched undisturbed")
     over = [(p, layer) for p in watched for layer in p.above_peak()]
     best = max(over, key=lambda found: found[1].rate, default=None)
-    sheet = own_sheet(inputs, run) if run else _NO_GPU
+    sheet = own_sheet(inputs, run)
     peak = sheet.peak.value if isinstance(sheet, Roof) else sheet
-    number, file = len(over) if watched else none, run.file if run else ""
-    slowed = _none(run, "no step was disturbed")
+    number, file = len(over) if watched else none, run.file
     return {
         "gpu_above": fixed("layers above the peak", number, "1", file),
         **found_in(best, {"gpu_above_rate": _layer_rate}, _none(run, "no layer is above it")),
         "gpu_sheet_peak": fixed("peak of the data sheet", peak, "FLOP/s"),
-        **found_in(_slowest(run), {"gpu_watching": Profile.slowdown}, slowed),
     }
 
 
@@ -143,19 +150,11 @@ def _fewer_products(trace: Trace) -> int:
     return sum(any(word in name for word in _FEWER_PRODUCTS) for name in names)
 
 
-def _slowest(run: Run | None) -> Profile | None:
-    """The step that watching slowed most, of those whose layers are left out for it."""
-    found = [p for p in profiles(run) if p.disturbed] if run else []
-    return max(found, key=lambda p: known(point(p.slowdown())), default=None)
-
-
-def _memory(inputs: Inputs, run: Run | None) -> Iterator[Value]:
-    found, kept = (residuals(run), kept_residuals(inputs, run)) if run else ((), ())
-    none, untraced = _none(run, "no memory was measured"), _none(run, "no step was traced")
-    traced = chosen(furthest_from_zero, kept, untraced, "B")
+def _memory(run: Run) -> Iterator[Value]:
+    found, none = residuals(run), _none(run, "no memory was measured")
     between = chosen(constant, found, none, "B")
-    yield from declared({"gpu_residual": between, "gpu_residual_kept": traced}, "exact")
-    name, file = "batches whose memory was measured", run.file if run else ""
+    yield from declared({"gpu_residual": between}, "exact")
+    name, file = "batches whose memory was measured", run.file
     yield from declared({"gpu_residual_cases": fixed(name, len(found) or none, "1", file)})
 
 
@@ -163,8 +162,7 @@ def gpu_facts(inputs: Inputs, run: Run | None) -> dict[str, Any]:
     """Words and switches of the section; nothing without a run on a GPU."""
     if run is None:
         return {}
-    plain, tuned, slow = _plain(run), _tuned(run), _slowest(run)
-    shares = [point(run.efficiency(s)) if s else None for s in (plain, tuned)]
+    plain, tuned = _plain(run), _tuned(run)
     sheet = own_sheet(inputs, run)
     above = [layer for p in main_profiles(run) for layer in p.above_peak()]
     return {
@@ -172,14 +170,7 @@ def gpu_facts(inputs: Inputs, run: Run | None) -> dict[str, Any]:
         "label": markdown(run.label),
         "network": network_of(run),
         "tuned": tuned.setting if tuned and tuned != plain else "",
-        "share_falls": _falls(shares),
         "hosted": [f"{s.network} at a batch of {s.batch} in {s.setting}" for s in host_bound(run)],
         "above_sheet": isinstance(sheet, Roof)
         and any(layer.rate > sheet.peak.value for layer in above),
-        "slow": f"{slow.step.network} in {slow.step.setting}" if slow else "",
     }
-
-
-def _falls(shares: Sequence[float | Missing | None]) -> bool:
-    first, last = shares
-    return isinstance(first, float) and isinstance(last, float) and last < first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +11,7 @@ from report.quantity.expression import Quantity
 from report.quantity.verdicts import faster
 from report.studies.training_roofline.declared import WORDS
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.subject import NETWORKS, Step
+from report.studies.training_roofline.subject import Step
 
 #: Each rung changes one thing of the rung before: its name, and what is changed.
 RUNGS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
@@ -72,16 +71,6 @@ def top(run: Run, network: str) -> Rung | None:
     return max(clear, key=lambda rung: clear[rung], default=None)
 
 
-def helping(run: Run) -> tuple[tuple[str, Rung], ...]:
-    """The networks and rungs that are clearly faster than the rung below."""
-    return tuple(
-        (network, rung)
-        for network in NETWORKS
-        for rung in ladder(run, network)
-        if rung.below is not None and faster(run.speedup(rung.below, rung.step))
-    )
-
-
 def gain_id(network: str, rung: Rung) -> str:
     """The id of the value that is the gain of a rung over the one below."""
     return f"{WORDS[network]}_gain_{rung.name.replace(' ', '_')}"
@@ -90,8 +79,3 @@ def gain_id(network: str, rung: Rung) -> str:
 def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:
     """Images a second over the base of the ladder."""
     return run.speedup(ladder(run, network)[0].step, rung.step)
-
-
-def all_rungs(all_runs: Sequence[Run]) -> tuple[Run, ...]:
-    """The runs that climbed a ladder."""
-    return tuple(run for run in all_runs if any(ladder(run, n) for n in NETWORKS))

@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
-from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Process, Quantity, absent, exact, measured
+from report.quantity.evaluation import estimate, point, to_digits
+from report.quantity.expression import Process, Quantity, Sampled, absent, exact, measured
 from report.quantity.operations import spanning
-from report.quantity.verdicts import faster
 from report.records.layers import Layer
 from report.records.record import Case, Round
-from report.statistics.estimates import median_interval
+from report.studies.training_roofline.declared import fixed
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import ELEMENTS, NETWORKS, Step, step_of
 from report.theory.roofline import (
-    DEPTHWISE,
     Load,
     Roof,
     class_order,
@@ -31,8 +29,8 @@ from report.theory.roofline import (
 
 #: Nearer than this share to a ceiling a layer is called limited by it.
 NEAR: Final = 0.5
-#: Other thresholds, to see how much hangs on it.
-LOOSE, STRICT = 0.3, 0.7
+#: That and other thresholds, to see how much hangs on it.
+THRESHOLDS: Final = (0.3, NEAR, 0.7)
 #: A step that takes more than this many times as long when it is watched spends its time on being
 #: watched, so that the times of its layers are not those of the step.
 DISTURBED: Final = 1.2
@@ -42,18 +40,9 @@ Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
 SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
 _NEAR_NAMES: Final[dict[Side, str]] = {
     "arithmetic": "share of time near the ceiling of arithmetic",
-    "traffic": "share of time near the ceiling of copying",
+    "traffic": "share of time near the memory ceiling",
     "neither": "share of time near neither ceiling",
 }
-#: What matches no class of the figures is drawn as one.
-DRAWN: Final = (
-    ("3 × 3 and 7 × 7 convolution", ("3 × 3 convolution", "7 × 7 convolution")),
-    ("1 × 1 convolution", ("1 × 1 convolution",)),
-    (DEPTHWISE, (DEPTHWISE,)),
-    ("batch normalisation", ("batch normalisation",)),
-    ("activation", ("activation",)),
-)
-ALL_OTHERS: Final = "all others"
 
 
 @dataclass(frozen=True)
@@ -82,15 +71,6 @@ class LayerTime:
         """FLOP/s over forward and backward."""
         return self.load.flops / self.time
 
-    @cached_property
-    def ends(self) -> tuple[float, float]:
-        """The interval of that median (s); where there is one process, from its steps."""
-        one = len(self.processes) == 1
-        found = median_interval(
-            self.processes[0] if one else tuple(map(statistics.median, self.processes))
-        )
-        return found.low, found.high
-
     def shares(self, roof: Roof, seconds: float) -> tuple[float, float]:
         """Work over the peak, and least traffic over the bandwidth, in a time of the layer (s)."""
         return (
@@ -98,10 +78,10 @@ class LayerTime:
             self.load.bytes / seconds / roof.bandwidth.value,
         )
 
-    def side(self, roof: Roof, seconds: float) -> Side:
-        """Which ceiling the layer comes near if it takes so long (s); neither, if none."""
-        arithmetic, traffic = self.shares(roof, seconds)
-        if max(arithmetic, traffic) < NEAR:
+    def side(self, roof: Roof, seconds: float, least: float = NEAR) -> Side:
+        """Which ceiling the layer reaches ``least`` of in such a time (s); neither, if none."""
+        arithmetic, traffic = self.shares(roof, seconds) if seconds else (0.0, 0.0)
+        if max(arithmetic, traffic) < least:
             return "neither"
         return "arithmetic" if arithmetic > traffic else "traffic"
 
@@ -110,14 +90,15 @@ class LayerTime:
 class Profile:
     """A step that was watched layer by layer on one device.
 
-    ``whole`` are the times of the steps in s, process by process; ``disturbances`` say of each
-    process whether something else ran meanwhile.
+    ``whole`` are the times of the steps in s and ``faults`` the page faults in them, process by
+    process; ``disturbances`` say of each process whether something else ran meanwhile.
     """
 
     run: Run
     step: Step
     layers: tuple[LayerTime, ...]
-    whole: tuple[tuple[float, ...], ...]
+    whole: Samples
+    faults: Samples
     disturbances: tuple[bool, ...]
 
     @property
@@ -164,43 +145,37 @@ class Profile:
     def _inside(self) -> Samples:
         return _step_sums(self.layers, self.whole)
 
-    def side_share(self, side: Side) -> Quantity:
-        """The share of the layers' time in layers near one ceiling, or near none."""
-        return self._side_share(side, self.roof, _NEAR_NAMES[side])
+    def side_share(self, side: Side, least: float = NEAR) -> Quantity:
+        """The share of the layers' time in layers that reach ``least`` of one ceiling, or of none.
 
-    def near_share(self, least: float) -> Quantity:
-        """The share of the layers' time in layers that reach ``least`` of a ceiling."""
-        roof, name = self.roof, f"share of time at {least:.0%} of a ceiling or more"
-        if isinstance(roof, Missing):
-            return absent(name, "1", roof.reason)
-        return self.share(lambda item: max(item.shares(roof, item.time)) >= least, name)
-
-    def slower_share(self, side: Side) -> Quantity:
-        """The same under the roof with the worse of both copies."""
-        return self._side_share(side, self.slower_roof, f"{_NEAR_NAMES[side]}, slower copy")
+        Each step decides anew on which side a layer lies: by the time that it took in that step.
+        """
+        return self._side_share(side, self.roof, _NEAR_NAMES[side], least)
 
     def possible_shares(self, side: Side) -> Quantity:
-        """The share with all that is not sure of it, for a verdict.
+        """The share under both copies, for a verdict: which of them is the ceiling is not known."""
+        share, name = self.side_share(side), _NEAR_NAMES[side]
+        return spanning(share, self._side_share(side, self.slower_roof, f"{name}, slower copy"))
 
-        Which of both copies is the ceiling is not known where they differ; nor is it of a layer
-        whose time scatters whether it comes near one.
-        """
-        name, roofs = _NEAR_NAMES[side], (self.roof, self.slower_roof)
-        known = [roof for roof in roofs if isinstance(roof, Roof)]
-
-        def sides(item: LayerTime) -> set[Side]:
-            return {item.side(roof, time) for roof in known for time in (item.time, *item.ends)}
-
-        return spanning(
-            self.side_share(side),
-            self.share(lambda item: sides(item) == {side}, f"surely {name}"),
-            self.share(lambda item: side in sides(item), f"possibly {name}"),
-        )
-
-    def _side_share(self, side: Side, roof: Roof | Missing, name: str) -> Quantity:
+    def _side_share(
+        self, side: Side, roof: Roof | Missing, name: str, least: float = NEAR
+    ) -> Quantity:
         if isinstance(roof, Missing):
             return absent(name, "1", roof.reason)
-        return self.share(lambda item: item.side(roof, item.time) == side, name)
+        if self.disturbed is not None:
+            return absent(name, "1", self.disturbed.reason)
+        near = tuple(
+            tuple(
+                sum(
+                    seconds
+                    for item in self.layers
+                    if item.side(roof, seconds := item.processes[process][step], least) == side
+                )
+                for step in range(len(steps))
+            )
+            for process, steps in enumerate(self.whole)
+        )
+        return self.watched(name, "1", _quotients(near, self._inside))
 
     def below_ridge(self) -> Quantity:
         """The share of the layers' time in layers that theory puts below the ridge point."""
@@ -271,15 +246,6 @@ class Profile:
         kinds = sorted({item.kind for item in self.layers}, key=class_order)
         return {k: tuple(item for item in self.layers if item.kind == k) for k in kinds}
 
-    def drawn_shares(self) -> dict[str, float]:
-        """The share of the layers' time by the classes of the figures."""
-        known = {kind: name for name, kinds in DRAWN for kind in kinds}
-        found = dict.fromkeys((*(name for name, _ in DRAWN), ALL_OTHERS), 0.0)
-        whole = sum(item.time for item in self.layers)
-        for item in self.layers:
-            found[known.get(item.kind, ALL_OTHERS)] += item.time / whole
-        return found
-
     def convolutions(self) -> Quantity:
         """The share of the layers' time in convolutions of every kind."""
         name = "share of time in convolutions"
@@ -319,7 +285,7 @@ def main_profiles(run: Run) -> tuple[Profile, ...]:
 def _profile(run: Run, case: Case) -> Profile | None:
     step, count = step_of(case), len(case.layers)
     # An older record has the series of one process without a round.
-    rounds = [r for r in case.rounds_under("retained") if r.samples("time")]
+    rounds = [r for r in case.rounds_under(run.policy) if r.samples("time")]
     found: Sequence[Round | Case] = rounds or [case]
     sums = [_by_step(each, count) for each in found]
     whole = tuple(tuple(each.samples("time")) for each in found)
@@ -333,7 +299,8 @@ def _profile(run: Run, case: Case) -> Profile | None:
         if any(statistics.median(one) > 0 for one in times)
     )
     disturbed = tuple(isinstance(r, Round) and r.disturbance is not None for r in found)
-    return Profile(run, step, timed, whole, disturbed)
+    faults = tuple(tuple(each.samples("page_faults")) for each in found)
+    return Profile(run, step, timed, whole, faults, disturbed)
 
 
 def _by_step(found: Round | Case, count: int) -> Samples:
@@ -353,11 +320,11 @@ def _by_layer(processes: Sequence[Samples], count: int) -> tuple[Samples, ...]:
     )
 
 
-def mostly(run: Run) -> dict[str, tuple[str, ...]]:
-    """The networks by the ceiling, or neither, near which clearly most of their time passes."""
-    found: dict[str, list[str]] = {}
-    for profile in main_profiles(run):
-        for side in SIDES:
-            if faster(profile.side_share(side) / 0.5):
-                found.setdefault(side, []).append(profile.step.network)
-    return {side: tuple(networks) for side, networks in found.items()}
+def end_of_share(profile: Profile, side: Side, choose: Callable[..., float]) -> Quantity:
+    """The smallest or the largest share of a side over all profiled steps, to two digits."""
+    share = profile.side_share(side)
+    if not isinstance(share, Sampled):
+        return share
+    samples = [sample for process in share.processes for sample in process.samples]
+    name = f"{choose.__name__} of {share.symbol} over the steps"
+    return to_digits(fixed(name, choose(samples), "1", *share.sources), 2)

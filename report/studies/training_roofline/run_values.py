@@ -15,10 +15,10 @@ from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
-from report.quantity.verdicts import faster, slower
+from report.quantity.verdicts import faster
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
-from report.studies.training_roofline.batches import ENOUGH, fit, limit, own_batches, sweep, times
+from report.studies.training_roofline.batches import own_batches, sweep, times
 from report.studies.training_roofline.declared import (
     WORDS,
     chosen,
@@ -27,18 +27,23 @@ from report.studies.training_roofline.declared import (
     found_in,
     how_many,
     median,
-    whole,
 )
 from report.studies.training_roofline.measured import NO_RECORD, Run, surest
 from report.studies.training_roofline.memory import kept_residuals, peak_ratios, residuals
-from report.studies.training_roofline.profiled import LOOSE, STRICT, Profile, main_profiles
-from report.studies.training_roofline.settings import pairs
+from report.studies.training_roofline.profiled import (
+    SIDES,
+    Profile,
+    end_of_share,
+    main_profiles,
+)
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.studies.training_roofline.threads import Threads
 
 
 def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
-    """What one run measured; all of it missing without one."""
+    """What one run measured; nothing without one."""
+    if run is None:
+        return
     yield from _machine(run)
     yield from declared(_disturbances(run))
     yield from _speed(run)
@@ -47,62 +52,47 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     yield from declared(_curves(run))
     yield from declared(_anomalies(run))
     yield from _ladders(run)
-    yield from declared(_shorter(run))
+    yield from declared(_first_batches(run))
     yield from _memory(inputs, run)
 
 
-def _none(run: Run | None, what: str) -> Missing:
-    return NO_RECORD if run is None else Missing(f"{what} on {run.label}")
+def _none(run: Run, what: str) -> Missing:
+    return Missing(f"{what} on {run.label}")
 
 
-def _file(run: Run | None) -> str:
-    return run.file if run else ""
+def _each(name: str, numbers: Sequence[float], run: Run) -> list[Quantity]:
+    return [exact(name, "1", number, run.file) for number in numbers]
 
 
-def _each(name: str, numbers: Sequence[float], run: Run | None) -> list[Quantity]:
-    return [exact(name, "1", number, _file(run)) for number in numbers]
-
-
-def _machine(run: Run | None) -> Iterator[Value]:
-    steps = run.timed(run.steps) if run else ()
-    found = [estimate(run.time(step)) for step in steps] if run else []
-    samples = sum(each.n for each in found if isinstance(each, Estimate))
-    none = _none(run, "nothing was timed")
-    processes = [run.processes(step) for step in steps] if run else []
-    sizes = [len(part) for parts in _samples(run) for part in parts]
-    ratios = [estimate(run.speedup(base, new)) for base, new in pairs(run)] if run else []
+def _machine(run: Run) -> Iterator[Value]:
+    found = [estimate(run.time(step)) for step in run.timed(run.steps)]
     ceilings: dict[str, Callable[[Run], Quantity]] = {
         "copy": Run.copy,
         "slower_copy": Run.slower_copy,
         "ridge": lambda run: run.peak("float32") / run.copy(),
         "f32_peak": partial(Run.peak, precision="float32"),
         "bf16_peak": partial(Run.peak, precision="bfloat16"),
+        "own_product": _own_product,
     }
-    yield from declared(
-        {
-            "steps_timed": fixed("timed kinds of step", len(steps) or none, "1", _file(run)),
-            "samples_timed": fixed("timed steps", samples or none, "1", _file(run)),
-            "fewest_processes": chosen(at_most, _each("processes", processes, run), none),
-            "fewest_steps": chosen(at_most, _each("steps of a process", sizes, run), none),
-            **found_in(run, ceilings, NO_RECORD),
-        }
-    )
-    rough = {
-        "least_confidence": _least_confidence("time", found, run),
-        "ratio_confidence": _least_confidence("ratio", ratios, run),
-        **found_in(run, _DRIFTS, NO_RECORD),
-    }
-    yield from declared({id_: to_digits(each, 2) for id_, each in rough.items()}, "percent")
+    yield from declared(found_in(run, ceilings, NO_RECORD))
+    least = _least_confidence("time", found, run)
+    yield from declared({"least_confidence": to_digits(least, 2)}, "percent")
 
 
-_DRIFTS: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "copy_drift": Run.copy_drift,
-    "f32_drift": partial(Run.drift, precision="float32"),
-    "bf16_drift": partial(Run.drift, precision="bfloat16"),
-}
+def _own_product(run: Run) -> Quantity:
+    """The best product in float32 that the framework itself called, not a library beside it."""
+    found = [
+        exact("work", "FLOP", each.work, run.file)
+        / exact("median time", "s", statistics.median(each.samples), run.file)
+        for each in run.stored.record.ceilings
+        if (each.operation, each.dtype) == ("matrix_product", "float32")
+        and "oneDNN" not in f"{each.size} {each.instrument}"
+        and each.samples
+    ]
+    return chosen(at_least, found, _none(run, "no product was measured"), "FLOP/s")
 
 
-def _caches(run: Run | None) -> dict[str, Quantity]:
+def _caches(run: Run) -> dict[str, Quantity]:
     """The bandwidth of each cache, and what lies above the roofs; nothing in older records."""
     if run is None or not run.cache_roofs():
         return {}
@@ -120,55 +110,58 @@ def _caches(run: Run | None) -> dict[str, Quantity]:
     }
 
 
-def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run | None) -> Quantity:
+def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run) -> Quantity:
     """What the intervals reach where a process had time for few steps alone."""
     levels = [each.confidence for each in found if isinstance(each, Estimate)]
     parts = _each(f"confidence of a {what}", levels, run)
     return chosen(at_most, parts, _none(run, "nothing was timed"))
 
 
-def _samples(run: Run | None) -> list[list[tuple[float, ...]]]:
-    """The samples of every timed step, process by process."""
-    if run is None:
-        return []
-    found = [known(run.by_process("time", step.factors)) for step in run.timed(run.steps)]
-    return [[process.samples for process in processes] for processes in found]
+def _medians(run: Run) -> dict[Step, list[float]]:
+    """The medians (s) of the processes of every step that several timed."""
+    found = {
+        step: [statistics.median(p.samples) for p in known(run.by_process("time", step.factors))]
+        for step in run.timed(run.steps)
+    }
+    return {step: medians for step, medians in found.items() if len(medians) > 1}
 
 
-def _disturbances(run: Run | None) -> dict[str, Quantity]:
-    """How far processes of one case differ, and how much longer than its process a step took."""
+def furthest_apart(run: Run | None) -> str:
+    """The step whose processes differ most, in words."""
+    apart = {s: max(m) / min(m) for s, m in _medians(run).items()} if run else {}
+    step = max(apart, key=lambda step: apart[step], default=None)
+    if step is None:
+        return ""
+    return f"{step.network} at {step.image} pixels and a batch of {step.batch} in {step.setting}"
 
-    def over(above: str, most: float, below: str, least: float) -> Quantity:
-        further = tuple(other.file for other in run.stored.others) if run else ()
-        slow = exact(above, "s", most, _file(run), further)
-        return slow / exact(below, "s", least, _file(run), further)
 
-    none, there = _none(run, "nothing was timed"), _samples(run)
-    medians = [[statistics.median(part) for part in parts] for parts in there]
-    apart = [
-        over("slowest process", max(m), "fastest process", min(m)) for m in medians if len(m) > 1
+def _disturbances(run: Run) -> dict[str, Quantity]:
+    """How far processes of one case differ: usually, and at worst with both times."""
+    further = tuple(other.file for other in run.stored.others)
+    ends = [
+        tuple(
+            exact(f"{name} process", "s", choose(medians), run.file, further)
+            for name, choose in (("slowest", max), ("fastest", min))
+        )
+        for medians in _medians(run).values()
     ]
-    longest = [
-        over("longest step", max(part), "median of its process", statistics.median(part))
-        for parts in there
-        for part in parts
-    ]
+    none = _none(run, "no step was timed by several processes")
+    apart = [slow / fast for slow, fast in ends]
+    worst = max(ends, key=lambda each: known(point(each[0] / each[1])), default=None)
+    slow, fast = worst or (absent("process", "s", none.reason),) * 2
     return {
         "processes_apart": to_digits(chosen(at_least, apart, none), 2),
         "processes_usually": to_digits(chosen(median, apart, none), 3),
-        "longest_step": to_digits(chosen(at_least, longest, none), 2),
+        "apart_low": to_digits(fast, 3),
+        "apart_high": to_digits(slow, 3),
     }
 
 
-def _speed(run: Run | None) -> Iterator[Value]:
+def _speed(run: Run) -> Iterator[Value]:
     for network in NETWORKS:
         word = WORDS[network]
         getter = {f"{word}_best": partial(best_efficiency, network=network)}
         yield from declared(found_in(run, getter, NO_RECORD), "percent")
-        step = _best(run, network) if run else None
-        batch = step.batch if step else _none(run, "not timed")
-        name = f"batch of the best efficiency of {network}"
-        yield from declared({f"{word}_best_batch": fixed(name, batch, "1", _file(run))})
 
 
 def _best(run: Run, network: str) -> Step | None:
@@ -184,48 +177,50 @@ def best_efficiency(run: Run, network: str) -> Quantity:
     return none if step is None else run.efficiency(step)
 
 
-def _layers(run: Run | None) -> Iterator[Value]:
+def _layers(run: Run) -> Iterator[Value]:
     found = {p.step.network: p for p in main_profiles(run)} if run else {}
     none = _none(run, "no step was watched layer by layer")
     for network in NETWORKS:
         getters = {f"{WORDS[network]}_{key}": get for key, get in _PROFILED.items()}
         yield from declared(found_in(found.get(network), getters, none), "percent")
-    ratios = {n: at for n, p in found.items() if isinstance(at := point(p.slowdown()), float)}
-    most = max(ratios, key=lambda network: ratios[network], default="")
+        getters = {f"{WORDS[network]}_{key}": get for key, get in _ENDS.items()}
+        yield from declared(found_in(found.get(network), getters, none), "percent")
     first = next(iter(found.values()), None)
     watched: dict[str, Callable[[Profile], Quantity]] = {
         "watched_batch": lambda p: exact(
-            "batch of the watched step", "1", p.step.batch, p.run.file
+            "batch of the profiled step", "1", p.step.batch, p.run.file
         ),
         "watched_image": lambda p: exact(
-            "image of the watched step", "1", p.step.image, p.run.file
+            "image of the profiled step", "1", p.step.image, p.run.file
+        ),
+        "watched_steps": lambda p: exact(
+            "profiled steps of a network", "1", sum(map(len, p.whole)), p.run.file
         ),
     }
-    yield from declared(found_in(found.get(most), {"watching": Profile.slowdown}, none))
     yield from declared(found_in(first, watched, none))
 
 
 _PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {
-    "arithmetic": lambda profile: profile.side_share("arithmetic"),
-    "traffic_time": lambda profile: profile.side_share("traffic"),
-    "neither": lambda profile: profile.side_share("neither"),
-    "near_loose": lambda profile: profile.near_share(LOOSE),
-    "near_strict": lambda profile: profile.near_share(STRICT),
-    "traffic_slower": lambda profile: profile.slower_share("traffic"),
-    "expected": Profile.below_ridge,
-    "convolutions": Profile.convolutions,
-    "inside": lambda profile: profile.inside,
+    "expected": lambda profile: to_digits(profile.below_ridge(), 2),
+    "convolutions": lambda profile: to_digits(profile.convolutions(), 2),
+    "inside": lambda profile: to_digits(profile.inside, 2),
+    "arithmetic": lambda profile: to_digits(profile.side_share("arithmetic"), 2),
+    "traffic_time": lambda profile: to_digits(profile.side_share("traffic"), 2),
+    "neither": lambda profile: to_digits(profile.side_share("neither"), 2),
+}
+_ENDS: Final[dict[str, Callable[[Profile], Quantity]]] = {
+    f"{side}_{end}": partial(end_of_share, side=side, choose=choose)
+    for side in SIDES
+    for end, choose in (("low", min), ("high", max))
 }
 
 
-def _curves(run: Run | None) -> dict[str, Quantity]:
+def _curves(run: Run) -> dict[str, Quantity]:
     made: dict[str, Quantity] = {}
     for network in NETWORKS:
-        getters = {
-            f"{WORDS[network]}_{key}": partial(get, network=network)
-            for key, get in (("half", _half), ("limit", _limit), ("enough", _enough))
-        }
-        made |= found_in(run, getters, NO_RECORD)
+        made |= found_in(
+            run, {f"{WORDS[network]}_half": partial(_half, network=network)}, NO_RECORD
+        )
     return made
 
 
@@ -233,29 +228,42 @@ def _half(run: Run, network: str) -> Quantity:
     return half_saturation(times(run, network))
 
 
-def _limit(run: Run, network: str) -> Quantity:
-    return limit(times(run, network), partial(fit, run, network))
+def slow_singles(run: Run) -> list[dict[str, str]]:
+    """The networks whose step takes more time at the smallest batch than at the next one.
+
+    The ids are those of the times and of the page faults of both.
+    """
+    found = []
+    for network in NETWORKS:
+        first, second = (*(point(time) for time in times(run, network).values()), None, None)[:2]
+        if isinstance(first, float) and isinstance(second, float) and first > second:
+            ends = ("first", "second", "first_faults", "second_faults")
+            ids = {end: f"{WORDS[network]}_{end}" for end in ends}
+            found.append({"network": network, **ids})
+    return found
 
 
-def _enough(run: Run, network: str) -> Quantity:
-    """The batch size from which the fitted curve gives most of its limit."""
-    curve = fit(run, network)
-    at_half = curve if isinstance(curve, Missing) else curve.batch_for(0.5)
-    fitted = fixed("fitted batch for half the limit", at_half, "1", run.file)
-    return whole(fitted * ENOUGH / (1 - exact(f"{ENOUGH:g}", "1", ENOUGH)))
+def _first_batches(run: Run) -> dict[str, Quantity]:
+    """Time and page faults of a step at the two smallest batches of each network."""
+    made: dict[str, Quantity] = {}
+    for network in NETWORKS:
+        steps = run.timed(sweep(run, network))[:2]
+        for end, step in zip(("first", "second"), steps, strict=False):
+            made[f"{WORDS[network]}_{end}"] = to_digits(run.time(step), 3)
+            faults = run.series("page_faults", step.factors)
+            made[f"{WORDS[network]}_{end}_faults"] = to_digits(faults, 3)
+    return made
 
 
-def _anomalies(run: Run | None) -> dict[str, Quantity]:
-    found = [b for n in NETWORKS for b in own_batches(run, n)] if run else []
+def _anomalies(run: Run) -> dict[str, Quantity]:
+    found = [b for n in NETWORKS for b in own_batches(run, n)]
     none = _none(run, "no batch was judged")
     counts = {
         "judged": ("batches judged", len(found)),
         "anomalous": ("anomalies among them", sum(b.anomalous for b in found)),
-        "falling": ("batches clearly slower than a smaller one", sum(b.falls for b in found)),
-        "unsteady": ("batches with unsteady steps", sum(b.spread.unsteady for b in found)),
     }
     return {
-        id_: fixed(name, number if found else none, "1", _file(run))
+        id_: fixed(name, number if found else none, "1", run.file)
         for id_, (name, number) in counts.items()
     }
 
@@ -283,61 +291,21 @@ def _same(quantity: Quantity) -> Quantity:
     return quantity
 
 
-def _ladders(run: Run | None) -> Iterator[Value]:
-    none = _none(run, "no ladder was climbed")
+def _ladders(run: Run) -> Iterator[Value]:
+    """The gain of every rung over the one below."""
     for network in NETWORKS:
-        word = WORDS[network]
-        top = ladder.top(run, network) if run else None
-        start = ladder.base(run, network) if run else None
-        climbed = run is not None and bool(ladder.ladder(run, network))
-        why = _none(run, f"no rung of {network} is faster than its base") if climbed else none
-        gain: Quantity = absent("ladder", "1", why.reason)
-        shares = {f"{word}_used": gain, f"{word}_start": gain}
-        if run and top:
-            gain = ladder.gain_over_base(run, network, top)
-            shares[f"{word}_used"] = run.efficiency(top.step)
-        if run and start:
-            shares[f"{word}_start"] = run.efficiency(start)
-        yield from declared({f"{word}_top": gain})
-        yield from declared(shares, "percent")
-    all_rungs = [(n, r) for n in NETWORKS for r in ladder.ladder(run, n)] if run else []
-    rungs = [(n, r, r.below) for n, r in all_rungs if r.below]
-    if run:
-        yield from declared(
-            {ladder.gain_id(n, r): run.speedup(below, r.step) for n, r, below in rungs}
-        )
-    helped = len(ladder.helping(run)) if run else 0
-    counts = {
-        "rungs": fixed("rungs above a base", len(rungs) or none, "1", _file(run)),
-        "rungs_helping": fixed("rungs that help", helped if rungs else none, "1", _file(run)),
-    }
-    yield from declared(counts)
+        for rung in ladder.ladder(run, network):
+            if rung.below:
+                gain = run.speedup(rung.below, rung.step)
+                yield from declared({ladder.gain_id(network, rung): gain})
 
 
-def _shorter(run: Run | None) -> dict[str, Quantity]:
-    """How often bfloat16 is faster, over all steps that were timed in both."""
-    none = _none(run, "no step was timed in bfloat16")
-    short = [(b, n) for b, n in pairs(run) if n.precision == "bfloat16"] if run else []
-    every = [named("speed-up by bfloat16", run.speedup(b, n)) for b, n in short] if run else []
-    gains = list(filter(_there, every))
-    best, slow = (
-        surest([g for g in gains if faster(g)]),
-        _none(run, "no step is faster in bfloat16"),
-    )
-    return {
-        "shorter_steps": how_many(gains, _there, "were timed", none),
-        "shorter_faster": how_many(gains, faster, "are supported to be above 1", none),
-        "shorter_slower": how_many(gains, slower, "are supported to be below 1", none),
-        **found_in(best, {"shorter_best": _same}, slow if gains else none),
-    }
-
-
-def _memory(inputs: Inputs, run: Run | None) -> Iterator[Value]:
+def _memory(inputs: Inputs, run: Run) -> Iterator[Value]:
     none = _none(run, "no memory was measured")
     between, kept, peaks = (
         (residuals(run), kept_residuals(inputs, run), peak_ratios(run)) if run else ((), (), ())
     )
-    cases = fixed("steps whose memory was measured", len(between) or none, "1", _file(run))
+    cases = fixed("steps whose memory was measured", len(between) or none, "1", run.file)
     yield from declared(
         {
             "memory_cases": cases,

@@ -11,14 +11,13 @@ from report.paper.declared import Content, Field, table
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Table
 from report.quantity.evaluation import point
+from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.corrected import Corrected
 from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.paradox import Correction
 from report.studies.training_roofline.source import CPU, RTX, T4, Row, row, rows
-from report.studies.training_roofline.subject import HEAVY, NETWORKS
+from report.studies.training_roofline.subject import HEAVY, IMAGE, NETWORKS
 from report.studies.training_roofline.theory import (
-    GIGA,
-    MEGA,
     SOURCE_BATCH,
     TERA,
     Complexity,
@@ -27,24 +26,26 @@ from report.studies.training_roofline.theory import (
     printed_roof,
 )
 from report.theory.roofline import Load, Roof, at_batch, class_loads, operator_class, total
+from report.theory.training_memory import Categories, categories
 from report.theory.work import flops
 
 _NOT_PRINTED: Final = Missing("not printed in the source")
 
 
-def _printed(item: Row | None, key: str, factor: float) -> Cell:
+def _printed(item: Row | None, key: str) -> Cell:
     number = item.printed(key) if item else None
-    if number is None:
-        return _NOT_PRINTED
-    whole = number.number * factor
-    return round(whole) if factor == MEGA else whole
+    return _NOT_PRINTED if number is None else number.number
 
 
 def complexity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Table:
     """Parameters and operations, by shapes and as printed."""
 
-    def printed(key: str, factor: float) -> Callable[[str], Cell]:
-        return lambda n: _printed(row(inputs.reported, "complexity", network=n), key, factor)
+    def printed(key: str) -> Callable[[str], Cell]:
+        return lambda n: (
+            item.number_of(key).text
+            if (item := row(inputs.reported, "complexity", network=n))
+            else _NOT_PRINTED
+        )
 
     def of(get: Callable[[Complexity], Cell]) -> Callable[[str], Cell]:
         return lambda network: get(complexities[network])
@@ -55,13 +56,11 @@ def complexity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Tab
         [
             Field("Network", "", lambda network: network),
             Field("Parameters", "1", of(lambda c: c.parameters)),
-            Field("Parameters, printed", "1", printed("parameters", MEGA)),
             Field("Multiply-adds", "MAC", of(lambda c: c.macs), "GMAC"),
             Field("Forward", "FLOP", of(lambda c: flops(c.macs)), "GFLOP"),
-            Field("Forward, printed", "FLOP", printed("forward", GIGA), "GFLOP"),
+            Field("Forward, printed", "FLOP", printed("forward"), "GFLOP"),
             Field("Training", "FLOP", of(lambda c: c.training), "GFLOP"),
-            Field("Training, printed", "FLOP", printed("training", GIGA), "GFLOP"),
-            Field("Training / forward", "1", of(lambda c: c.training / flops(c.macs))),
+            Field("Training, printed", "FLOP", printed("training"), "GFLOP"),
         ],
         sources=(inputs.reported_file,),
         wide=True,
@@ -75,7 +74,7 @@ def intensity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Tabl
 
     def printed(case: tuple[str, int]) -> Cell:
         item = row(inputs.reported, "intensity", network=case[0], batch=case[1])
-        return _printed(item or row(inputs.reported, "bound", network=case[0]), "intensity", 1)
+        return _printed(item or row(inputs.reported, "bound", network=case[0]), "intensity")
 
     def of(case: tuple[str, int]) -> tuple[Load, Load]:
         return complexities[case[0]].layerwise(case[1]), complexities[case[0]].cached(case[1])
@@ -201,26 +200,67 @@ def paradox_table(steps: Sequence[Correction]) -> Table:
     )
 
 
-def anchor_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Table:
-    """What NVIDIA publishes of ResNet-50, with the utilisation that it means."""
+def anchor_table(inputs: Inputs, complexities: dict[str, Complexity], runs: Sequence[Run]) -> Table:
+    """What NVIDIA publishes of ResNet-50, and the largest plain batch of our GPUs beside it."""
     work = complexities[HEAVY].training
+    found: list[tuple[str, str, Content, float]] = [
+        (
+            item.text("device"),
+            item.text("precision"),
+            float(item.number_of("throughput").number),
+            float(item.number_of("peak").number) * TERA,
+        )
+        for item in rows(inputs.reported, "anchors")
+    ]
+    for run in runs:
+        sheet, steps = own_sheet(inputs, run), run.timed(sweep(run, HEAVY))
+        if isinstance(sheet, Roof) and steps and steps[-1].image == IMAGE:
+            images = point(run.images(steps[-1]))
+            found.append((f"{run.label}, ours", "float32", images, sheet.peak.value))
 
-    def rate(item: Row) -> float:
-        return work * float(item.number_of("throughput").number)
+    def rate(item: tuple[str, str, Content, float]) -> Cell:
+        return work * item[2] if isinstance(item[2], float) else _NOT_PRINTED
 
-    def peak(item: Row) -> float:
-        return float(item.number_of("peak").number) * TERA
+    def share(item: tuple[str, str, Content, float]) -> Cell:
+        return work * item[2] / item[3] if isinstance(item[2], float) else _NOT_PRINTED
 
     return table(
         "tbl-anchors",
-        rows(inputs.reported, "anchors"),
+        found,
         [
-            Field("Device", "", lambda item: item.text("device")),
-            Field("Precision", "", lambda item: item.text("precision")),
-            Field("Images / s", "1", lambda item: float(item.number_of("throughput").number)),
-            Field("Peak", "FLOP/s", peak, "TFLOP/s"),
+            Field("Device", "", lambda item: item[0]),
+            Field("Precision", "", lambda item: item[1]),
+            Field("Images / s", "1", lambda item: item[2]),
+            Field("Peak", "FLOP/s", lambda item: item[3], "TFLOP/s"),
             Field("Rate", "FLOP/s", rate, "TFLOP/s"),
-            Field("Utilisation", "1", lambda item: rate(item) / peak(item), "%"),
+            Field("Utilisation", "1", share, "%"),
         ],
-        sources=(inputs.reported_file,),
+        sources=(inputs.reported_file, *(run.file for run in runs if run.on_gpu)),
+    )
+
+
+def kept_table(complexities: dict[str, Complexity]) -> Table:
+    """The categories of every network at the source's image and largest batch, by shapes."""
+
+    def of(get: Callable[[Categories], float]) -> Callable[[str], Cell]:
+        def found(network: str) -> Cell:
+            layers = at_batch(complexities[network].layers, SOURCE_BATCH)
+            return get(categories(layers, on_host=False))
+
+        return found
+
+    return table(
+        "tbl-kept",
+        complexities,
+        [
+            Field("Network", "", lambda network: network),
+            Field("Parameters", "B", of(lambda c: c.parameters), "MB"),
+            Field("Gradients", "B", of(lambda c: c.gradients), "MB"),
+            Field("Momentum", "B", of(lambda c: c.momentum), "MB"),
+            Field("Images", "B", of(lambda c: c.batch), "MB"),
+            Field("Kept an image", "B", of(lambda c: c.kept / SOURCE_BATCH), "MB"),
+            Field("Kept", "B", of(lambda c: c.kept), "GB"),
+            Field("End of forward", "B", of(lambda c: c.before_backward), "GB"),
+        ],
+        wide=True,
     )

@@ -12,12 +12,12 @@ from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.values import Value
-from report.quantity.operations import at_most
-from report.quantity.verdicts import slower
+from report.quantity.evaluation import point
 from report.studies.training_roofline import (
     batches,
     gpu,
     ladder,
+    paging,
     profiled,
     published,
     run_values,
@@ -30,7 +30,7 @@ from report.studies.training_roofline.claims import all_claims
 from report.studies.training_roofline.figures import all_figures
 from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.source import audit_by_kind
-from report.studies.training_roofline.subject import LIGHT, NETWORKS, check_subject
+from report.studies.training_roofline.subject import NETWORKS, check_subject
 from report.studies.training_roofline.tables import all_tables
 from report.studies.training_roofline.theory import Complexity, complexities
 from report.text.escape import markdown
@@ -67,7 +67,7 @@ def findings(inputs: Inputs) -> Findings:
         *published.values(theirs),
         *training_rates.values(trained),
     )
-    tables = all_tables(inputs, measured, shown, known, checks, pair)
+    tables = all_tables(inputs, measured, shown, known, by_kind)
     figures = (
         *all_figures(inputs, measured, shown, known, by_kind),
         *published.figures(theirs),
@@ -100,6 +100,7 @@ def _own_values(
     yield from values.source_values(inputs, known)
     yield from run_values.run_values(inputs, primary_run(measured))
     yield from run_values.thread_values(pair)
+    yield from paging.paging_values(primary_run(measured), paging.retaining(measured))
     yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
 
 
@@ -118,7 +119,6 @@ def _facts(
         "measured": primary is not None and bool(primary.timed(primary.steps)),
         "recorded": bool(all_runs),
         "watched": primary is not None and bool(profiled.main_profiles(primary)),
-        "climbed": primary is not None and bool(ladder.all_rungs((primary,))),
         "curved": primary is not None
         and all(not isinstance(batches.fit(primary, n), Missing) for n in NETWORKS),
         "product_moved": _in_words(run for run in all_runs if run.product_drift() == "moved"),
@@ -131,10 +131,12 @@ def _facts(
         ),
         "primary_copy_moved": primary is not None and primary.copy_moved(),
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
-        "light_least": primary is not None and _light_least(primary),
-        "slow_singles": batches.slow_singles(primary) if primary else (),
+        "slow_singles": run_values.slow_singles(primary) if primary else [],
+        "apart": run_values.furthest_apart(primary),
+        "one_profile": primary is not None
+        and all(len(p.whole) == 1 for p in profiled.main_profiles(primary)),
         **_thread_facts(threads.compared(all_runs, primary)),
-        "mostly": profiled.mostly(primary) if primary else {},
+        "paging": markdown(kept.label) if (kept := paging.retaining(all_runs)) else "",
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
@@ -164,31 +166,22 @@ def _in_words(found: Iterable[Run]) -> list[str]:
     return [markdown(run.label) for run in found]
 
 
-def _light_least(run: Run) -> bool:
-    """Whether the light network is clearly the least efficient one, each at its best batch."""
-    best = {n: run_values.best_efficiency(run, n) for n in NETWORKS}
-    light = best.pop(LIGHT)
-    others = [found for found in best.values() if not found.missing]
-    return bool(others) and slower(light / at_most(*others))
-
-
 def _ladder_facts(run: Run | None) -> dict[str, Any]:
-    """Which rungs each network climbed, which is its best, and which helped, in words."""
+    """The network that climbed furthest, and its rungs with the ids of their gains."""
     climbed = {n: ladder.ladder(run, n) for n in NETWORKS} if run else {}
-    tops = {n: top.name for n in climbed if run and (top := ladder.top(run, n))}
-    most = max(map(len, climbed.values()), default=0)
-    return {
-        "tops": tops,
-        "unhelped": [n for n, rungs in climbed.items() if rungs and n not in tops],
-        "shorter_ladders": [n for n, rungs in climbed.items() if 0 < len(rungs) < most],
-        "highest": [n for n, rungs in climbed.items() if rungs and len(rungs) == most],
-        "helping": [
-            {"network": n, "rung": rung.name, "gain": ladder.gain_id(n, rung)}
-            for n, rung in ladder.helping(run)
-        ]
-        if run
-        else [],
-        "gains": {
-            n: ladder.gain_id(n, top) for n in climbed if run and (top := ladder.top(run, n))
-        },
-    }
+    network = max(climbed, key=lambda n: len(climbed[n]), default="")
+    rungs = [
+        {"name": rung.name, "gain": ladder.gain_id(network, rung)}
+        for rung in climbed.get(network, ())[1:]
+    ]
+    gains = (
+        {}
+        if run is None
+        else {
+            rung.name: gain
+            for rung in climbed.get(network, ())
+            if rung.below and isinstance(gain := point(run.speedup(rung.below, rung.step)), float)
+        }
+    )
+    best = max(gains, key=lambda name: gains[name], default="")
+    return {"ladder": {"network": network, "rungs": rungs, "best": best} if rungs else {}}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from report.evidence.audit import Check
@@ -18,44 +18,34 @@ from report.statistics.saturation import Saturation
 from report.studies.training_roofline import ladder, settings
 from report.studies.training_roofline.batches import (
     ENOUGH,
-    Batch,
     fit,
-    own_batches,
-    source_collapse,
     source_fit,
+    source_times,
     sweep,
 )
 from report.studies.training_roofline.corrected import corrected
 from report.studies.training_roofline.ladder import Rung
-from report.studies.training_roofline.layer_tables import class_time_table, side_table
 from report.studies.training_roofline.measured import Run, alone_mark, product_mark
-from report.studies.training_roofline.memory_tables import (
-    kept_in_theory_table,
-    kept_table,
-    peak_table,
-    resident_table,
-)
 from report.studies.training_roofline.paradox import corrections
-from report.studies.training_roofline.settings import SENSORS, host_share, pairs, part, readings
-from report.studies.training_roofline.source import T4
+from report.studies.training_roofline.settings import SENSORS, part, readings
+from report.studies.training_roofline.source import T4, source_setup, telling
 from report.studies.training_roofline.source_tables import (
     anchor_table,
     class_table,
     complexity_table,
     corrected_table,
     intensity_table,
+    kept_table,
     paradox_table,
     ridge_table,
 )
-from report.studies.training_roofline.subject import HEAVY, LAYOUT_NAMES, NETWORKS, Step
+from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import Complexity
-from report.studies.training_roofline.threads import Threads
 from report.text.format import NO_BREAK
 
-#: A device, a network, and the curve through its times.
-_Fitted: TypeAlias = tuple[str, str, Saturation | Missing]
+#: A device, a network, the curve through its times, and the largest batch of them.
+_Fitted: TypeAlias = tuple[str, str, Saturation | Missing, int]
 _NETWORK: Final[Field[Step]] = Field("Network", "", lambda step: step.network)
-_IMAGE: Final[Field[Step]] = Field("Image", "1", lambda step: step.image)
 _BATCH: Final[Field[Step]] = Field("Batch", "1", lambda step: step.batch)
 
 
@@ -64,43 +54,52 @@ def all_tables(
     runs: Sequence[Run],
     shown: Sequence[Run],
     complexities: dict[str, Complexity],
-    checks: Sequence[Check],
-    threads: Threads | None,
+    by_kind: Mapping[str, Sequence[Check]],
 ) -> Iterator[Table]:
     """Every table that the data have; ``shown`` are the runs of which each has its own."""
-    yield setup(inputs, runs)
+    yield setup(inputs, runs, source_setup(inputs.reported))
     yield complexity_table(inputs, complexities)
     yield intensity_table(inputs, complexities)
     yield class_table(complexities)
     yield ridge_table(inputs, runs)
+    checks = tuple(chain.from_iterable(by_kind.values()))
     yield audit_table("tbl-audit", "", checks, (inputs.reported_file,))
+    yield _telling(inputs, telling(by_kind))
     cases = corrected(inputs, complexities)
     yield corrected_table(inputs, cases)
     yield paradox_table(corrections(inputs, cases))
     yield _saturation(inputs, runs)
-    yield _anomalies(inputs, runs, shown)
-    yield anchor_table(inputs, complexities)
-    yield kept_in_theory_table(complexities)
-    found = [_sensors(runs), *(made for run in shown for made in _of_run(inputs, run))]
-    if threads is not None:
-        found.append(_threads(threads))
+    yield anchor_table(inputs, complexities, runs)
+    yield kept_table(complexities)
+    found = [_sensors(runs), *(made for run in shown for made in _of_run(run))]
     yield from (made for made in found if made.rows)
 
 
-def _of_run(inputs: Inputs, run: Run) -> Iterator[Table]:
-    plain = [step for network in NETWORKS for step in sweep(run, network)]
-    yield _batches(run, plain)
-    yield _phases(run, run.timed(plain))
-    yield _speedups(run)
-    yield _images(run)
-    yield _waits(run)
-    yield _host(run)
-    yield class_time_table(run)
-    yield side_table(run)
+def _of_run(run: Run) -> Iterator[Table]:
+    yield _batches(run, [step for network in NETWORKS for step in sweep(run, network)])
     yield _ladder(run)
-    yield resident_table(run)
-    yield peak_table(run)
-    yield kept_table(inputs, run)
+    yield _waits(run)
+
+
+def _telling(inputs: Inputs, checks: Sequence[Check]) -> Table:
+    """The numbers of the source that differ, as printed and computed again."""
+    return table(
+        "tbl-telling",
+        checks,
+        [
+            Field("Printed where", "", lambda check: check.derived.place),
+            Field("Computed from", "", lambda check: check.formula),
+            Field("Printed", "", lambda check: f"{check.derived.text} {_unit(check)}".strip()),
+            Field("Recomputed", "", lambda check: f"{float(check.recomputed):.3g} {_unit(check)}"),
+            Field("Ratio", "", lambda check: f"{check.factor:.2f}" if check.factor else "none"),
+        ],
+        sources=(inputs.reported_file,),
+        wide=True,
+    )
+
+
+def _unit(check: Check) -> str:
+    return "" if check.derived.unit == "1" else check.derived.unit
 
 
 # ------------------------------------------------------------------------------- batch sizes
@@ -135,8 +134,13 @@ def _batches(run: Run, steps: Sequence[Step]) -> Table:
 def _saturation(inputs: Inputs, runs: Sequence[Run]) -> Table:
     """Fitted limits and half-saturation batches, the source's and ours."""
     found: list[_Fitted] = [
-        (f"{T4}, reported", HEAVY, source_fit(inputs)),
-        *((run.label, n, fit(run, n)) for run in runs for n in NETWORKS if sweep(run, n)),
+        (f"{T4}, reported", HEAVY, source_fit(inputs), max(source_times(inputs))),
+        *(
+            (run.label, n, fit(run, n), max(step.batch for step in steps))
+            for run in runs
+            for n in NETWORKS
+            if (steps := sweep(run, n))
+        ),
     ]
 
     def of(
@@ -144,9 +148,13 @@ def _saturation(inputs: Inputs, runs: Sequence[Run]) -> Table:
     ) -> Callable[[_Fitted], Cell]:
         return lambda r: r[2] if isinstance(r[2], Missing) else get(r[2])
 
-    def enough(curve: Saturation) -> Cell:
-        batch = curve.batch_for(ENOUGH)
-        return batch if isinstance(batch, Missing) else max(1, round(batch))
+    def enough(fitted: _Fitted) -> Cell:
+        *_, curve, largest = fitted
+        batch = curve if isinstance(curve, Missing) else curve.batch_for(ENOUGH)
+        if isinstance(batch, Missing):
+            return batch
+        whole = max(1, round(batch))
+        return f"{whole} (extrapolated)" if whole > largest else whole
 
     return table(
         "tbl-saturation",
@@ -157,109 +165,14 @@ def _saturation(inputs: Inputs, runs: Sequence[Run]) -> Table:
             Field("Points", "1", of(lambda curve: curve.n)),
             Field("Limit (images / s)", "1", of(lambda curve: curve.limit)),
             Field("Half", "1", of(lambda curve: curve.half)),
-            Field(f"Batch for {100 * ENOUGH:.0f}{NO_BREAK}%", "1", of(enough)),
+            Field(f"Batch for {100 * ENOUGH:.0f}{NO_BREAK}%", "", enough),
             Field("Scatter", "1", of(lambda curve: curve.residual_std), "%"),
         ],
         sources=(inputs.reported_file, *(run.file for run in runs)),
     )
 
 
-def _anomalies(inputs: Inputs, runs: Sequence[Run], shown: Sequence[Run]) -> Table:
-    """The rule applied to the source's collapse and to our batches; other runs where one falls."""
-    source = source_collapse(inputs)
-    own = [
-        batch
-        for run in runs
-        for network in NETWORKS
-        for batch in own_batches(run, network)
-        if run in shown or batch.falls
-    ]
-    found: list[Batch] = [*([source] if source else []), *own]
-    return table(
-        "tbl-anomalies",
-        found,
-        [
-            Field("Device", "", lambda batch: batch.device),
-            Field("Network", "", lambda batch: batch.network),
-            Field("Batch", "1", lambda batch: batch.batch),
-            Field("Deviation", "1", lambda batch: batch.spread.relative, "%"),
-            Field("Bimodality", "1", lambda batch: batch.spread.bimodality),
-            Field("Over smaller", "1", lambda batch: batch.against_smaller),
-            Field("Verdict", "", lambda batch: batch.verdict),
-        ],
-        sources=(inputs.reported_file, *(run.file for run in runs)),
-        wide=True,
-    )
-
-
 # ----------------------------------------------------------------------------------- settings
-
-
-def _phases(run: Run, steps: Sequence[Step]) -> Table:
-    """How a step divides into forward pass, backward pass and update."""
-
-    def share(name: str) -> Callable[[Step], Content]:
-        return lambda step: part(run, step, name) / run.time(step)
-
-    names = {name: f"{name.lower()}_time" for name in ("Forward", "Backward", "Update")}
-    return table(
-        f"tbl-phases-{run.key}",
-        steps,
-        [
-            _NETWORK,
-            _BATCH,
-            Field("Step", "s", run.time, "ms"),
-            *(Field(name, "1", share(quantity), "%") for name, quantity in names.items()),
-        ],
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _speedups(run: Run) -> Table:
-    """Speed-up over float32, contiguous, with the absolute time of that base."""
-    steps = [new for _, new in pairs(run)]
-    return table(
-        f"tbl-speedups-{run.key}",
-        steps,
-        [
-            _NETWORK,
-            _IMAGE,
-            _BATCH,
-            Field("Precision", "", lambda step: step.precision),
-            Field("Layout", "", lambda step: LAYOUT_NAMES[step.layout]),
-            Field("Base", "s", lambda step: run.time(step.plain), "ms"),
-            Field("Time", "s", run.time, "ms"),
-            Field("Speed-up", "1", lambda step: run.speedup(step.plain, step)),
-            Field("Efficiency", "1", run.efficiency, "%"),
-        ],
-        notes=(*alone_mark(run, (s for p in pairs(run) for s in p)), *product_mark(run)),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _images(run: Run) -> Table:
-    """Time and rate over the image size at one batch; no rows where no network had two sizes."""
-    every = [settings.image_steps(run, network) for network in NETWORKS]
-    steps = [step for found in every for step in found if len(found) > 1]
-    return table(
-        f"tbl-images-{run.key}",
-        steps,
-        [
-            _NETWORK,
-            _IMAGE,
-            _BATCH,
-            Field("Work", "FLOP", run.work, "GFLOP"),
-            Field("Time of a step", "s", run.time, "ms"),
-            Field("Images / s", "image/s", run.images),
-            Field("Rate", "FLOP/s", run.rate, "GFLOP/s"),
-            Field("Efficiency", "1", run.efficiency, "%"),
-        ],
-        notes=(*alone_mark(run, steps), *product_mark(run)),
-        sources=(run.file,),
-        wide=True,
-    )
 
 
 def _waits(run: Run) -> Table:
@@ -281,27 +194,6 @@ def _waits(run: Run) -> Table:
             Field("Waiting", "1", waiting, "%"),
         ],
         sources=(run.file,),
-    )
-
-
-def _host(run: Run) -> Table:
-    """How long the host waited for a GPU at the end of each step; no rows on a processor."""
-    steps = run.timed(run.steps) if run.on_gpu else ()
-    return table(
-        f"tbl-host-{run.key}",
-        steps,
-        [
-            _NETWORK,
-            _IMAGE,
-            _BATCH,
-            Field("Setting", "", lambda step: step.setting),
-            Field("Step", "s", run.time, "ms"),
-            Field("Host waits", "s", lambda step: part(run, step, "wait_time"), "ms"),
-            Field("Of the step", "1", lambda step: host_share(run, step), "%"),
-        ],
-        notes=alone_mark(run, steps),
-        sources=(run.file,),
-        wide=True,
     )
 
 
@@ -331,28 +223,6 @@ def _ladder(run: Run) -> Table:
         notes=(*alone_mark(run, (rung.step for _, rung in rungs)), *product_mark(run)),
         sources=(run.file,),
         wide=True,
-    )
-
-
-def _threads(found: Threads) -> Table:
-    """Plain steps with fewer and with more threads, with absolute times."""
-
-    def time(run: Run) -> Field[Step]:
-        number = run.stored.record.environment.threads
-        return Field(f"{number} thread{'s' if number > 1 else ''}", "s", run.time, "ms")
-
-    return table(
-        "tbl-threads",
-        found.steps,
-        [
-            _NETWORK,
-            _IMAGE,
-            _BATCH,
-            time(found.few),
-            time(found.many),
-            Field("Speed-up", "1", found.gain),
-        ],
-        sources=(found.few.file, found.many.file),
     )
 
 

@@ -125,6 +125,13 @@ def laptop_peak(inputs: Inputs, clock: str) -> Quantity:
     return core_peak(rows(inputs.reported, "cores")[0], clock, inputs.reported_file)
 
 
+def laptop_bandwidth(inputs: Inputs) -> Quantity:
+    """B/s of the laptop's GPU by the width of its bus and the data rate that others print."""
+    (item,), file = rows(inputs.reported, "bus"), inputs.reported_file
+    width = as_printed(item.number_of("width"), "1", file, 1 / 8)
+    return width * as_printed(item.number_of("rate"), "B/s", file, GIGA)
+
+
 def own_sheet(inputs: Inputs, run: Run) -> Roof | Missing:
     """The data-sheet roof of a run's device, in float32."""
     gpu = run.stored.record.environment.gpu

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from report.evidence.audit import count_by_verdict, printed_value
+from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
-from report.quantity.evaluation import to_digits
+from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, flops
 from report.statistics.estimates import CONFIDENCE
@@ -38,13 +40,14 @@ from report.studies.training_roofline.declared import (
 from report.studies.training_roofline.measured import MOVED
 from report.studies.training_roofline.memory import source_need
 from report.studies.training_roofline.paradox import corrections
-from report.studies.training_roofline.profiled import LOOSE, NEAR, STRICT
+from report.studies.training_roofline.profiled import NEAR
 from report.studies.training_roofline.source import (
     CPU,
+    OUTSIDE,
     RTX,
     T4,
     as_printed,
-    audit,
+    audit_by_kind,
     core_peak,
     efficiencies,
     environment,
@@ -60,10 +63,11 @@ from report.studies.training_roofline.theory import (
     below,
     cpu_peaks,
     known_roof,
+    laptop_bandwidth,
     laptop_peak,
     traffic_of_source,
 )
-from report.theory.roofline import Load, Roof, at_batch
+from report.theory.roofline import Load, Roof, at_batch, class_loads, total
 from report.theory.work import training_macs
 
 
@@ -82,8 +86,6 @@ def source_values(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
 def _settings() -> Iterator[Value]:
     yield setting("confidence", "Confidence of intervals", CONFIDENCE)
     yield setting("near", "Share of a ceiling from which a layer is near it", NEAR)
-    yield setting("near_loosest", "A lower threshold of nearness", LOOSE)
-    yield setting("near_strictest", "A higher threshold of nearness", STRICT)
     yield setting("moved", "Change of a ceiling that is marked", MOVED)
     yield setting("enough", "Share of the limit that is enough", ENOUGH)
     yield setting(
@@ -106,29 +108,32 @@ def _complexities(inputs: Inputs, found: dict[str, Complexity]) -> dict[str, Qua
         made |= {
             f"{word}_forward": forward,
             f"{word}_printed": printed,
-            f"{word}_ratio": forward / printed,
+            f"{word}_ratio": to_digits(forward / printed, 3),
             f"{word}_training": training,
-            f"{word}_times": training / forward,
+            f"{word}_times": to_digits(training / forward, 3),
         }
     return made
 
 
 def _intensities(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     roof = known_roof(inputs, T4)
-    yield from declared({"t4_ridge": _ridge(roof), "source_traffic": traffic_of_source(inputs)})
+    yield from declared(
+        {"t4_ridge": to_digits(_ridge(roof), 2), "source_traffic": traffic_of_source(inputs)}
+    )
     for network in NETWORKS:
         word, of = WORDS[network], found[network]
         whole = _bytes(of.layerwise(), "traffic layer by layer")
         cached = _bytes(of.cached(), "traffic of a perfect cache")
         yield from declared(
             {
-                f"{word}_intensity": _work(of.layerwise()) / whole,
-                f"{word}_cached": _work(of.cached()) / cached,
-                f"{word}_traffic": whole / exact("batch", "1", SOURCE_BATCH),
+                f"{word}_intensity": to_digits(_work(of.layerwise()) / whole, 2),
+                f"{word}_cached": to_digits(_work(of.cached()) / cached, 2),
+                f"{word}_traffic": to_digits(whole / exact("batch", "1", SOURCE_BATCH), 3),
                 f"{word}_told": _told_intensity(inputs, network),
             }
         )
-        yield from declared({f"{word}_below": _below(of, roof)}, "percent")
+        shares = {f"{word}_below": _below(of, roof), f"{word}_wide": _three_by_three(of)}
+        yield from declared({id_: to_digits(each, 2) for id_, each in shares.items()}, "percent")
 
 
 def _ridge(roof: Roof | Missing) -> Quantity:
@@ -142,6 +147,13 @@ def _below(of: Complexity, roof: Roof | Missing) -> Quantity:
     if isinstance(roof, Missing):
         return absent("traffic of layers below the ridge", "1", roof.reason)
     return below(at_batch(of.layers, SOURCE_BATCH), roof.ridge.value)
+
+
+def _three_by_three(of: Complexity) -> Quantity:
+    """The share of a step's work in convolutions of 3 × 3, which Winograd's algorithm shortens."""
+    loads = class_loads(at_batch(of.layers, SOURCE_BATCH))
+    work = exact("work of 3 × 3 convolutions", "FLOP", loads["3 × 3 convolution"].flops)
+    return work / _work(total(loads.values()))
 
 
 def _work(load: Load) -> Quantity:
@@ -165,22 +177,28 @@ def _peaks(inputs: Inputs) -> dict[str, Quantity]:
     printed = environment(reported, RTX).number_of("peak")
     performance, efficient = cpu_peaks(inputs)
     return {
+        "laptop_bandwidth": laptop_bandwidth(inputs),
+        "rtx_bandwidth": as_printed(
+            environment(reported, RTX).number_of("bandwidth"), "B/s", file, GIGA
+        ),
         "rtx_peak": as_printed(printed, "FLOP/s", file, TERA),
-        "laptop_low": laptop_peak(inputs, "low"),
-        "laptop_peak": laptop_peak(inputs, "nominal"),
-        "laptop_high": laptop_peak(inputs, "high"),
-        "desktop_peak": core_peak(rows(reported, "cores")[1], "nominal", file),
+        "laptop_low": to_digits(laptop_peak(inputs, "low"), 3),
+        "laptop_peak": to_digits(laptop_peak(inputs, "nominal"), 3),
+        "laptop_high": to_digits(laptop_peak(inputs, "high"), 3),
+        "desktop_peak": to_digits(core_peak(rows(reported, "cores")[1], "nominal", file), 3),
         "cpu_printed_peak": as_printed(
             environment(reported, CPU).number_of("peak"), "FLOP/s", file, TERA
         ),
-        "cpu_performance_peak": performance,
-        "cpu_peak": performance + efficient,
+        "cpu_performance_peak": to_digits(performance, 3),
+        "cpu_peak": to_digits(performance + efficient, 2),
     }
 
 
 def _audited(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     layers, file = {name: item.layers for name, item in found.items()}, inputs.reported_file
-    checks = audit(inputs.reported, layers, inputs.devices)
+    by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
+    checks = tuple(chain.from_iterable(by_kind.values()))
+    outside = count_by_verdict(tuple(chain.from_iterable(by_kind[kind] for kind in OUTSIDE)))
     counts = {
         verdict: exact(f"numbers with the verdict {verdict}", "1", number, file)
         for verdict, number in count_by_verdict(checks).items()
@@ -192,6 +210,8 @@ def _audited(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
             "audited": agreeing + counts["differs"],
             "agreeing": agreeing,
             "differing": counts["differs"],
+            "beside": counts["differs"] - outside["differs"],
+            "outside": exact("numbers that contradict shapes or sheets", "1", outside["differs"]),
             "factored": exact("numbers off by a known factor", "1", by_factor, file),
             "cpu_images": _printed(inputs, "cpu_throughput"),
             "over_cpu": _printed(inputs, "rtx_over_cpu"),
@@ -217,6 +237,10 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
     steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
     none = Missing("no case was printed for both GPUs")
     light = {c.device: c for c in steady if c.network == LIGHT}
+    heaviest = max(
+        (c for c in steady if (c.device, c.network) == (RTX, HEAVY)),
+        key=lambda c: known(point(c.of_bandwidth)),
+    )
     shares = {
         "rtx_average": matched.rtx,
         "t4_average": matched.t4,
@@ -229,6 +253,8 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
         "t4_heavy": _largest(steady, T4, HEAVY, "of_arithmetic"),
         "rtx_light_bandwidth": light[RTX].of_bandwidth,
         "rtx_light_arithmetic": light[RTX].of_arithmetic,
+        "rtx_light_wider": _wider(inputs, light[RTX]),
+        "rtx_heavy_wider": _wider(inputs, heaviest),
         "t4_light_bandwidth": light[T4].of_bandwidth,
         "t4_light_arithmetic": light[T4].of_arithmetic,
     }
@@ -242,6 +268,13 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
             "paradox_printed": _printed(inputs, "paradox"),
         }
     )
+
+
+def _wider(inputs: Inputs, case: Corrected) -> Quantity:
+    """The share of the laptop's bandwidth by its bus, which is wider than the printed one."""
+    printed = environment(inputs.reported, RTX).number_of("bandwidth")
+    bandwidth = as_printed(printed, "B/s", inputs.reported_file, GIGA)
+    return case.of_bandwidth * bandwidth / laptop_bandwidth(inputs)
 
 
 def _largest(cases: Sequence[Corrected], device: str, network: str, what: str) -> Quantity:

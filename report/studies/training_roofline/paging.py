@@ -1,0 +1,206 @@
+"""Page faults of profiled steps: what a step takes with them and, memory retained, without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from figures.canvas import Drawing
+from figures.dots import Dots, DotSeries
+from report.missing import Missing
+from report.paper.findings import Figure
+from report.paper.values import Value
+from report.quantity.evaluation import point, to_digits
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import at_least, at_most
+from report.records.record import Policy
+from report.studies.training_roofline.declared import (
+    WORDS,
+    chosen,
+    declared,
+    fixed,
+    median,
+    setting,
+    without_interval,
+)
+from report.studies.training_roofline.measured import Run
+from report.studies.training_roofline.profiled import Profile, main_profiles
+from report.studies.training_roofline.subject import NETWORKS
+
+#: A step with fewer faults hardly maps memory: the same step has thousands where it does.
+FEW: Final = 1000
+_POLICIES: Final[tuple[Policy, Policy]] = ("default", "retained")
+_NONE: Final = Missing("no step was profiled with freed memory both kept and returned")
+
+
+def retaining(runs: Sequence[Run]) -> Run | None:
+    """The first run that profiled its steps with freed memory kept and with it returned."""
+    return next((run for run in runs if _both(run)), None)
+
+
+def _both(run: Run) -> dict[str, tuple[Profile, Profile]]:
+    """The profiles under the default policy and with memory retained, by network.
+
+    Those without a count of page faults are left out.
+    """
+    if not {"default", "retained"} <= set(run.policies):
+        return {}
+    default, retained = (
+        {p.step.network: p for p in main_profiles(run.under(policy)) if _steps(p)}
+        for policy in _POLICIES
+    )
+    return {name: (default[name], retained[name]) for name in default if name in retained}
+
+
+def paging_values(primary: Run | None, kept: Run | None) -> Iterator[Value]:
+    """What steps take with many faults and with few, and by either policy."""
+    yield setting("few_faults", "Page faults of a step that hardly maps memory", FEW, "measured")
+    profiles = {p.step.network: p for p in main_profiles(primary)} if primary else {}
+    for network in NETWORKS:
+        yield from declared(_by_faults(WORDS[network], profiles.get(network)))
+    both = _both(kept) if kept else {}
+    for network in NETWORKS:
+        yield from declared(_by_policy(WORDS[network], both.get(network)))
+    price: Quantity = absent("price of a fault", "s", _NONE.reason)
+    if kept and both:
+        price = exact("page", "1", 1) / kept.peak_rate("page_mapping")
+    yield from declared({"fault_price": to_digits(price, 2), **_over_steps(kept)})
+
+
+def _over_steps(run: Run | None) -> dict[str, Quantity]:
+    """Unprofiled steps: the time with memory returned over that with it kept."""
+    if run is None:
+        return {}
+    default, kept = run.under("default"), run.under("retained")
+    both = [step for step in kept.timed(kept.steps) if not default.time(step).missing]
+    ratios = [default.time(step) / kept.time(step) for step in both]
+    none = Missing("no step was timed under both policies")
+    found = {"low": at_most, "middle": median, "high": at_least}
+    return {
+        **{
+            f"policy_{id_}": to_digits(chosen(choose, ratios, none), 2)
+            for id_, choose in found.items()
+        },
+        "policy_steps": fixed("steps under both policies", len(both), "1", run.file),
+    }
+
+
+def _steps(profile: Profile) -> list[tuple[float, float]]:
+    """The time (s) and the faults of every step; empty where no faults were counted."""
+    return [
+        pair
+        for times, faults in zip(profile.whole, profile.faults, strict=True)
+        if len(times) == len(faults)
+        for pair in zip(times, faults, strict=True)
+    ]
+
+
+def _by_faults(word: str, profile: Profile | None) -> dict[str, Quantity]:
+    """The ends of the times of steps with few faults and with more, and of the faults."""
+    steps = _steps(profile) if profile else []
+    file, made = profile.run.file if profile else "", {}
+    few = [time for time, faults in steps if faults < FEW]
+    more = [time for time, faults in steps if faults >= FEW]
+    for name, unit, found in (
+        ("calm", "s", few), ("mapping", "s", more), ("faults", "1", [n for _, n in steps]),
+    ):  # fmt: skip
+        none = Missing("no such step was profiled")
+        for end, get in (("low", min), ("high", max)):
+            number = get(found) if found else none
+            made[f"{word}_{name}_{end}"] = to_digits(fixed(f"{name}, {end}", number, unit, file), 3)
+        made[f"{word}_{name}_steps"] = fixed(f"{name} steps", len(found), "1", file)
+    return made
+
+
+def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Quantity]:
+    """Median time and median faults of a profiled step by policy, and what mapping accounts for."""
+    if both is None:
+        ends = ("default", "retained", "default_faults", "retained_faults", "mapped", "lost")
+        return {f"{word}_{end}": absent("step", "s", _NONE.reason) for end in ends}
+    default, retained = both
+    made = {}
+    for name, profile in (("default", default), ("retained", retained)):
+        made[f"{word}_{name}"] = to_digits(profile.seconds, 3)
+        made[f"{word}_{name}_faults"] = to_digits(_faults(profile), 2)
+    # A few steps of one process each: the numbers alone, since an interval would say too much.
+    faults, times = (
+        [without_interval(each) for each in found]
+        for found in ((_faults(default), _faults(retained)), (default.seconds, retained.seconds))
+    )
+    mapped = (faults[0] - faults[1]) / without_interval(default.run.peak_rate("page_mapping"))
+    lost = times[0] - times[1]
+    return {**made, f"{word}_mapped": to_digits(mapped, 2), f"{word}_lost": to_digits(lost, 2)}
+
+
+def _faults(profile: Profile) -> Quantity:
+    return profile.watched("page faults of a profiled step", "1", profile.faults)
+
+
+def paging_figure(primary: Run | None, kept: Run | None) -> Iterator[Figure]:
+    """The time of every profiled step over its network's fastest, many and few faults apart."""
+    rows = [
+        (f"{p.step.network}, {p.run.label}", p)
+        for p in (main_profiles(primary) if primary else ())
+        if _steps(p)
+    ]
+    for network, both in (_both(kept) if kept else {}).items():
+        for name, profile in zip(("memory returned", "memory kept"), both, strict=True):
+            rows.append((f"{network}, {profile.run.label}, {name}", profile))
+    if rows:
+        panel, files = _panel(rows), dict.fromkeys(p.run.file for _, p in rows)
+        yield Figure(
+            "fig-paging", "", "", Drawing((panel,), wide=True, height=panel.height), tuple(files)
+        )
+
+
+def _panel(rows: Sequence[tuple[str, Profile]]) -> Dots:
+    fastest: dict[tuple[str, str], float] = {}
+    for _, profile in rows:
+        least, key = min(time for time, _ in _steps(profile)), _case(profile)
+        fastest[key] = min(least, fastest.get(key, least))
+
+    def of(few: bool) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(t / fastest[_case(p)] for t, n in _steps(p) if (n < FEW) == few) for _, p in rows
+        )
+
+    return Dots(
+        tuple(name for name, _ in rows),
+        (
+            DotSeries(f"{FEW:,} page faults or more", of(False), 1),
+            DotSeries("fewer", of(True), 0, hollow=True),
+        ),
+        "Time of a step over the fastest",
+        reference=1.0,
+    )
+
+
+def _case(profile: Profile) -> tuple[str, str]:
+    return profile.run.file, profile.step.network
+
+
+def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dots | None:
+    """The share of the layers' time near either ceiling in every step, by network and threshold."""
+    rows = [(p, least) for p in profiles for least in thresholds if not _missing(p)]
+    if not rows:
+        return None
+
+    def of(side: str) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(
+                100 * share
+                for process in p.side_share(side, least).leaves[0].processes  # type: ignore
+                for share in process.samples
+            )
+            for p, least in rows
+        )
+
+    return Dots(
+        tuple(f"{p.step.network}, {least:.0%}" for p, least in rows),
+        (DotSeries("arithmetic", of("arithmetic"), 0), DotSeries("memory", of("traffic"), 1)),
+        "Share of the layers' time near a ceiling (%)",
+    )
+
+
+def _missing(profile: Profile) -> bool:
+    return isinstance(point(profile.side_share("neither")), Missing)
