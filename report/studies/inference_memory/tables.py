@@ -191,7 +191,7 @@ def _both(run: Run) -> Table:
             NETWORK,
             BATCH,
             Field("Base time", "s", run.time, "ms"),
-            *map(time, ways),
+            time("both"),
             Field("Base peak", "B", run.peak, "MB"),
             *map(saved, ways),
             Field("Saved, theory", "1", lambda base: needed_saved(run, base), "%"),
