@@ -69,7 +69,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a site")
     source = shutil.copytree(paper, tmp_path_factory.mktemp("source") / "sample")
     text = (source / "sample.qmd").read_text("utf-8")
-    number = "\nThe rate is [2 GB/s](#v-rate){.value}.\n"
+    number = f"\nThe rate is [2 GB/s](#v-rate){{.value}}.\n\n```\n{'a long line ' * 30}\n```\n"
     (source / "sample.qmd").write_text(text + number + SUPPLEMENT, "utf-8")
     write_paper(source, folder / "single", "")
     single = single_file(folder / "single")

@@ -1,7 +1,7 @@
 // Regions that do not scroll need no stop on the way of the Tab key; those that do show an edge.
 (() => {
   "use strict";
-  const regions = document.querySelectorAll(".scroll");
+  const regions = document.querySelectorAll(".scroll, pre");
   const look = region => {
     const rest = region.scrollWidth - region.clientWidth - region.scrollLeft;
     region.toggleAttribute("data-more", rest > 2);
