@@ -13,8 +13,7 @@ _LEARNED: Final = """
 """
 LEARNED: Final = frozenset(_LEARNED.split())
 
-#: Of each module of timm its smallest network that no rule was learned from, but for those that are
-#: larger than this machine likes.
+#: Of each module of timm its smallest network that no rule was learned from.
 _SAMPLE: Final = """
     beit_base_patch16_224 halonet_h1 mobileone_s0 cait_xxs24_224 coat_tiny convit_tiny
     convmixer_768_32 convnext_zepto_rms cpubone_nano crossvit_tiny_240 csatv2 cs3darknet_focus_s
@@ -32,6 +31,8 @@ _SAMPLE: Final = """
     visformer_tiny vit_tiny_patch16_384 vit_tiny_r_s16_p8_224 vit_relpos_small_patch16_rpn_224
     vitamin_small_224 volo_d1_224 ese_vovnet19b_slim_dw legacy_xception xception41p
     xcit_nano_12_p16_224_dist
+    naflexvit_base_patch16_gap nasnetalarge pnasnet5large mobilenetv5_base samvit_base_patch16_224
+    gemma4_vit_167m deepseek_vit_412m
 """
 SAMPLE: Final = tuple(_SAMPLE.split())
 
