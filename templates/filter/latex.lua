@@ -189,8 +189,9 @@ function latex.heading(header)
   return header
 end
 
+--- Of one column it follows the references on their page.
 function latex.supplement(header, two_columns)
-  return { block(two_columns and "\\onecolumn\\raggedbottom" or "\\clearpage"), header }
+  return { two_columns and block("\\onecolumn\\raggedbottom") or block("\\bigskip"), header }
 end
 
 function latex.reference(target, name)

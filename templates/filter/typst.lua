@@ -171,9 +171,9 @@ function typst.heading(header)
   return header
 end
 
+--- Of one column it follows the references on their page.
 function typst.supplement(header, two_columns)
-  local turned = two_columns and "#set page(columns: 1)" or "#pagebreak(weak: true)"
-  return { pandoc.RawBlock("typst", turned), header }
+  return { pandoc.RawBlock("typst", two_columns and "#set page(columns: 1)" or "#v(1em)"), header }
 end
 
 --- The closing semicolon keeps what follows in the text from being read as code.
