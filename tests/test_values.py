@@ -63,7 +63,7 @@ def test_the_number_alone() -> None:
 
 def test_two_digits_are_enough_for_a_sentence() -> None:
     share = Value("share", "Share", 0.01541, "1", "a / b", style="percent")
-    shown = {each.id: each.short.replace(NO_BREAK, " ") for each in (TIME, share, GONE)}
+    shown = {each.id: each.about.replace(NO_BREAK, " ") for each in (TIME, share, GONE)}
     assert shown["time_largest"].startswith("[13 ms]")
     assert shown["share"].startswith("[1.5 %]")
     assert shown["gone"].startswith(f"[{NOT_MEASURED}]")

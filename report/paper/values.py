@@ -77,14 +77,6 @@ class Value:
         return self._linked(self.plain.partition(NO_BREAK)[0])
 
     @property
-    def short(self) -> str:
-        """Two digits and the unit, for a sentence whose reader needs no more."""
-        if isinstance(self.number, Missing):
-            return str(self)
-        number = self.number.value if isinstance(self.number, Estimate) else self.number
-        return self._linked(quantity_text(float(f"{number:.2g}"), self.unit, self.style))
-
-    @property
     def math(self) -> str:
         """Number and unit for TeX math."""
         return r"\text{not measured}" if isinstance(self.number, Missing) else math_text(self.plain)
