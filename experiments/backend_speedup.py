@@ -10,7 +10,8 @@ its own that import one library.  Factors:
 - ``network``: ``perceptron``, with ``hidden`` neurons, or ``convnet``, which has no such factor.
 - ``backend``: the library; ``torch_cuda`` and ``cupy`` compute on a GPU, the others on the CPU.
 - ``execution``: ``eager`` is operation by operation; ``compiled`` makes the whole iteration one
-  program (``jax.jit``).
+  program by ``jax.jit``, ``inductor`` by ``torch.compile``, which takes many seconds and is
+  measured at some widths only.
 - ``dtype``: of all arrays.
 - ``samples``: training images.  Where the data set has fewer, they begin again from the first.
 - ``dataset``: ``digits`` of scikit-learn, a fifth held out; ``mnist`` a folder of the user's own,
@@ -47,6 +48,7 @@ from experiments.harness.study import (
     replanned,
 )
 from report.records.layers import DType, Layer
+from report.records.record import Factor as Level
 from report.records.record import Series
 
 if TYPE_CHECKING:
@@ -64,6 +66,10 @@ WIDENED_AT: Final = {"digits": 1_438, "mnist": 4_000}
 #: Neurons at which the number of images is varied; the other network's memory allows fewer images.
 SAMPLED_AT: Final = (HIDDEN, 128)
 CONVNET_SAMPLES: Final = range(1, 4_001)
+#: Which library compiles a whole iteration.
+COMPILING: Final = {"compiled": "jax", "inductor": "torch"}
+#: Neurons at which PyTorch does so: too few for its kernels to matter, some, and many.
+INDUCTOR_WIDTHS: Final = (HIDDEN, 128, 2_048)
 #: Of MNIST; of the digits a fifth.
 HELD_OUT: Final = 1_000
 
@@ -83,10 +89,20 @@ def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
         {**size, "backend": backend, "execution": execution}
         for size in _sizes(levels)
         for backend, execution in product(levels["backend"], levels["execution"])
-        if execution == "eager" or (backend == "jax" and size["dtype"] == "float32")
+        if execution == "eager" or _is_compiled(backend, execution, size)
     )
     # The same size may stand in two sets.
     return tuple({tuple(case.items()): case for case in found}.values())
+
+
+def _is_compiled(backend: Level, execution: Level, size: Factors) -> bool:
+    """Whether a library makes one program of a case."""
+    if backend != COMPILING.get(str(execution)) or size["dtype"] != "float32":
+        return False
+    widened = WIDENED_AT[str(size["dataset"])], TRAINED_ON[str(size["dataset"])]
+    return backend == "jax" or (
+        size.get("hidden") in INDUCTOR_WIDTHS and size["samples"] in widened
+    )
 
 
 def _is_source(factors: Factors) -> bool:
@@ -214,7 +230,7 @@ _ON_CPU: Final = Study(
         Factor("samples", levels=(1_000, 4_000, 16_000, 60_000), quick=(16_000,), any_count=True),
         Factor("dtype", levels=_DTYPES, quick=("float32",)),
         Factor("backend", levels=(*ON_CPU, *ON_GPU), quick=(*ON_CPU, *ON_GPU)),
-        Factor("execution", levels=("eager", "compiled"), quick=("eager", "compiled")),
+        Factor("execution", levels=("eager", "compiled", "inductor"), quick=("eager", "compiled")),
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
     measures=(
@@ -233,6 +249,8 @@ _ON_CPU: Final = Study(
         "update_time",
         "unfold_time",
         "pooling_time",
+        "call_time",
+        "product_alone_time",
         "to_device_time",
         "from_device_time",
         "train_loss",

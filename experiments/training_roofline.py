@@ -34,7 +34,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from experiments.harness import isolated, runtime, sensors
+from experiments.harness import isolated, machine, runtime, sensors
+from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -64,12 +65,26 @@ Result = TypeVar("Result")
 
 def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     """What is measured once of a case, all but a sensor's by a process of its own."""
+    _refuse_bfloat16(factors, session.device)
     match factors["subject"]:
         case "sensor":
             return (_reading(str(factors["sensor"]), session),)
         case "profile":
             return ()
     return _isolated_call(measure_here, factors, session)
+
+
+def _refuse_bfloat16(factors: Factors, device: Device) -> None:
+    """Processors of x86 without AVX-512 emulate bfloat16, 20 times as slow as float32."""
+    if factors.get("precision") != "bfloat16" or device != "cpu":
+        return
+    processor = machine.cpu()[0]
+    emulated = processor.architecture == "x86_64" and "avx512f" not in processor.vector_extensions
+    if emulated and int(factors.get("batch", _EMULATED + 1)) > _EMULATED:
+        raise UnavailableError(
+            "this processor has no AVX-512 and emulates bfloat16 some 20 times as slow as float32; "
+            f"what it does is measured on {_EMULATED} images at most."
+        )
 
 
 def measure_here(factors: Factors, session: Session) -> tuple[Series, ...]:
@@ -201,6 +216,8 @@ _FORWARD: Final[Mapping[Level, float]] = {
 #: What a case has whose work is counted.
 _COUNTED: Final[Factors] = {**PLAIN, "dataset": "synthetic"}
 _COUNTED_IMAGE: Final = 64
+#: The largest batch that is trained on in an emulated precision.
+_EMULATED: Final = 2
 _COUNTED_BATCH: Final = 32
 
 

@@ -289,5 +289,5 @@ def test_series_differ_in_colour_or_at_least_in_their_marker(kind: str) -> None:
 
 
 def test_the_palette_starts_again() -> None:
-    assert style.colour(6) == style.colour(0)
-    assert style.marker(7) == style.marker(1)
+    assert style.colour(7) == style.colour(0)
+    assert style.marker(8) == style.marker(1)

@@ -144,7 +144,7 @@ def _subject(task: Task, library: Library) -> Subject:
     from experiments.backends.subject import subject
 
     assert task.train is not None
-    if task.factors["execution"] == "compiled" and library.compiled is None:
+    if task.factors["execution"] != "eager" and library.compiled is None:
         raise UnavailableError(f"{library.name} is measured eagerly only.")
     return subject(library, task.factors, task.train.arrays())
 
@@ -164,6 +164,8 @@ def _times(task: Task, library: Library) -> tuple[Series, ...]:
     if case.execution == "eager":
         found += times.phases(case, part, task.protocol)
         found += times.operations(case, part, task.protocol)
+        if task.factors["network"] == "perceptron":
+            found += times.alone(case, part, task.protocol)
     if library.name in ON_GPU and task.iterations:
         found += times.transfers(case, part, task.protocol)
     return found

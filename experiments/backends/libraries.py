@@ -86,7 +86,16 @@ def _torch(threads: int) -> Library:
     def to_host(array: Array) -> Any:
         return array.numpy()
 
-    return Library("torch", xp, "cpu", _as_is, to_host, str(torch.__version__), "cpu")
+    version = str(torch.__version__)
+    return Library("torch", xp, "cpu", _as_is, to_host, version, "cpu", compiled=_one_program)
+
+
+def _one_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.compile`` for the shapes of the first call, refusing to leave out what it cannot."""
+    import torch
+
+    compiled: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=False)
+    return compiled
 
 
 def _torch_cuda(threads: int) -> Library:

@@ -56,9 +56,12 @@ Instrument: TypeAlias = Callable[[Stages], Levels]
 
 
 def measured(case: Subject) -> tuple[Series, ...]:
-    """The components (B), what lives before and after an iteration, and the most during it."""
-    if case.execution == "compiled":
-        return _of_program(case)
+    """The components (B), what lives before and after an iteration, and the most during it.
+
+    JAX alone tells them of a compiled program.
+    """
+    if case.execution != "eager":
+        return _of_program(case) if case.library.name == "jax" else ()
     return series_of(_INSTRUMENTS[case.library.name](stages(case)))
 
 

@@ -59,7 +59,7 @@ class Subject:
     def step(self, part: Part) -> Step:
         """One iteration on ``part`` that has ended when it returns."""
         whole: Callable[..., Parameters] = partial(iteration, self.network, self.ops)
-        if self.execution == "compiled":
+        if self.execution != "eager":
             assert self.library.compiled is not None
             whole = self.library.compiled(whole)
         wait = self.library.wait

@@ -21,6 +21,8 @@ from report.records.record import Protocol, Series
 #: least so many samples.
 SHARE: Final = 0.3
 FEWEST: Final = 5
+#: Calls in a sample of what one costs.
+_CALLS: Final = 100
 
 
 def trained(step: Step, parameters: Parameters, count: int) -> tuple[Series, ...]:
@@ -107,16 +109,46 @@ def operations(case: Subject, part: Part, protocol: Protocol) -> tuple[Series, .
     return tuple(_seconds(name, found[name][1:]) for name in QUANTITIES if name in found)
 
 
+def alone(case: Subject, part: Part, protocol: Protocol) -> tuple[Series, ...]:
+    """What a call costs, and the first layer's product by itself: what explains an iteration.
+
+    A sample of ``call_time`` is the mean over so many calls that the clock matters little.
+    """
+    wait, ops, weights = case.library.wait, case.ops, case.parameters().w1
+    one = weights[:1, :1]
+
+    def calls() -> None:
+        for _ in range(_CALLS):
+            wait(ops.add_bias(one, one))
+
+    timed = {
+        "call_time": (calls, _CALLS),
+        "product_alone_time": (lambda: wait(ops.product(weights, part.images)), 1),
+    }
+    found = []
+    for name, (call, times) in timed.items():
+        workload = Workload(call, reset=lambda: None)
+        cpu_clock(workload)
+        with collector_off():
+            durations = repeated(workload, _brief(protocol), cpu_clock)
+        found.append(_seconds(name, [duration.wall / times for duration in durations]))
+    return tuple(found)
+
+
 def _again(once: Callable[[], None], protocol: Protocol) -> None:
     """Once to warm up, then within a share of the case's budget."""
     once()
-    brief = msgspec.structs.replace(
+    with collector_off():
+        repeated(Workload(once, reset=lambda: None), _brief(protocol), cpu_clock)
+
+
+def _brief(protocol: Protocol) -> Protocol:
+    """A share of a case's budget."""
+    return msgspec.structs.replace(
         protocol,
         minimum_samples=min(FEWEST, protocol.minimum_samples),
         case_budget_s=SHARE * protocol.case_budget_s,
     )
-    with collector_off():
-        repeated(Workload(once, reset=lambda: None), brief, cpu_clock)
 
 
 def course(case: Subject, part: Part, test: Images, count: int) -> tuple[Series, ...]:

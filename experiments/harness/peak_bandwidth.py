@@ -13,17 +13,23 @@ first are not counted, so that a copy from memory moves up to half as much again
   threads, PyTorch 2.13), on a GPU by ``torch.sum``;
 - ``triad``: ``a = b + s·c`` by ``torch.add``, 12 B an element (McCalpin's STREAM).
 
+- ``copy`` inside the caches of a CPU by ``numpy.copyto`` too: one call copies a block again and
+  again, each thread a block of its own, so that the cost of calling does not matter.
+
 A call costs PyTorch 1 to 3 µs.  Where that is more than a twentieth of the call's time nothing is
 measured, since the rate would be that of calling: so a first cache is too small to be shown by any
-library that is called once a pass, and a second one on some machines.  The start of a parallel
-region (a few µs with several threads, many ms where other programs keep a core busy) is not in that
-cost, so that rates of small working sets are too low, by far on a busy machine.  Stores that pass
+library that is called once a pass, and a second one on some machines; the repeated copy, which is
+the C library's, stands there alone.  The start of a parallel region (a few µs with several threads,
+many ms where other programs keep a core busy) is not in that cost, so that PyTorch's rates of small
+working sets are too low, by far on a busy machine.  Stores that pass
 the caches by are not among the instruments: PyTorch has no switch for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 from experiments.harness import host, runtime
@@ -43,6 +49,8 @@ _ON_GPU: Final[dict[CeilingSize, tuple[int, ...]]] = {
     "large": (2**29, 2**30, 2**31),
     "small": (2**29,),
 }
+#: What a thread moves by one call that copies a block again and again (B): some ms.
+_MOVED: Final = 2**28
 #: The arrays of an operation, each of which is read or written once.
 ARRAYS: Final[dict[Peak, int]] = {"copy": 2, "read": 2, "triad": 3}
 
@@ -52,13 +60,16 @@ def instruments(
 ) -> Iterator[Instrument]:
     """Every operation over every working set of a plan; sample each before taking the next."""
     if device == "cuda":
-        found = _ON_GPU[size]
+        found, cached = _ON_GPU[size], 0
     else:
-        cores = runtime.cores_available()
-        found = working_sets(host.caches(), threads, cores, _free_bytes() // 4, size)
+        caches, cores = host.caches(), runtime.cores_available()
+        found = working_sets(caches, threads, cores, _free_bytes() // 4, size)
+        cached = last_capacity(caches, threads) or 0
     for wanted in found:
         for operation in ARRAYS:
             yield _instrument(torch, device, operation, wanted)
+        if wanted <= cached:
+            yield _repeated(threads, wanted)
 
 
 def working_sets(
@@ -99,6 +110,44 @@ def _instrument(torch: Any, device: Device, operation: Peak, wanted: int) -> Ins
         working_set=each * elements,
         empty=_call(torch, device, operation, 1)[1] if device == "cpu" else None,
     )
+
+
+def _repeated(threads: int, wanted: int) -> Instrument:
+    """Copies between two blocks a thread, all of them together a working set, many in one call."""
+    block = wanted // (2 * threads)
+    copies = -(-_MOVED // (2 * block))
+    return Instrument(
+        operation="copy",
+        name="numpy.copyto",
+        dtype="float32",
+        size=f"{block // _FLOAT_BYTES} elements a thread",
+        work=2 * block * threads * copies,
+        unit="B",
+        call=_copies(threads, block, copies),
+        working_set=2 * block * threads,
+        empty=_copies(threads, block, 1),
+    )
+
+
+def _copies(threads: int, block: int, copies: int) -> Callable[[], object]:
+    """Every thread copies its block (B) so many times, which NumPy takes for elements of an array.
+
+    The elements of both arrays lie in one place, by a stride of 0.
+    """
+    import numpy as np
+
+    item = np.dtype((np.void, block))
+
+    def again(values: Any) -> Any:
+        return np.lib.stride_tricks.as_strided(values.view(item), (copies,), (0,))
+
+    arrays = [
+        tuple(again(np.ones(block, np.uint8)) for _ in ("to", "from")) for _ in range(threads)
+    ]
+    if threads == 1:
+        return partial(np.copyto, *arrays[0])
+    pool = ThreadPoolExecutor(threads)
+    return lambda: list(pool.map(lambda each: np.copyto(*each), arrays))
 
 
 def _call(torch: Any, device: Device, operation: Peak, elements: int) -> tuple[str, Any]:

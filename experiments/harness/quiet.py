@@ -97,8 +97,9 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
 
     A stretch of wall time w with t threads in use is disturbed if
 
-    - its threads waited for a processor for more than 2 % of w·t: the scatter of one pinned thread
-      between undisturbed processes is about 1 %, so that less could not be told from it;
+    - its threads waited for a processor that others had for more than 2 % of w·t: the scatter of
+      one pinned thread between undisturbed processes is about 1 %, so that less could not be told
+      from it;
     - the hypervisor took more than 10 % of one processor away;
     - or others and the hypervisor together used more than 10 % of one processor where none was to
       spare (no more of them than threads): they slow the thread down that shares it, and with it
@@ -116,6 +117,8 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     spare = max(0, after.processors - threads)
     if exceeds(taken, TAKEN * wall) or exceeds(used + taken, (TAKEN + BESIDE * spare) * wall):
         return _taken(used, taken, wall, after.processors)
+    # What is over, the run's threads waited for each other: JAX has one more than it is given.
+    waiting = min(waiting, used + taken)
     if exceeds(waiting, WAITING * wall * threads):
         return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
     return None

@@ -84,6 +84,7 @@ def table(cases: Sequence[Case]) -> Table:
     More factors than a line has room for stand in one column.
     """
     from rich.box import SIMPLE
+    from rich.markup import escape
     from rich.table import Table
 
     made = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
@@ -98,7 +99,8 @@ def table(cases: Sequence[Case]) -> Table:
     made.add_column("outcome", overflow="fold", min_width=8)
     for case in cases:
         shown = [str(case.factors.get(name, "–")) for name in names]
-        made.add_row(*(shown or [factors_text(case.factors)]), *_cells(case))
+        cells = (*(shown or [factors_text(case.factors)]), *_cells(case))
+        made.add_row(*map(escape, cells))  # «.[jax]» is no style
     return made
 
 

@@ -16,7 +16,7 @@ from figures.drawing.labels import legend_above
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----")
+HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 #: What stands in a row without a bar.
 NOT_MEASURED: Final = "not measured"
 

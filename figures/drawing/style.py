@@ -21,8 +21,8 @@ INK: Final = "#1f2328"
 GRID: Final = "#d9dde2"
 THEORY: Final = "#4d4d4d"
 MUTED: Final = "#6b7280"
-SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
+SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
 #: The smallest type of a figure (pt): labels inside it, and legends.
 SMALL: Final = 7

@@ -70,6 +70,10 @@ QUANTITIES: Final[dict[str, Quantity]] = {
     ),
     # Operations of an iteration by kind, each finished before the next begins.
     "unfold_time": Quantity("s", "time of one iteration in rearranging images and maps"),
+    "call_time": Quantity("s", "time of one call on an array of one element, to its end"),
+    "product_alone_time": Quantity(
+        "s", "time of the first layer's product of matrices, again and again and nothing between"
+    ),
     "matrix_product_time": Quantity("s", "time of one iteration in matrix products"),
     "bias_time": Quantity("s", "time of one iteration in adding biases"),
     "relu_time": Quantity("s", "time of one iteration in ReLU, forward"),

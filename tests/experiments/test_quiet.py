@@ -62,9 +62,15 @@ def test_others_on_spare_processors_disturb_if_they_use_most_of_them_or_threads_
 
 
 def test_waiting_counts_from_two_percent_of_all_threads_on() -> None:
-    assert disturbance(START, later(wait=0.39), 2) is None
-    assert disturbance(START, later(wait=0.41), 2) is not None
-    assert disturbance(START, later(wait=0.21), 1) is not None
+    assert disturbance(START, later(used=0.9, wait=0.39), 2) is None
+    assert disturbance(START, later(used=0.9, wait=0.41), 2) is not None
+    assert disturbance(START, later(used=0.9, wait=0.21), 1) is not None
+
+
+def test_threads_that_wait_for_each_other_are_not_disturbed() -> None:
+    assert disturbance(START, later(own=10.0, wait=8.0), 1) is None
+    assert disturbance(START, later(own=10.0, used=0.1, wait=8.0), 1) is None
+    assert disturbance(START, later(own=10.0, stolen=0.3, wait=8.0), 1) is not None
 
 
 def test_what_the_hypervisor_takes_disturbs_with_spare_processors_too() -> None:

@@ -21,7 +21,7 @@ from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import diagrams, memory
 from report.studies.backend_speedup.conditions import FAULTS, page_faults
 from report.studies.backend_speedup.learning import learned
-from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import CUPY, NUMPY, ON_GPU, VARIANTS, Run, Variant
 from report.studies.backend_speedup.model import (
     GOOD,
     MANY,
@@ -186,7 +186,7 @@ def _operation_speedups(inputs: Inputs, gpu: Run | None) -> Drawing:
     setting = gpu.sizes()[-1] if gpu and gpu.sizes() else None
     own = tuple(
         _dot_series(v, [estimate(gpu.speedup(setting, v, quantity)) for quantity in rows])
-        for v in (VARIANTS[4], CUPY)
+        for v in ON_GPU
         if gpu and setting and v in gpu.variants(setting, "matrix_product_time")
     )
     dots = Dots(

@@ -18,7 +18,7 @@ from report.studies.backend_speedup.getters import (
     numpy_value,
     of_training,
 )
-from report.studies.backend_speedup.measured import CUPY, NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import CUPY, NUMPY, ON_GPU, TORCH_CUDA, Run, Variant
 from report.studies.backend_speedup.subject import Kind, Setting
 
 
@@ -102,12 +102,12 @@ GPU_VALUES: Final[dict[str, Getter]] = {
     "gpu_block": lambda run: exact("documented by the libraries", "B", memory.BLOCK),
     **{
         f"gpu_first_{v.key}": of_training(partial(_first_call, variant=v), "s")
-        for v in (NUMPY, *VARIANTS[4:])
+        for v in (NUMPY, *ON_GPU)
     },
     **{
         f"gpu_{p}_{v.key}": _gpu_speedup(p, v)
         for p in ("small", "wide", "many")
-        for v in VARIANTS[4:]
+        for v in ON_GPU
     },
     **{
         f"gpu_{p}_{name}": _gpu_level(p, of)
@@ -124,6 +124,6 @@ GPU_VALUES: Final[dict[str, Getter]] = {
     ),
     "gpu_relu_cupy": of_training(lambda run, s: run.operation("relu", s, CUPY), "s"),
     "gpu_relu_ratio": of_training(
-        lambda run, s: run.operation("relu", s, CUPY) / run.operation("relu", s, VARIANTS[4])
+        lambda run, s: run.operation("relu", s, CUPY) / run.operation("relu", s, TORCH_CUDA)
     ),
 }  # fmt: skip

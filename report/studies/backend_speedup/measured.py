@@ -42,7 +42,7 @@ class Variant:
     @property
     def on_gpu(self) -> bool:
         """Whether it computes on a GPU."""
-        return self.backend in ("torch_cuda", "cupy")
+        return self in ON_GPU
 
     @property
     def eager(self) -> bool:
@@ -55,21 +55,20 @@ _NAMES: Final = {
     "torch": "PyTorch",
     "jax": "JAX",
     "jax_compiled": "JAX compiled",
+    "torch_inductor": "PyTorch compiled",
     "torch_cuda": "PyTorch CUDA",
     "cupy": "CuPy",
 }
 #: The library that every other one is compared with.
 NUMPY: Final = Variant("numpy")
-CUPY: Final = Variant("cupy")
+TORCH: Final = Variant("torch")
 JAX: Final = Variant("jax")
-VARIANTS: Final = (
-    NUMPY,
-    Variant("torch"),
-    JAX,
-    Variant("jax", "compiled"),
-    Variant("torch_cuda"),
-    CUPY,
-)
+JAX_COMPILED: Final = Variant("jax", "compiled")
+TORCH_COMPILED: Final = Variant("torch", "inductor")
+TORCH_CUDA: Final = Variant("torch_cuda")
+CUPY: Final = Variant("cupy")
+ON_GPU: Final = (TORCH_CUDA, CUPY)
+VARIANTS: Final = (NUMPY, TORCH, JAX, JAX_COMPILED, *ON_GPU, TORCH_COMPILED)
 #: A library at a setting.
 Case: TypeAlias = tuple[Setting, Variant]
 

@@ -11,7 +11,15 @@ from report.missing import Missing
 from report.quantity.expression import Quantity, recorded
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing, of_training
-from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import (
+    JAX,
+    JAX_COMPILED,
+    NUMPY,
+    TORCH,
+    TORCH_COMPILED,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.model import (
     GOOD,
     Group,
@@ -47,7 +55,7 @@ def _slowest_process(choose: Callable[[tuple[float, ...]], float]) -> Getter:
     """The median time of a process of PyTorch at the second largest width."""
 
     def found(run: Run) -> Quantity:
-        times = run.medians(run.widths()[-2], VARIANTS[1]) if len(run.widths()) > 1 else ()
+        times = run.medians(run.widths()[-2], TORCH) if len(run.widths()) > 1 else ()
         what = "median of a process with PyTorch"
         return recorded(what, "s", choose(times) if times else NO_CASE, run.file)
 
@@ -100,8 +108,8 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "over_least": of_training(lambda run, setting: _over_least(run, setting, NUMPY)),
     "over_least_wide": _at_end("width", -1, NUMPY),
     "over_least_many": _at_end("images", -1, NUMPY),
-    "compiled_over_narrow": _at_end("width", 0, VARIANTS[3]),
-    "compiled_over_wide": _at_end("width", -1, VARIANTS[3]),
+    "compiled_over_narrow": _at_end("width", 0, JAX_COMPILED),
+    "compiled_over_wide": _at_end("width", -1, JAX_COMPILED),
     "process_low": _slowest_process(min),
     "process_high": _slowest_process(max),
     "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
@@ -119,7 +127,10 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "median_error": _error(median),
     "common_error": _error(median, "common"),
     "worst_error": _error(max),
-    "compiled_narrow": compiled_gain(0),
-    "compiled_wide": compiled_gain(-1),
-    **{f"update_{v.key}": _update(v) for v in VARIANTS[:3]},
+    **{
+        f"compiled_{end}_{eager.key}": compiled_gain(place, eager, compiled)
+        for end, place in (("narrow", 0), ("wide", -1))
+        for eager, compiled in ((JAX, JAX_COMPILED), (TORCH, TORCH_COMPILED))
+    },
+    **{f"update_{v.key}": _update(v) for v in (NUMPY, TORCH, JAX)},
 }

@@ -18,7 +18,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
 from report.studies.backend_speedup.getters import NO_CASE, Getter, nothing
 from report.studies.backend_speedup.learning import libraries
-from report.studies.backend_speedup.measured import VARIANTS, Run, Variant, brief
+from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant, brief
 from report.studies.backend_speedup.subject import Setting
 
 #: What names the library of a product in a record, and what this study calls it.
@@ -65,7 +65,7 @@ def product_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
 
     def speedup(row: tuple[Run, Variant]) -> Quantity | int:
         run, v = row
-        return 1 if v == VARIANTS[0] else brief(run.speedup(_widths(run)[-1], v))
+        return 1 if v == NUMPY else brief(run.speedup(_widths(run)[-1], v))
 
     return table(
         "tbl-products",
@@ -151,11 +151,11 @@ def ranking(run: Run) -> tuple[Variant, ...] | None:
     return orders.pop() if len(orders) == 1 and len(both) > 1 else None
 
 
-def compiled_gain(place: int) -> Getter:
-    """How many times as fast JAX is once an iteration is compiled into one program."""
+def compiled_gain(place: int, eager: Variant, compiled: Variant) -> Getter:
+    """How many times as fast a library is once an iteration is compiled into one program."""
 
     def found(run: Run) -> Quantity:
-        settings, (eager, compiled) = run.widths(), VARIANTS[2:4]
+        settings = run.widths()
         if len(settings) < 2:
             return nothing("1")
         return run.time(settings[place], eager) / run.time(settings[place], compiled)

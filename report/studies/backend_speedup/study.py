@@ -19,6 +19,7 @@ from report.studies.backend_speedup.gpu_values import GPU_VALUES, on_gpu
 from report.studies.backend_speedup.learning import largest_accuracy_difference
 from report.studies.backend_speedup.measured import (
     CUPY,
+    JAX_COMPILED,
     NUMPY,
     VARIANTS,
     Run,
@@ -178,7 +179,7 @@ def _no_better(run: Run) -> bool:
 
 
 def _below_zero(run: Run) -> bool:
-    made = model(run, VARIANTS[3])
+    made = model(run, JAX_COMPILED)
     cost = Missing("no model") if made is None else point(made.cost)
     return not isinstance(cost, Missing) and cost < 0
 

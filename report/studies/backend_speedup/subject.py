@@ -62,7 +62,7 @@ _NEEDED: Final[dict[str, Levels]] = {
     "samples": int,
     "dataset": str,
     "backend": str,
-    "execution": ("eager", "compiled"),
+    "execution": ("eager", "compiled", "inductor"),
 }
 
 
