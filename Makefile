@@ -11,7 +11,7 @@ papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
 	$(RUN) build.py --pdf --html
 
 test: $(VENV)/test.stamp lint  ## Check the code and run all tests
-	$(RUN) -m pytest --numprocesses auto --dist loadfile
+	$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/test.stamp  ## Format, lint, types and the contract of imports
 	$(RUN) -m ruff format --check .

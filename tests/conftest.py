@@ -1,8 +1,48 @@
-"""What holds for all tests: none asserts a wall time, not even hypothesis of an example."""
+"""What holds for all tests: none asserts a wall time, and those that take longest begin first."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+TESTS = Path(__file__).parent
+#: Files that take half a minute and more, longest first: begun last, one of them would keep a
+#: single processor busy while the others wait.  Update with the figures of ``pytest --durations``.
+SLOW = (
+    "test_readme.py",
+    "test_build.py",
+    "experiments/test_random_networks.py",
+    "test_freshness.py",
+    "experiments/test_measuring_training_roofline.py",
+    "experiments/test_measuring_inference_memory.py",
+    "experiments/test_measuring_conv_profiling.py",
+    "test_verify.py",
+    "test_every_study.py",
+    "render/test_text_boxes.py",
+    "test_ended_builds.py",
+    "experiments/test_backends.py",
+    "test_tutorial.py",
+    "test_odd_places.py",
+    "test_damaged_out.py",
+    "test_new_study.py",
+    "test_class.py",
+    "experiments/test_submit.py",
+    "test_published.py",
+    "experiments/test_quick_run.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files and let them run before all others, file by file."""
+    order = {TESTS / name: place for place, name in enumerate(SLOW)}
+    for path in order:
+        assert path.exists(), f"{path} is in the list of slow tests and does not exist"
+    for item in items:
+        if item.path in order:
+            item.add_marker("slow")
+    items.sort(key=lambda item: order.get(item.path, len(order)))
