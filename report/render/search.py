@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any, Final
+from xml.etree import ElementTree
 
-#: What has no words of its own: numbers of tables, formulas, the list of numbers and their files.
-_SILENT: Final = ("table", "math", "pre", "script", "nav")
+#: What has no words of its own: numbers of tables, the list of numbers and their files.
+_SILENT: Final = ("table", "pre", "script", "nav")
 _HEADINGS: Final = ("h2", "h3", "h4")
 _KINDS: Final = {"fig-": "Figure", "tbl-": "Table"}
+_FORMULA: Final = re.compile(r"<math\b.*?</math>", re.DOTALL)
+#: What joins the parts of an element of MathML: the base with what stands below and above it.
+_JOINTS: Final = {
+    "mfrac": "/",
+    "msub": "_",
+    "msup": "^",
+    "msubsup": "_^",
+    "munder": "_",
+    "mover": "^",
+    "munderover": "_^",
+}
+#: Spaces within brackets and before commas, which joining the parts of a formula leaves.
+_LOOSE: Final = re.compile(r"(?<=[(\[{|]) +| +(?=[)\]}|,.;])")
 #: Characters of a section that are searched.
 _MOST: Final = 6000
 
@@ -67,12 +83,44 @@ def index_of_paper(
         if number == 0:
             yield _entry("Paper", title, title, address, abstract)
         reader = _Reader()
-        reader.feed(page)
+        reader.feed(_FORMULA.sub(lambda math: html.escape(formula_text(math[0])), page))
         for part in reader.parts:
             text = _words(part.text)
             name = _words(part.title) or text.partition(". ")[0]
             if text and part.id != "cite":
                 yield _entry(part.kind, title, name, f"{address}#{part.id}", text)
+
+
+def formula_text(math: str) -> str:
+    """A formula of MathML in one line, as one would type it: ``I^* = P/W``.
+
+    One that is no XML, which a page may hold as raw HTML, has no text.
+    """
+    try:
+        return _LOOSE.sub("", _words([_line(ElementTree.fromstring(math))]))
+    except ElementTree.ParseError:
+        return ""
+
+
+def _line(element: ElementTree.Element) -> str:
+    tag = element.tag.rpartition("}")[2]
+    if tag == "annotation":
+        return ""
+    parts = [_line(child) for child in element]
+    if tag in _JOINTS:
+        first, *others = map(_grouped, parts)
+        return first + "".join(map("".join, zip(_JOINTS[tag], others, strict=True)))
+    if tag == "msqrt":
+        return "√" + _grouped(" ".join(parts))
+    # Letters that stand upright side by side are a word, such as the name of a function.
+    word = all(child.get("mathvariant") == "normal" for child in element)
+    return ("" if word else " ").join(((element.text or "").strip("\u2061"), *parts))
+
+
+def _grouped(part: str) -> str:
+    """A part of a formula in brackets where it is more than one symbol."""
+    part = _words([part])
+    return f"({part})" if " " in part else part
 
 
 def index_of_claims(

@@ -18,6 +18,7 @@ import yaml
 from report.errors import RenderError
 from report.render.crate import crate
 from report.render.html import PageLinks, render_html, write_page
+from report.render.search import formula_text, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, PAPER_SCRIPTS, script_of
 from report.render.single import single_file
@@ -144,6 +145,17 @@ def test_nothing_is_fetched_from_elsewhere(page: Page, folder: Path) -> None:
 def test_formulas_are_mathml(page: Page) -> None:
     assert len(page.all("math")) > 8
     assert {math["display"] for math in page.all("math")} == {"inline", "block"}
+
+
+def test_the_search_finds_the_words_of_formulas(text: str) -> None:
+    """In one line and without TeX; an HTML that is no MathML has none."""
+    entries = index_of_paper("A paper", "An abstract", {"a.html": text})
+    texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
+    assert "their ratio I = W / Q is the arithmetic intensity" in texts
+    assert "I_ridge = P_peak/β." in texts
+    assert "(∑_(i = 1)^n Q_i)/√n (1 + 1/(2 n))" in texts
+    assert "\\frac" not in texts
+    assert formula_text("<math>&nbsp;</math>") == ""
 
 
 def test_links_of_the_page(page: Page, text: str) -> None:
