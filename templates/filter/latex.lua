@@ -139,19 +139,22 @@ local function long_table(float)
   return pandoc.Plain(inlines)
 end
 
+--- A tabular on one page, in type and with gaps in which it fits its column.
+local function fitted(inlines)
+  local result = pandoc.Inlines({ tex("\\ridgepointtable{%\n") })
+  result:extend(inlines)
+  result:insert(tex("}"))
+  return result
+end
+
 function latex.table(float)
   if float.long then
     return long_table(float)
   end
   local inlines = caption(float)
-  inlines:insert(tex("\\begin{ridgepointtable}\n"))
   local file = tabular.file(float.id)
-  if file then
-    inlines:insert(tex("\\input{" .. file .. "}"))
-  else
-    inlines:extend(tabular.build(float.table))
-  end
-  inlines:insert(tex("\n\\end{ridgepointtable}\n"))
+  inlines:extend(fitted(file and { tex("\\input{" .. file .. "}") } or tabular.build(float.table)))
+  inlines:insert(tex("\n"))
   if #float.notes > 0 then
     inlines:extend(notes_of(float))
   end
@@ -162,9 +165,9 @@ function latex.bare_table(tbl, long)
   if long then
     return long_table({ table = tbl })
   end
-  local inlines = pandoc.Inlines({ tex("\\begin{center}\n\\begin{ridgepointtable}\n") })
-  inlines:extend(tabular.build(tbl))
-  inlines:insert(tex("\n\\end{ridgepointtable}\n\\end{center}"))
+  local inlines = pandoc.Inlines({ tex("\\begin{center}\n") })
+  inlines:extend(fitted(tabular.build(tbl)))
+  inlines:insert(tex("\n\\end{center}"))
   return pandoc.Plain(inlines)
 end
 

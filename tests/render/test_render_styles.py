@@ -235,6 +235,26 @@ def test_a_finished_file_of_another_shape_is_refused(write: Write, tmp_path: Pat
         write_latex(folder, "p", tmp_path / "tex")
 
 
+@needs_latex
+@pytest.mark.parametrize("rows", [3, 80])
+def test_a_table_that_is_a_fifth_too_wide_is_set_in_8_point(
+    write: Write, tmp_path: Path, rows: int
+) -> None:
+    """On one page and over several; scaled to the line, its type would be 7.5 pt and less."""
+    cells = " | ".join(["1,234 [56, 7890]"] * 8)
+    columns = "|".join(["---:"] * 8)
+    table = f"| {' | '.join('abcdefgh')} |\n|{columns}|\n" + f"| {cells} |\n" * rows
+    pdf = render("latex", write(table, head=head("article")), "p", tmp_path)
+    sizes = set()
+
+    def note(text: str, matrix: list[float], line: list[float], _: object, size: float) -> None:
+        if "1,234" in text:
+            sizes.add(size * line[0] * matrix[0])
+
+    PdfReader(io.BytesIO(pdf)).pages[0].extract_text(visitor_text=note)
+    assert min(sizes) == pytest.approx(8, abs=0.1)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_long_table_without_number(write: Write, tmp_path: Path, engine: str) -> None:
     rows = "\n".join(f"| {i} | row{i}x |" for i in range(100))
