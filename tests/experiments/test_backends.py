@@ -40,6 +40,7 @@ from experiments.harness.study import QUICK, SEED
 from report.records.layers import Layer
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
+from report.studies.backend_speedup.subject import Setting, calls
 from report.theory.memory import parameter_bytes
 from report.theory.work import parameter_count
 
@@ -219,6 +220,43 @@ def test_accuracy_and_loss_of_sums_that_are_known() -> None:
     targets = np.eye(CLASSES)[:, [1, 2]]
     assert loss(xp, np.zeros((CLASSES, 2)), targets) == pytest.approx(np.log(10))
     assert accuracy(xp, np.eye(CLASSES)[:, [1, 3]], targets) == 0.5
+
+
+class Counted(np.ndarray[Any, Any]):
+    """An array of NumPy that counts the calls made with it."""
+
+    made = 0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **named: Any) -> Any:
+        return _counted(getattr(ufunc, method)(*map(_plain, given), **named))
+
+    def __array_function__(self, function: Any, types: Any, given: Any, named: Any) -> Any:
+        return _counted(function(*map(_plain, given), **named))
+
+    def __getitem__(self, place: Any) -> Any:
+        return _counted(_plain(self)[place])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return np.asarray(value) if isinstance(value, Counted) else value
+
+
+def _counted(found: Any) -> Any:
+    Counted.made += 1
+    return np.asarray(found).view(Counted)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_calls_of_an_iteration_are_those_of_theory(name: Any) -> None:
+    """Calls on NumPy's own namespace: the standard's clips by several of them."""
+    made = case("numpy", name, samples=8)
+    part = made.placed()
+    parameters = Parameters(*(each.view(Counted) for each in made.parameters()))
+    Counted.made = 0
+    iteration(made.network, operations(np), parameters, part.images.view(Counted), part.targets)
+    assert Counted.made == calls(Setting("scaling", name, "float32", 8, "digits"))
 
 
 # -------------------------------------------------------------------------------- learning

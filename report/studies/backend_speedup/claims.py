@@ -143,7 +143,7 @@ def _above_one(ratio: Quantity) -> Statement:
 
 
 def _predicted(run: Run) -> _Claimed:
-    """That the model meets most cases that it was not made from.
+    """That the model, whose parameters were measured apart, meets most cases.
 
     The share of good predictions has the bounds of those that surely are, and that may be.
     """

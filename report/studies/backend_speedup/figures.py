@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -24,8 +23,6 @@ from report.studies.backend_speedup.learning import learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, ON_GPU, VARIANTS, Run, Variant
 from report.studies.backend_speedup.model import (
     GOOD,
-    MANY,
-    Group,
     Prediction,
     Rule,
     errors,
@@ -33,7 +30,7 @@ from report.studies.backend_speedup.model import (
 )
 from report.studies.backend_speedup.products import product_figure
 from report.studies.backend_speedup.source import SIDES, cell, number
-from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
+from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Network, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
 
 _MILLI: Final = 1e3
@@ -204,15 +201,14 @@ def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, .
 # ---------------------------------------------------------------------------------------- model
 
 
-#: Groups of predictions, as their points are named; the rules, as their lines are.
-_GROUPS: Final[dict[Group, str]] = {
+#: Networks, as the points of their predictions are named; the rules, as their lines are.
+_GROUPS: Final[dict[Network, str]] = {
     "convnet": "Convolutional network",
-    "many": f"Width {HIDDEN}, {MANY:,} images or more",
-    "other": "All others",
+    "perceptron": "Perceptron",
 }
 _RULES: Final[dict[Rule, str]] = {
-    "own": "A pair per library",
-    "common": "One pair for all",
+    "measured": "Calls and products",
+    "least": "Least time",
     "numpy": "NumPy's time",
 }
 
@@ -223,13 +219,13 @@ def _model(run: Run) -> Drawing | None:
     if not found:
         return None
     drawn = [
-        _cloud(title, [each for each in found if each.group == group], index)
+        _cloud(title, [each for each in found if each.setting.network == group], index)
         for index, (group, title) in enumerate(_GROUPS.items())
     ]
     faults = [each for each in found if page_faults(run, each.setting, each.variant) >= FAULTS]
     if faults:
         drawn.append(replace(_cloud("Maps pages anew", faults, len(_GROUPS)), hollow=True))
-    ends = _square([x for each in drawn for x in (*each.x, *each.y) if x > 0])
+    ends = _square([x for each in drawn for x in (*each.x, *each.y)])
     factors = (("", 1.0), ("", GOOD), ("", 1 / GOOD))
     curves = tuple(
         Curve(
@@ -249,7 +245,7 @@ def _square(every: Sequence[float]) -> tuple[float, float]:
 
 
 def _cloud(title: str, found: Sequence[Prediction], series: int) -> Points:
-    x = tuple(_MILLI * each.predicted["own"] for each in found)
+    x = tuple(_MILLI * each.predicted["measured"] for each in found)
     y = tuple(_MILLI * each.measured for each in found)
     return Points(title, x, y, series=series)
 
@@ -259,10 +255,9 @@ def _distribution(found: Sequence[Prediction]) -> Scaling:
     lines = []
     for index, (rule, title) in enumerate(_RULES.items()):
         every = errors(found, rule)
-        off = [error for error in every if isfinite(error)]
-        share = tuple(100 * (place + 1) / len(every) for place in range(len(off)))
-        if off:
-            lines.append(Curve(title, tuple(off), share, "fit", series=index))
+        share = tuple(100 * (place + 1) / len(every) for place in range(len(every)))
+        if every:
+            lines.append(Curve(title, tuple(every), share, "fit", series=index))
     return Scaling(
         "Off by at most this factor",
         "Cases (%)",

@@ -13,6 +13,7 @@ from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Exact, Leaf, Process, Quantity, Sampled, absent, exact
+from report.records.pooling import same_processor
 from report.records.record import Factor
 from report.records.store import Stored
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds, total
@@ -295,14 +296,13 @@ def _timed_on_gpu(run: Run) -> bool:
 
 def thread_pair(all_runs: Sequence[Run]) -> tuple[Run, Run] | None:
     """Two runs of one processor with fewest and most threads, None where there are none."""
-    machines: dict[str, list[Run]] = {}
-    for run in all_runs:
-        if not run.on_gpu and run.variants(run.training()):
-            machines.setdefault(run.stored.record.environment.cpu.model, []).append(run)
-    for found in machines.values():
-        ordered = sorted(found, key=_threads)
-        if _threads(ordered[0]) < _threads(ordered[-1]):
-            return ordered[0], ordered[-1]
+    timed = [run for run in all_runs if not run.on_gpu and run.variants(run.training())]
+    for run in timed:
+        environment = run.stored.record.environment
+        alike = [o for o in timed if same_processor(environment, o.stored.record.environment)]
+        few, many = min(alike, key=_threads), max(alike, key=_threads)
+        if _threads(few) < _threads(many):
+            return few, many
     return None
 
 

@@ -1,77 +1,110 @@
-"""Two fitted parameters per library, and two baselines that know less.
+"""The time of an iteration from what was measured apart: calls, products, bytes.
 
-An iteration takes ``c + s · t``, where ``t`` is its least time on the machine.  ``c`` and ``s``
-follow from the smallest and the largest width alone; all other cases are predicted by them.  One
-baseline has one pair for all libraries, the other one takes the measured time of NumPy.
+An iteration takes
+
+    T = n · o + Σ F / r + Σ Q / B
+
+where ``n`` is the number of calls of the library and ``o`` what one costs, ``F`` is the work of a
+product of matrices and ``r`` the rate of the library's product alone with as many rows, ``Q`` are
+the bytes that every other call reads and writes and ``B`` is the bandwidth of the level of memory
+that holds them.  No time of an iteration is a parameter, so that every case is a prediction.  Two
+rules that know less stand beside it: the least time of theory, and the measured time of NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import reduce
+from operator import add
 from typing import Final, Literal, TypeAlias
 
+from report.evidence import peaks
 from report.evidence.remembered import known, remembered
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, named
+from report.quantity.expression import Quantity, exact, named
+from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant, of_single
-from report.studies.backend_speedup.subject import HIDDEN, Setting
+from report.studies.backend_speedup.subject import (
+    PIXELS,
+    Setting,
+    Step,
+    calls,
+    iteration,
+)
 from report.studies.backend_speedup.theory import least_time
 
 #: A prediction within this factor of what was measured is a good one.
 GOOD: Final = 1.5
-#: So many images and more are a group of their own at the width of the source.
-MANY: Final = 16_000
-
-#: The groups were formed after the failures had been seen.
-Group: TypeAlias = Literal["convnet", "many", "other"]
-#: What predicts: the parameters of the library, one pair for all libraries, NumPy's own time.
-Rule: TypeAlias = Literal["own", "common", "numpy"]
+#: What predicts: the library's calls and products, the least time of theory, NumPy's own time.
+Rule: TypeAlias = Literal["measured", "least", "numpy"]
 
 
 @dataclass(frozen=True)
 class Model:
-    """What a library costs on the machine of a run, from its cases at two widths."""
+    """What a library's calls and products cost on the machine of a run, measured apart."""
 
     run: Run
     variant: Variant
-    narrow: Setting
-    wide: Setting
+    widths: tuple[Setting, ...]
 
     @property
-    def slowness(self) -> Quantity:
-        """How many times its least time the work takes that the wide case has more."""
-        run, v = self.run, self.variant
-        more = run.time(self.wide, v) - run.time(self.narrow, v)
-        bounds = least_time(run, self.wide, v) - least_time(run, self.narrow, v)
-        return of_single(more / bounds)
+    def call(self) -> Quantity:
+        """What one call costs (s): on an array of one element, at the smallest width."""
+        found = self.run.measured("call_time", self.widths[0], self.variant)
+        return named(f"call of {self.variant.name}", found)
 
-    @property
-    def cost(self) -> Quantity:
-        """What an iteration takes beside (s), whatever its size."""
-        run, v = self.run, self.variant
-        found = run.time(self.narrow, v) - self.slowness * least_time(run, self.narrow, v)
-        return of_single(named(f"cost of an iteration with {v.name}", found))
+    def rate(self, rows: int) -> Quantity:
+        """The rate (FLOP/s) of a product alone whose left matrix has about so many rows.
+
+        It was measured with the rows of each width; the nearest one below is meant, else the first.
+        """
+        below = [setting for setting in self.widths if setting.hidden <= rows]
+        setting = (below or self.widths[:1])[-1]
+        work = exact("work of a product", "FLOP", 2 * setting.hidden * PIXELS * setting.samples)
+        time = self.run.measured("product_alone_time", setting, self.variant)
+        return named(f"rate of products with {setting.hidden} rows", work / time)
 
     def predicted(self, setting: Setting) -> Quantity:
-        """Time (s) of an iteration of another size."""
-        return of_single(self.cost + self.slowness * least_time(self.run, setting, self.variant))
+        """The time (s) of an iteration."""
+        called = exact("calls of an iteration", "1", calls(setting)) * self.call
+        steps = (self.time_of(step, setting) for step in iteration(setting))
+        return of_single(reduce(add, steps, called))
+
+    def time_of(self, step: Step, setting: Setting) -> Quantity:
+        """What the calls of a step take (s) beside the price of calling."""
+        if step.macs:
+            return exact(f"work of {step.name}", "FLOP", step.flops) / self.rate(step.rows)
+        size = step.called * ELEMENT_BYTES[setting.dtype]
+        return exact(f"bytes of {step.name}", "B", size) / bandwidth(self.run, size)
+
+
+def bandwidth(run: Run, size: int) -> Quantity:
+    """The bandwidth (B/s) of the first level of memory that holds so many bytes."""
+    rates = run.cache_rates()
+    for level in peaks.levels(run.stored.record.environment):
+        if size <= level.most and not rates[level.name].missing:
+            return rates[level.name]
+    return rates[peaks.MEMORY]
 
 
 @remembered
 def model(run: Run, variant: Variant) -> Model | None:
-    """The model of a library, where it was timed at two widths of one number of images."""
-    widths = [setting for setting in run.widths() if variant in run.variants(setting)]
-    if len(widths) < 2 or isinstance(run.rates(variant), Missing):
+    """The model of a library, where its calls and products were timed apart."""
+    widths = [
+        setting
+        for setting in run.widths()
+        if not run.measured("product_alone_time", setting, variant).missing
+    ]
+    if not widths or isinstance(run.rates(variant), Missing):
         return None
-    return Model(run, variant, widths[0], widths[-1])
+    return Model(run, variant, tuple(widths))
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """A case that the model was not made from: its median, and what each rule predicts (s)."""
+    """A case: its median, and what each rule predicts (s)."""
 
     setting: Setting
     variant: Variant
@@ -82,61 +115,59 @@ class Prediction:
     @property
     def ratio(self) -> float:
         """Measured over predicted time, by medians."""
-        return self.measured / self.predicted["own"]
+        return self.measured / self.predicted["measured"]
 
-    @property
-    def group(self) -> Group:
-        """Which cases it belongs to."""
-        if self.setting.network == "convnet":
-            return "convnet"
-        return "many" if self.setting.hidden == HIDDEN and self.setting.samples >= MANY else "other"
-
-    def error(self, rule: Rule = "own") -> float:
-        """The factor by which a rule is off, in either direction; infinite for a time below 0."""
+    def error(self, rule: Rule = "measured") -> float:
+        """The factor by which a rule is off, in either direction."""
         ratio = self.measured / self.predicted[rule]
-        return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
+        return max(ratio, 1 / ratio)
 
 
 @remembered
 def predictions(run: Run) -> tuple[Prediction, ...]:
-    """Every case in float32 that no model was made from, of both networks."""
+    """Every eager case in float32 of the sweeps, of both networks."""
     return tuple(_predictions(run))
 
 
-def errors(found: Sequence[Prediction], rule: Rule = "own") -> list[float]:
+def errors(found: Sequence[Prediction], rule: Rule = "measured") -> list[float]:
     """By how much a rule is off in every case of which it says something, ascending."""
     return sorted(each.error(rule) for each in found if rule in each.predicted)
 
 
 def _predictions(run: Run) -> Iterator[Prediction]:
-    common = _common(run)
     for setting in (*run.scaled(), *run.scaled("convnet")):
         for variant in run.variants(setting):
             made = model(run, variant)
-            if made is None or setting in (made.narrow, made.wide):
+            if made is None:
                 continue
-            time = run.time(setting, variant)
-            own, measured = point(made.predicted(setting)), point(time)
+            time, predicted = run.time(setting, variant), made.predicted(setting)
+            own, measured = point(predicted), point(time)
             if isinstance(own, Missing) or isinstance(measured, Missing):
                 continue
             bound = known(point(least_time(run, setting, variant)))
-            told: dict[Rule, float] = {"own": own, "common": common[0] + common[1] * bound}
+            told: dict[Rule, float] = {"measured": own, "least": bound}
             numpy = point(run.time(setting, NUMPY))
             if variant != NUMPY and not isinstance(numpy, Missing):
                 told["numpy"] = numpy
-            yield Prediction(setting, variant, time / made.predicted(setting), measured, told)
+            yield Prediction(setting, variant, time / predicted, measured, told)
 
 
-def _common(run: Run) -> tuple[float, float]:
-    """One pair for all libraries: the medians of theirs; zeros where there is no model."""
-    made = [each for v in VARIANTS if (each := model(run, v)) is not None]
-    costs = [point(each.cost) for each in made]
-    slow = [point(each.slowness) for each in made]
-    return _median(costs), _median(slow)
+def parts(run: Run, setting: Setting, variant: Variant) -> dict[str, Quantity]:
+    """The shares of a predicted iteration that calls and products have; none without a model."""
+    made = model(run, variant)
+    if made is None:
+        return {}
+    whole = made.predicted(setting)
+    products = [step for step in iteration(setting) if step.macs]
+    return {
+        "calls": exact("calls of an iteration", "1", calls(setting)) * made.call / whole,
+        "products": reduce(add, (made.time_of(step, setting) for step in products)) / whole,
+    }
 
 
-def _median(found: Sequence[float | Missing]) -> float:
-    return median([each for each in found if not isinstance(each, Missing)] or [0.0])
+def models(run: Run) -> tuple[Model, ...]:
+    """The model of every library that has one."""
+    return tuple(made for v in VARIANTS if (made := model(run, v)) is not None)
 
 
 def right_winners(run: Run) -> tuple[int, int]:
@@ -145,7 +176,7 @@ def right_winners(run: Run) -> tuple[int, int]:
     pairs = [(each, own[each.setting]) for each in predictions(run) if each.setting in own]
     others = [(each, base) for each, base in pairs if each.variant != NUMPY]
     right = [
-        (each.predicted["own"] < base.predicted["own"]) == (each.measured < base.measured)
+        (each.predicted["measured"] < base.predicted["measured"]) == (each.measured < base.measured)
         for each, base in others
     ]
     return sum(right), len(right)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from statistics import median
-from typing import Final, get_args
+from typing import Final
 
 from report.missing import Missing
 from report.quantity.expression import Quantity, recorded
@@ -22,14 +21,15 @@ from report.studies.backend_speedup.measured import (
 )
 from report.studies.backend_speedup.model import (
     GOOD,
-    Group,
     Rule,
     errors,
+    model,
+    parts,
     predictions,
     right_winners,
 )
 from report.studies.backend_speedup.products import compiled_gain
-from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.subject import NETWORK_NAMES, Network, Setting, calls
 
 
 def swept(over: str) -> Callable[[Run], tuple[Setting, ...]]:
@@ -62,19 +62,18 @@ def _slowest_process(choose: Callable[[tuple[float, ...]], float]) -> Getter:
     return found
 
 
-def _error(choose: Callable[[list[float]], float], rule: Rule = "own") -> Getter:
+def _error(choose: Callable[[list[float]], float], rule: Rule = "measured") -> Getter:
     """Of the factors by which predictions are off, in either direction."""
 
     def found(run: Run) -> Quantity:
         factors = errors(predictions(run), rule)
-        value = choose(factors) if factors else inf
-        told = NO_CASE if value == inf else value
+        told = choose(factors) if factors else NO_CASE
         return recorded("measured / predicted or its inverse", "1", told, run.file)
 
     return found
 
 
-def _well(rule: Rule, of: Rule = "own") -> Getter:
+def _well(rule: Rule, of: Rule = "measured") -> Getter:
     """The cases that a rule predicts well, among those of which another one says something."""
 
     def count(run: Run) -> int | Missing:
@@ -84,11 +83,11 @@ def _well(rule: Rule, of: Rule = "own") -> Getter:
     return count_of("cases within the factor of a good prediction", count)
 
 
-def _cases(group: Group | None, *, failed: bool, short: bool = False) -> Getter:
-    """How many cases a group has, of them the failures, and of these the ones predicted short."""
+def _cases(network: Network | None, *, failed: bool, short: bool = False) -> Getter:
+    """How many cases a network has, of them the failures, and of these the ones predicted short."""
 
     def count(run: Run) -> int | Missing:
-        found = [each for each in predictions(run) if group in (None, each.group)]
+        found = [each for each in predictions(run) if network in (None, each.setting.network)]
         bad = [each for each in found if each.error() > GOOD and (each.ratio > 1 or not short)]
         return len(bad if failed else found) if predictions(run) else NO_CASE
 
@@ -99,38 +98,60 @@ def _winners(place: int) -> Getter:
     return count_of("winners", lambda run: right_winners(run)[place] or NO_CASE)
 
 
-def _update(variant: Variant) -> Getter:
-    """The time (s) of the update, which is little more than its calls."""
-    return of_training(lambda run, setting: run.operation("update", setting, variant), "s")
+def _call(variant: Variant) -> Getter:
+    """What a call costs (s)."""
+
+    def found(run: Run) -> Quantity:
+        made = model(run, variant)
+        return made.call if made else nothing("s")
+
+    return found
+
+
+def _share(part: str, place: int, variant: Variant) -> Getter:
+    """The share of a predicted iteration that calls or products have, at an end of the widths."""
+
+    def found(run: Run) -> Quantity:
+        shares = parts(run, run.widths()[place], variant) if run.widths() else {}
+        return shares.get(part, nothing("1"))
+
+    return found
 
 
 MODEL_VALUES: Final[dict[str, Getter]] = {
     "over_least": of_training(lambda run, setting: _over_least(run, setting, NUMPY)),
     "over_least_wide": _at_end("width", -1, NUMPY),
     "over_least_many": _at_end("images", -1, NUMPY),
-    "compiled_over_narrow": _at_end("width", 0, JAX_COMPILED),
-    "compiled_over_wide": _at_end("width", -1, JAX_COMPILED),
     "process_low": _slowest_process(min),
     "process_high": _slowest_process(max),
     "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
-    "predicted_well": _well("own"),
-    "common_well": _well("common"),
+    "predicted_well": _well("measured"),
+    "least_well": _well("least"),
     "numpy_cases": count_of("cases", lambda run: len(errors(predictions(run), "numpy")) or NO_CASE),
     "numpy_well": _well("numpy", "numpy"),
-    "own_well": _well("own", "numpy"),
+    "own_well": _well("measured", "numpy"),
     "winners_right": _winners(0),
     "winners": _winners(1),
     "failed": _cases(None, failed=True),
     "failed_short": _cases(None, failed=True, short=True),
-    **{f"cases_{group}": _cases(group, failed=False) for group in get_args(Group)},
-    **{f"failed_{group}": _cases(group, failed=True) for group in get_args(Group)},
+    **{f"cases_{network}": _cases(network, failed=False) for network in NETWORK_NAMES},
+    **{f"failed_{network}": _cases(network, failed=True) for network in NETWORK_NAMES},
     "median_error": _error(median),
-    "common_error": _error(median, "common"),
+    "least_error": _error(median, "least"),
     "worst_error": _error(max),
     **{
         f"compiled_{end}_{eager.key}": compiled_gain(place, eager, compiled)
         for end, place in (("narrow", 0), ("wide", -1))
         for eager, compiled in ((JAX, JAX_COMPILED), (TORCH, TORCH_COMPILED))
     },
-    **{f"update_{v.key}": _update(v) for v in (NUMPY, TORCH, JAX)},
+    **{f"call_{v.key}": _call(v) for v in (NUMPY, TORCH, JAX)},
+    **{
+        f"{part}_{end}_{v.key}": _share(part, place, v)
+        for part in ("calls", "products")
+        for end, place in (("narrow", 0), ("wide", -1))
+        for v in (NUMPY, TORCH, JAX)
+    },
+    "iteration_calls": count_of(
+        "calls", lambda run: calls(run.widths()[0]) if run.widths() else NO_CASE
+    ),
 }

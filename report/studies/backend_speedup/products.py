@@ -74,10 +74,10 @@ def product_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
             Field("Machine", "", lambda row: row[0].label),
             Field("Library", "", lambda row: row[1].name),
             Field("Product by", "", product),
-            Field("Narrowest", "FLOP/s", lambda row: rate(row, 0), _GIGA),
-            Field("Widest", "FLOP/s", lambda row: rate(row, -1), _GIGA),
+            Field("Narrowest", "FLOP/s", lambda row: rate(row, 0), _GIGA, digits=3),
+            Field("Widest", "FLOP/s", lambda row: rate(row, -1), _GIGA, digits=3),
             Field("Processes", "1", lambda row: row[0].processes(_widths(row[0])[-1], row[1])),
-            Field("Speed-up", "1", speedup),
+            Field("Speed-up", "1", speedup, digits=3),
         ],
         notes=("Processes and speed-up over NumPy: at the largest width.",),
         sources=tuple(run.file for run in on_cpus(runs)),
@@ -87,7 +87,7 @@ def product_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
 
 def product_figure(runs: Sequence[Run]) -> Drawing | None:
     """The rate of all products of an iteration over the width, a panel a CPU."""
-    panels = tuple(_panel(run) for run in on_cpus(runs)[:2])
+    panels = tuple(_panel(run) for run in on_cpus(runs))
     return Drawing(panels, wide=True, height=2.5) if panels else None
 
 

@@ -19,7 +19,6 @@ from report.studies.backend_speedup.gpu_values import GPU_VALUES, on_gpu
 from report.studies.backend_speedup.learning import largest_accuracy_difference
 from report.studies.backend_speedup.measured import (
     CUPY,
-    JAX_COMPILED,
     NUMPY,
     VARIANTS,
     Run,
@@ -30,7 +29,7 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.memory_values import least_explained
-from report.studies.backend_speedup.model import GOOD, errors, model, predictions
+from report.studies.backend_speedup.model import GOOD, errors, predictions
 from report.studies.backend_speedup.products import bare_ratio, on_cpus, ranking
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
@@ -61,8 +60,7 @@ def findings(inputs: Inputs) -> Findings:
     images = data_set(inputs, primary) if primary else None
     claims = {claim.id: claim for claim in all_claims(inputs, measured)}
     tables = all_tables(inputs, measured, primary, pair, gpu, images)
-    others = [run for run in on_cpus(measured) if run is not primary]
-    second = others[0] if others else None
+    second = next((run for run in on_cpus(measured) if not run.policies), None)
     return Findings(
         values={v.id: v for v in all_values(inputs, primary, pair, gpu, images, second)},
         tables={t.id: t for t in tables},
@@ -81,13 +79,13 @@ def findings(inputs: Inputs) -> Findings:
 
 
 def _of_products(measured: Sequence[Run], second: Run | None) -> Mapping[str, Any]:
-    """Whether libraries rank by their products on every CPU, and in which orders."""
-    orders = [ranking(run) for run in on_cpus(measured)]
-    ranked = bool(orders) and all(order is not None for order in orders)
-    found = [order for order in orders if order is not None]
+    """Whether libraries rank by their products on every CPU, and which one leads on each."""
+    orders = {run.label: ranking(run) for run in on_cpus(measured)}
+    first = {cpu: order[0].name for cpu, order in orders.items() if order}
     return {
-        "ranked": ranked,
-        "reversed": ranked and len(found) == 2 and found[0] == found[1][::-1],
+        "ranked": bool(orders) and len(first) == len(orders),
+        "leaders": [{"cpu": markdown(cpu), "library": name} for cpu, name in first.items()],
+        "all_differ": len(set(first.values())) == len(orders) > 1,
         "bare": second is not None and not bare_ratio(second).missing,
     }
 
@@ -130,7 +128,7 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "on_gpu", "no_better", "below_zero", "remembered", "libraries", "convnet", "fastest",
+    "on_gpu", "no_better", "remembered", "libraries", "convnet", "fastest",
     "decomposed", "predicted", "width_best", "images_best", "widths", "sizes",
     "least_explained", "constant_offset", "same_accuracy", "wide",
 )  # fmt: skip
@@ -154,7 +152,6 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "decomposed": decomposed.name if decomposed else "",
         "predicted": bool(predictions(run)),
         "no_better": _no_better(run),
-        "below_zero": _below_zero(run),
         "remembered": bool(memory.wholes(run)),
         "width_best": _name(best_at(run, widths[-1]) if len(widths) > 1 else None),
         "images_best": _name(best_at(run, sizes[-1]) if len(sizes) > 1 else None),
@@ -168,20 +165,15 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
 
 
 def _no_better(run: Run) -> bool:
-    """Whether one pair for all libraries is as near to the cases as a pair per library, or nearly.
+    """Whether the least time of theory is as near to the cases as the model, or nearly.
 
     Nearly: it meets all but a twentieth of the cases that the model meets.
     """
     good = [
-        sum(error <= GOOD for error in errors(predictions(run), rule)) for rule in ("own", "common")
+        sum(error <= GOOD for error in errors(predictions(run), rule))
+        for rule in ("measured", "least")
     ]
     return good[1] >= 0.95 * good[0]
-
-
-def _below_zero(run: Run) -> bool:
-    made = model(run, JAX_COMPILED)
-    cost = Missing("no model") if made is None else point(made.cost)
-    return not isinstance(cost, Missing) and cost < 0
 
 
 def _name(variant: Variant | None) -> str:

@@ -95,7 +95,10 @@ class Step:
     """One operation of an iteration: multiply-adds, other operations, elements that it moves.
 
     ``elements`` are those of the operands and of the result, each once: what must cross the bus if
-    nothing stays in a cache (compare ``report.theory.memory.compulsory_traffic``).
+    nothing stays in a cache (compare ``report.theory.memory.compulsory_traffic``).  ``calls`` of a
+    library make it in ``experiments.backends.operations``, which read and write ``touched``
+    elements, those between them too, by default the same; a mask's are a quarter of one.  ``rows``
+    are those of the left matrix of a product.
     """
 
     kind: Kind
@@ -103,6 +106,14 @@ class Step:
     macs: Macs = _NONE
     others: int = 0
     elements: int = 0
+    calls: int = 1
+    touched: int = 0
+    rows: int = 0
+
+    @property
+    def called(self) -> int:
+        """The elements that its calls read and write."""
+        return self.touched or self.elements
 
     @property
     def flops(self) -> Flops:
@@ -113,7 +124,8 @@ class Step:
 def _product(name: str, rows: int, inner: int, columns: int) -> Step:
     """A matrix product: rows · inner · columns multiply-adds, both factors read, one written."""
     moved = rows * inner + inner * columns + rows * columns
-    return Step("matrix_product", name, Macs(rows * inner * columns), elements=moved)
+    work = Macs(rows * inner * columns)
+    return Step("matrix_product", name, work, elements=moved, rows=rows)
 
 
 def _bias(name: str, rows: int, columns: int) -> Step:
@@ -124,7 +136,7 @@ def _softmax(rows: int, columns: int) -> Step:
     """Maximum, difference, exponential, sum and quotient, each element once (see theory.work)."""
     n = rows * columns
     work = (n - columns) + n + n + (n - columns) + n
-    return Step("softmax", "softmax", others=work, elements=2 * n)
+    return Step("softmax", "softmax", others=work, elements=2 * n, calls=5, touched=8 * n)
 
 
 def _error(rows: int, columns: int) -> Step:
@@ -141,15 +153,19 @@ def _means(shapes: tuple[tuple[int, int], ...], columns: int) -> Step:
         "sums and means",
         others=weights + rows * columns,
         elements=2 * weights + rows * columns + rows,
+        calls=6,
     )
 
 
 def _masked(name: str, count: int) -> Step:
-    return Step("gradient", name, others=2 * count, elements=3 * count)
+    touched = 11 * count // 2  # compared, made a number, multiplied
+    return Step("gradient", name, others=2 * count, elements=3 * count, calls=3, touched=touched)
 
 
 def _update(parameters: int) -> Step:
-    return Step("update", "descent", others=2 * parameters, elements=3 * parameters)
+    """Two calls for the weights and the bias of each layer."""
+    work, moved = 2 * parameters, 3 * parameters
+    return Step("update", "descent", others=work, elements=moved, calls=8, touched=5 * parameters)
 
 
 def iteration(setting: Setting) -> tuple[Step, ...]:
@@ -181,18 +197,38 @@ def _perceptron(h: int, m: int) -> tuple[Step, ...]:
 def _convnet(m: int) -> tuple[Step, ...]:
     c, q, n, f, k = CHANNELS, KERNEL**2, MAP**2, FEATURES, CLASSES
     return (
-        Step("unfold", "windows", elements=PIXELS * m + q * n * m),
+        Step(
+            "unfold",
+            "windows",
+            elements=PIXELS * m + q * n * m,
+            calls=q + 8,  # the windows, their stack, and changes of shape
+            touched=2 * q * n * m,
+        ),
         _product("W1 columns", c, q, n * m),
         _bias("+ b1", c, n * m),
         Step("relu", "max(0, Z1)", others=c * n * m, elements=2 * c * n * m),
-        Step("pooling", "maximum", others=3 * f * m, elements=c * n * m + f * m),
+        Step(
+            "pooling",
+            "maximum",
+            others=3 * f * m,
+            elements=c * n * m + f * m,
+            calls=7,
+            touched=9 * f * m,
+        ),
         _product("W2 A1", k, f, m),
         _bias("+ b2", k, m),
         _softmax(k, m),
         _error(k, m),
         _product("dZ2 A1ᵀ", k, m, f),
         _product("W2ᵀ dZ2", f, k, m),
-        Step("gradient", "unpooling", others=c * n * m, elements=2 * c * n * m + 2 * f * m),
+        Step(
+            "gradient",
+            "unpooling",
+            others=c * n * m,
+            elements=2 * c * n * m + 2 * f * m,
+            calls=33,
+            touched=50 * f * m,
+        ),
         _masked("ReLU′", c * n * m),
         _product("dZ1 columnsᵀ", c, n * m, q),
         _means(((c, q), (k, f)), m),
@@ -216,6 +252,11 @@ def total(setting: Setting, kind: Kind | None = None) -> Step:
         sum(step.others for step in steps),
         sum(step.elements for step in steps),
     )
+
+
+def calls(setting: Setting) -> int:
+    """How many calls of the library an iteration makes."""
+    return sum(step.calls for step in iteration(setting))
 
 
 def parameter_count(network: Network, hidden: int = HIDDEN) -> int:

@@ -45,7 +45,7 @@ from report.studies.backend_speedup.memory_values import (
     most_framework,
     unexplained,
 )
-from report.studies.backend_speedup.model import GOOD, MANY
+from report.studies.backend_speedup.model import GOOD
 from report.studies.backend_speedup.model_values import MODEL_VALUES, swept
 from report.studies.backend_speedup.products import bare_rate, bare_ratio
 from report.studies.backend_speedup.source_values import in_unit, source_values
@@ -65,7 +65,6 @@ def all_values(
     yield value_of("convnet_rate", rate, CONVNET_RATE, "1", "chosen")
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
-    yield value_of("many", "Images of a group of predictions", MANY, "1", "chosen")
     found = (
         *(declare(id_, each) for id_, each in theory.VALUES.items()),
         *source_values(inputs),
@@ -384,6 +383,7 @@ _OF_THREADS: Final[dict[str, Callable[[tuple[Run, Run]], Quantity]]] = {
 _SHARES: Final = frozenset(
     {
         "matrix_product_share", "gradient_share", "softmax_share", "pages_share",
+        *(name for name in MODEL_VALUES if name.startswith(("calls_", "products_"))),
         "convnet_product_share", "convnet_gradient_share", "resident_share", "accuracy",
         "accuracy_spread",
     }

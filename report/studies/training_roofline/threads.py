@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity
+from report.records.pooling import same_processor
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.measured import Run
@@ -62,7 +63,7 @@ def _pair(all_runs: Sequence[Run], many: Run) -> Threads | None:
         run
         for run in all_runs
         if not run.on_gpu
-        and run.stored.record.environment.cpu.model == own.cpu.model
+        and same_processor(run.stored.record.environment, own)
         and run.stored.record.environment.threads < own.threads
     )
     few = next(fewer, None)
