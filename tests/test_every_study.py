@@ -55,7 +55,9 @@ DECIDED_WITHOUT_TIME = {
         "amc-theory": "theory of the shapes",
     },
     "backend_speedup": {
+        "converge": "losses, of which each library has one course",
         "same-memory": "bytes, which do not scatter",
+        "same-memory-amd-epyc-zen-3-1t-cff32c": "bytes, which do not scatter",
         "same-memory-nvidia-h100-80gb-hbm3": "bytes, which do not scatter",
     },
 }

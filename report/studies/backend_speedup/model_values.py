@@ -1,4 +1,4 @@
-"""The numbers of the prose about the model, its baselines, products and calls."""
+"""The numbers of the prose about the model, its rivals, products and calls."""
 
 from __future__ import annotations
 

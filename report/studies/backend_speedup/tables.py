@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from statistics import median
 from typing import Final
 
 from report.missing import Missing
@@ -17,14 +16,9 @@ from report.quantity.expression import Quantity
 from report.studies.backend_speedup.learning import libraries
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Case, Run, Variant, brief
 from report.studies.backend_speedup.model import (
-    GOOD,
     Model,
-    Prediction,
-    Rule,
-    errors,
     model,
     models,
-    predictions,
 )
 from report.studies.backend_speedup.products import product_name, product_table
 from report.studies.backend_speedup.source import amdahl, amdahl_limit, audit, printed_number
@@ -80,7 +74,6 @@ def _of_run(inputs: Inputs, run: Run, end: str) -> Iterator[Table | None]:
     if not end:
         yield _operations(run, "convnet", "tbl-operations-convnet")
         yield _models(run)
-        yield _baselines(run)
 
 
 def _host_note(run: Run, shown: Sequence[Variant]) -> tuple[str, ...]:
@@ -257,47 +250,6 @@ def _models(run: Run) -> Table:
             Field("Narrowest product", "FLOP/s", rate(0), "GFLOP/s"),
             Field("Widest product", "FLOP/s", rate(-1), "GFLOP/s"),
         ],
-        sources=(run.file,),
-    )
-
-
-#: The networks of predictions, as a reader calls them.
-_GROUPS: Final[dict[Network | None, str]] = {
-    "perceptron": "Perceptron",
-    "convnet": "Convolutional network",
-    None: "Both",
-}
-
-
-def _baselines(run: Run) -> Table:
-    """How far off the model and two rules that know less are, by groups of cases."""
-    groups = {
-        group: tuple(each for each in predictions(run) if group in (None, each.setting.network))
-        for group in _GROUPS
-    }
-
-    def good(rule: Rule) -> Callable[[tuple[Network | None, tuple[Prediction, ...]]], int]:
-        return lambda row: sum(error <= GOOD for error in errors(row[1], rule))
-
-    def middle(rule: Rule) -> Callable[[tuple[Network | None, tuple[Prediction, ...]]], Cell]:
-        def cell(row: tuple[Network | None, tuple[Prediction, ...]]) -> Cell:
-            found = errors(row[1], rule)
-            return f"{median(found):.2f}" if found else Missing("NumPy alone was timed")
-
-        return cell
-
-    return table(
-        "tbl-baselines",
-        [each for each in groups.items() if each[1]],
-        [
-            Field("Cases", "", lambda row: _GROUPS[row[0]]),
-            Field("Number", "1", lambda row: len(row[1])),
-            Field("Model: good", "1", good("measured")),
-            Field("Its median error", "", middle("measured")),
-            Field("Least time: good", "1", good("least")),
-            Field("Its median error", "", middle("least")),
-        ],
-        notes=(f"Good: within a factor of {GOOD}.",),
         sources=(run.file,),
     )
 
