@@ -242,6 +242,23 @@ def test_tables_sort_in_both_directions_and_colours_switch(
     browser.find_element(By.CSS_SELECTOR, "button.theme").send_keys(Keys.ENTER)
 
 
+HINTS = """
+return [...document.querySelectorAll("figure.table")].map(table => {
+  const region = table.querySelector(".scroll");
+  const hint = getComputedStyle(table.querySelector("figcaption"), "::after").content;
+  return [region.scrollWidth > region.clientWidth + 1, hint !== "none", region.tabIndex === 0];
+})
+"""
+
+
+def test_a_table_that_is_wider_than_a_phone_says_so(browser: webdriver.Chrome, site: Path) -> None:
+    """In words and to the Tab key; the sample's other table is narrow and does not."""
+    show(browser, site / PAPER)
+    site_checks.resize(browser, 620)
+    expected = [[False] * 3, [True] * 3]
+    WebDriverWait(browser, 20).until(lambda b: b.execute_script(HINTS) == expected)
+
+
 def test_the_checker_of_html_has_no_complaint(site: Path) -> None:
     messages = site_checks.messages_of_vnu(site)
     if messages is None:

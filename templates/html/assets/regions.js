@@ -5,8 +5,9 @@
   const look = region => {
     const rest = region.scrollWidth - region.clientWidth - region.scrollLeft;
     region.toggleAttribute("data-more", rest > 2);
-    const scrolls = region.scrollWidth > region.clientWidth + 1 || region.scrollHeight > region.clientHeight + 1;
-    if (scrolls) region.tabIndex = 0;
+    const wide = region.scrollWidth > region.clientWidth + 1;
+    region.toggleAttribute("data-wide", wide);
+    if (wide || region.scrollHeight > region.clientHeight + 1) region.tabIndex = 0;
     else region.removeAttribute("tabindex");
   };
   const sizes = new ResizeObserver(changed => changed.forEach(each => look(each.target)));
