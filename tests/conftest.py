@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# Each of the parallel test processes computes in one thread: two of them with a thread for each
+# processor wait for each other at the end of every parallel loop.  Runs that measure choose anew.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 TESTS = Path(__file__).parent
 #: Files that take half a minute and more, longest first: begun last, one of them would keep a

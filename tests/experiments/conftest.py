@@ -130,13 +130,24 @@ def make_header(study: Study, **changes: object) -> Header:
     return Header(**{**values, **changes})  # type: ignore[arg-type]
 
 
+#: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,
+#: and each repetition starts torch once more.  ``test_disturbed`` is about those.
+_UNREPEATED = """
+import sys
+from experiments.__main__ import main
+from experiments.harness import rounds
+rounds.REPEATS = 0
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def run_study(study: str, records: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, with the quick plan."""
     return subprocess.run(
         [
             sys.executable,
-            "-m",
-            "experiments",
+            "-c",
+            _UNREPEATED,
             "run",
             study,
             "--quick",

@@ -272,7 +272,7 @@ SMALL = ("network=ResNet-18", "image=32", "batch=2")
 def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, Path]:
     data = tmp_path_factory.mktemp("quick")
     words = settings(*SMALL, "layout=contiguous", "side=64", "sweep=batch,profile,sensor,ceiling")
-    stored = measured("training_roofline", data, *words)
+    stored = measured("training_roofline", data, "--threads", "1", *words)
     return stored.record, data / Path(stored.file).with_suffix("")
 
 
@@ -330,7 +330,9 @@ def test_the_trace_beside_the_record(record: tuple[Record, Path]) -> None:
 def test_ceilings_and_sensors(record: tuple[Record, Path]) -> None:
     products = of(record[0], "matrix_product")
     assert [case.factors["moment"] for case in products] == ["before", "after"]
-    assert all(case.samples("time") for case in products)
+    for case in products:  # of bfloat16, which a processor that emulates it is not asked for
+        assert (case.status == "ok") == bool(case.samples("time"))
+        assert case.status == "ok" or "emulates bfloat16" in str(case.reason)
     for case in of(record[0], "sensor"):
         quantity = sensors.SENSORS[str(case.factors["sensor"])]
         assert (case.status == "ok") == bool(case.samples(quantity))
@@ -338,7 +340,7 @@ def test_ceilings_and_sensors(record: tuple[Record, Path]) -> None:
 
 
 def test_training_on_photographs(folder: Path, tmp_path: Path) -> None:
-    words = (*settings(*SMALL, "sweep=batch"), "--data", str(folder))
+    words = ("--threads", "1", *settings(*SMALL, "sweep=batch"), "--data", str(folder))
     stored = measured("training_roofline", tmp_path / "data", *words)
     plain, real = stored.record.cases
     assert plain.samples("loader_wait_time") == ()
