@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+#: How far an axis that several panels share goes beyond what is drawn, as a factor.
+_ROOM: Final = 1.05
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Scaling:
     """A finished description of the figure: what is drawn, in the units of its labels.
 
     ``direct`` says that the names of points stand at the right ends of their lines, and in no
-    legend.
+    legend.  ``y_top`` is the upper end of the axis, where other panels have the same one.
     """
 
     x_label: str
@@ -74,3 +78,15 @@ class Scaling:
     title: str = ""
     absent: tuple[Absent, ...] = ()
     direct: bool = False
+    y_top: float | None = None
+
+
+def alike(panels: Sequence[Scaling]) -> tuple[Scaling, ...]:
+    """The panels with the same upper end of their axes, so that they can be compared."""
+    ends = [y for panel in panels for each in panel.points for y in (*each.y, *each.high)]
+    ends += [y for panel in panels for curve in panel.curves for y in curve.y]
+    ends += [band.high for panel in panels for band in panel.bands]
+    top = max(ends) * _ROOM if ends else None
+    return (
+        tuple(replace(panel, y_top=top) for panel in panels) if len(panels) > 1 else tuple(panels)
+    )

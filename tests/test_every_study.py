@@ -47,7 +47,11 @@ WITHOUT_SOURCE = {
 
 #: Claims that stay decided although no duration tells anything.
 DECIDED_WITHOUT_TIME = {
-    "conv_scaling": {"pages-foreseen": "pages, which are counted"},
+    "conv_scaling": {
+        "pages-foreseen": "pages, which are counted",
+        "runs-agree": "a count of intervals, which noise widens",
+        "verdicts-agree": "verdicts, none of which noise decides",
+    },
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",
         "falls-first": "bytes, which do not scatter",
@@ -75,7 +79,9 @@ DECIDED_WITHOUT_SAMPLES = {
 
 
 #: The key of a machine at the end of a claim's id.
-_MACHINE = re.compile(r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|intel-xeon-\dt-[0-9a-f]{6})$")
+_MACHINE = re.compile(
+    r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|(?:intel-xeon|amd-epyc-zen-3)-\dt-[0-9a-f]{6})$"
+)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from report.paper.findings import Findings
 from report.quantity.evaluation import point
 from report.records.record import Case, Ceiling, Policy, Record
 from report.statistics.estimates import Estimate
@@ -67,6 +68,11 @@ def middle(cell: Any) -> float:
     return cell.value if isinstance(cell, Estimate) else cell
 
 
+def verdict(found: Findings, name: str) -> str:
+    """Of the first machine that a claim is judged on; nothing where it is judged on none."""
+    return next((c.verdict for c in found.claims.values() if name in (c.id, c.name)), "")
+
+
 @pytest.fixture(scope="module")
 def record() -> Record:
     return record_of()
@@ -103,7 +109,7 @@ def test_pages_are_what_giving_memory_back_costs(record: Record) -> None:
     assert value(found, "mapping_time") == pytest.approx(value(found, "policy_lost"), rel=0.01)
     ratios = [time_of(b, "default") / time_of(b, "retained") for b in (64, 256)]
     assert value(found, "policy_gain") == pytest.approx(math.prod(ratios) ** 0.5, rel=1e-3)
-    assert found.claims["policy-pays"].verdict == "supported"
+    assert verdict(found, "policy-pays") == "supported"
     assert value(found, "priced_least") == pytest.approx(1, rel=0.01)
     assert value(found, "policy_gain_planned") == value(found, "policy_gain")
 
@@ -117,7 +123,7 @@ def test_the_pages_of_returned_blocks_are_foreseen(batch: int, blocks: int) -> N
 
 def test_pages_that_blocks_do_not_foresee_refute_it(record: Record) -> None:
     """24,000 pages at 256 images are 93.75 an image, where the outputs alone are 72."""
-    assert found_in(STUDY, record).claims["pages-foreseen"].verdict == "refuted"
+    assert verdict(found_in(STUDY, record), "pages-foreseen") == "refuted"
 
 
 def test_the_paper_speaks_of_times_with_memory_kept(record: Record) -> None:
@@ -135,4 +141,4 @@ def test_one_policy_alone_is_not_compared(record: Record) -> None:
     )
     found = found_in(STUDY, msgspec.structs.replace(record, cases=kept))
     assert_whole(STUDY, found)
-    assert "fig-policies" not in found.figures and "policy-pays" not in found.claims
+    assert "fig-policies" not in found.figures and not verdict(found, "policy-pays")

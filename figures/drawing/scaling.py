@@ -115,6 +115,8 @@ def _label(figure: Scaling, axes: Axes) -> None:
         axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
+    if figure.y_top is not None:
+        axes.set_ylim(top=figure.y_top)
     _label_series(figure, axes)
     if figure.direct:
         ends = [(p.label, p.y[-1], p.series) for p in figure.points if p.label]

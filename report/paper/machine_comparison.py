@@ -29,6 +29,8 @@ from report.text.format import scale_to
 #: Of so many machines a paper prints all that it has, and of so many its figure names.
 DETAILED: Final = 4
 NAMED: Final = 8
+#: Two numbers need no figure.
+_FEWEST: Final = 3
 #: So many machines stand in one table; the next ones stand in another.
 ROWS: Final = 40
 
@@ -285,7 +287,7 @@ def _figure(
 ) -> Figure | None:
     """A row for each named machine, in order, and one in grey for all others."""
     known = _known(machines, comparison)
-    if not known:
+    if len(known) < _FEWEST:
         return None
     measure = comparison.measures[0]
     named = _named(known, told)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, Self
 
-from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
 from report.missing import Missing
 from report.paper.plots import points
@@ -103,7 +102,7 @@ def mapping_time(run: Timed, batch: int) -> Quantity:
     return named("page mapping", run.faults(batch) / run.peak_rate("page_mapping"))
 
 
-def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> Drawing:
+def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> tuple[Scaling, Scaling]:
     """Time (left) and newly mapped pages (right) of an image over the batch size, by policy.
 
     Points of a batch size stand beside each other, so that no interval covers another.  A policy
@@ -135,7 +134,7 @@ def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> Drawing:
 
     left = panel(f"Time of an image ({shown})", times)
     mapping = tuple(each for each in faults if max(each.y) >= 1)
-    return Drawing((left, panel("Pages mapped for an image", mapping or faults)), True, 2.5)
+    return left, panel("Pages mapped for an image", mapping or faults)
 
 
 def _beside(drawn: Points, index: int) -> Points:

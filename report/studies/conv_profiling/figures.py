@@ -9,7 +9,6 @@ from typing import Final
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.scaling import Scaling
 from report.evidence.primitives import Logged
 from report.evidence.remembered import known
 from report.instruments.onednn import NATIVE
@@ -215,9 +214,7 @@ def _of_output(size: Quantity | int | Missing | None, batch: int) -> float | Non
 
 def _policies(run: Run, traced: Traced | None) -> Figure:
     """Time and mapped pages by policy, with the pages of all that an image allocates."""
-    drawing = by_policy(run, every_other(run.timed))
-    left, right = drawing.panels
-    assert isinstance(left, Scaling) and isinstance(right, Scaling)
+    left, right = by_policy(run, every_other(run.timed))
     lines = {} if traced is None else pages_of_call(traced)
     curves = tuple(
         theory_line(name, dict.fromkeys(run.timed, pages), "1", part=name != ALL_PAGES)
@@ -228,7 +225,7 @@ def _policies(run: Run, traced: Traced | None) -> Figure:
         replace(left, y_scale="log", y_from_zero=False),
         replace(right, points=tuple(replace(p, label="") for p in right.points), curves=curves),
     )
-    return Figure("fig-policies", "", "", replace(drawing, panels=panels), (run.file,))
+    return Figure("fig-policies", "", "", Drawing(panels, wide=True, height=2.5), (run.file,))
 
 
 def _estimate(inputs: Inputs) -> Figure:

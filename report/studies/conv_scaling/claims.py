@@ -15,6 +15,7 @@ from report.quantity.verdicts import (
     Range,
     Several,
     Statement,
+    Verdict,
     all_of,
     equals,
     exactly,
@@ -45,7 +46,7 @@ from report.studies.conv_scaling.values import (
 _MARGIN: Final = 0.1
 #: Bytes of an allocator agree with the tensors' within this share: it rounds, and keeps rests.
 _CONVERTED_WITHIN: Final = 0.02
-_SLOWER: Final = expect(f"> {1 + _MARGIN}")
+SLOWER: Final = expect(f"> {1 + _MARGIN}")
 
 
 def all_claims(
@@ -75,14 +76,13 @@ def all_claims(
                 yield judge(
                     f"{name}-{run.key}", claimed.of(run, inputs), name=name, label=run.label
                 )
+        for name, get in policies.CLAIMS.items() if compared(run) else ():
+            yield judge(f"{name}-{run.key}", get(run), name=name, label=run.label)
     for first, *others in same_memory:
         label = ", ".join(run.label for run in (first, *others))
         for name, layout in _BOUNDED.items():
             statement = _peak_bounded([r.in_layout(layout) for r in (first, *others)])
             yield judge(f"{name}-{first.key}", statement, name=name, label=label)
-    if primary is not None and compared(primary):
-        for id_, get in policies.CLAIMS.items():
-            yield judge(id_, get(primary), label=primary.label)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
         for name in (*_OF_RUN, *_BOUNDED):
@@ -138,6 +138,13 @@ class _Claimed(NamedTuple):
         return found[0] if len(found) == 1 else all_of(*found)
 
 
+def verdicts_of(run: Run, inputs: Inputs) -> dict[str, Verdict]:
+    """The verdicts on all claims that rest on times of one run."""
+    timed = {id_: each.of(run, inputs) for id_, each in _OF_RUN.items() if each.timed}
+    of_policies = {id_: get(run) for id_, get in policies.CLAIMS.items()}
+    return {id_: statement.judge() for id_, statement in {**timed, **of_policies}.items()}
+
+
 def _image_times(run: Run, inputs: Inputs) -> Sequence[Quantity]:
     """The time of an image over that at the source's smallest batch size, for larger ones."""
     first = reported_batches(inputs)[0]
@@ -166,7 +173,7 @@ _BOUNDED: Final[Mapping[str, Layout]] = {
 _OF_RUN: Final[Mapping[str, _Claimed]] = {
     "better-use": _Claimed(
         lambda run, inputs: (batch_gain(run, *(reported_batches(inputs)[i] for i in (0, -1))),),
-        _SLOWER,
+        SLOWER,
     ),
     "linear-time": _Claimed(_image_times, equals(1, within=_MARGIN)),
     "above-ridge": _Claimed(
@@ -174,5 +181,5 @@ _OF_RUN: Final[Mapping[str, _Claimed]] = {
         expect("> 1"),
         timed=False,
     ),
-    "layout-pays": _Claimed(lambda run, _: (layout_gain(run),), _SLOWER),
+    "layout-pays": _Claimed(lambda run, _: (layout_gain(run),), SLOWER),
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
-from figures.roofline import Marks, Roofline
-from figures.scaling import Points, Scaling
+from figures.roofline import LEGEND_LINE, Marks, Roofline
+from figures.scaling import Points, Scaling, alike
 from report.paper.findings import Figure, Inputs
 from report.paper.plots import band, every_other, points, theory_line
 from report.paper.policies import compared
@@ -31,15 +31,19 @@ _NAMED: Final = (1, 4, 1024)
 _BESIDE, _ABOVE = 1.12, 1.3
 
 
-def all_figures(inputs: Inputs, run: Run | None) -> Iterator[Figure]:
-    """The figures that the data have; those of measured time only where a call was timed."""
+def all_figures(inputs: Inputs, run: Run | None, second: Run | None) -> Iterator[Figure]:
+    """The figures that the data have; those of measured time only where a call was timed.
+
+    ``second`` is a run of another processor, to be compared with the first.
+    """
+    both = [each for each in (run, second) if each is not None]
     yield _memory(inputs, run)
     if run is not None and run.timed:
-        yield _rates(run)
+        yield _rates(both)
     if run is not None and run.timed and run.cache_roofs() and not ridge(run).missing:
         yield _roofline(run)
     if run is not None and compared(run):
-        yield from policies.figures(run)
+        yield from policies.figures(both)
 
 
 def _memory(inputs: Inputs, run: Run | None) -> Figure:
@@ -58,14 +62,22 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     return Figure("fig-memory", "", "", Drawing((panel,), height=2.4), files)
 
 
-def _rates(run: Run) -> Figure:
+def _rates(runs: Sequence[Run]) -> Figure:
+    """Rates over the batch size under the ceiling, run by run."""
+    several = len(runs) > 1
+    panels = [replace(_rate_panel(run), title=run.label if several else "") for run in runs]
+    drawing = Drawing(alike(panels), wide=several, height=2.0)
+    return Figure("fig-rate", "", "", drawing, tuple(run.file for run in runs))
+
+
+def _rate_panel(run: Run) -> Scaling:
     """Rates over the batch size under the ceiling, by layout and pass, with memory kept."""
     drawn: tuple[Points, ...] = ()
     for number, (name, (seen, pass_)) in enumerate(_ways(run).items()):
         over = {batch: seen.rate(batch, pass_) for batch in seen.batches}
         known = {batch: rate for batch, rate in over.items() if not rate.missing}
         drawn += points(name, known, "GFLOP/s", series=number, hollow=number == 2, joined=True)
-    panel = Scaling(
+    return Scaling(
         _X,
         "Achieved rate (GFLOP/s)",
         drawn,
@@ -75,7 +87,6 @@ def _rates(run: Run) -> Figure:
         y_from_zero=True,
         direct=True,
     )
-    return Figure("fig-rate", "", "", Drawing((panel,), height=2.3), (run.file,))
 
 
 def _ways(run: Run) -> dict[str, tuple[Run, Pass]]:
@@ -106,9 +117,11 @@ def _roofline(run: Run) -> Figure:
     whole = Roofline(
         *axes, (roof,), (*unnamed, ridge_mark), caches=cache_lines(run.cache_roofs(), GIGA)
     )
-    heights = (whole.heights[0], roof.peak.high * _ABOVE)
     x = [x for each in drawn for x in each.x]
     near = (min(x) / _BESIDE, max(x) * _BESIDE)
+    low, high = whole.heights[0], roof.peak.high * _ABOVE
+    # Room above the roof for the legend, a share of the axis for each of its lines.
+    heights = (low, high * (high / low) ** (2 * LEGEND_LINE * len(drawn)))
     panels = (
         replace(whole, limits=(whole.span, heights)),
         Roofline(*axes, (roof,), drawn, limits=(near, heights)),

@@ -128,11 +128,15 @@ LEFT_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
 }
 
 
-def left_values(left: Sequence[Run], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:
-    """The numbers of runs that are left out: of the CPU, and how far those of the GPU are apart."""
+def left_values(left: Sequence[Run], used: Sequence[Run], gpu: Run | None) -> dict[str, Quantity]:
+    """The numbers of runs that are left out: of a CPU, and how far those of the GPU are apart.
+
+    ``used`` are the runs on CPUs that the prose compares with others of the same machine.
+    """
+    keys = {run.key for run in used}
     found: dict[str, Quantity] = {}
     for other in left:
-        if run is not None and other.key == run.key and compared(other):
+        if other.key in keys and compared(other):
             found |= {id_: get(other) for id_, get in LEFT_VALUES.items()}
         if gpu is not None and other.key == gpu.key and gpu.timed and other.timed:
             last = gpu.timed[-1]

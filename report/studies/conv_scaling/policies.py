@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
-from figures.scaling import Scaling
+from figures.scaling import Scaling, alike
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Figure
@@ -21,12 +21,13 @@ from report.paper.policies import (
     mapping_time,
 )
 from report.paper.tables import Table
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, geometric_mean
 from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, expect
 from report.records.passes import Pass
 from report.records.record import Policy
+from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import middle
@@ -128,6 +129,13 @@ def _priced(run: Run) -> list[Quantity]:
     return [exact(name, "1", round(each, 2), run.file) for each in known]
 
 
+def _remainders(run: Run, holds: Callable[[Estimate], bool]) -> Quantity:
+    """At how many batch sizes what the price of pages leaves of the slowdown is such a one."""
+    found = (estimate(_unpriced(run, batch)) for batch in mapping_batches(run))
+    number = sum(isinstance(each, Estimate) and holds(each) for each in found)
+    return exact("batch sizes", "1", number, run.file)
+
+
 def _price_medians(run: Run) -> Quantity:
     """How many times the price of a page was measured."""
     found = sum(
@@ -175,19 +183,35 @@ def _training_pages(run: Run, batch: int) -> Quantity:
 # ----------------------------------------------------------------------------------- figures
 
 
-def figures(run: Run) -> Iterator[Figure]:
-    """Time and page faults over the batch size by policy; the slowdown beside priced pages."""
-    time, pages = by_policy(run, every_other(run.timed)).panels
-    assert isinstance(pages, Scaling)
+def figures(runs: Sequence[Run]) -> Iterator[Figure]:
+    """Time by policy over pages, and the slowdown beside priced pages, a panel for each run."""
+    files = tuple(run.file for run in runs)
+    times = [
+        replace(by_policy(run, every_other(run.timed))[0], title=_title(run, runs)) for run in runs
+    ]
+    panels = (*alike(times), *alike(list(map(_pages_panel, runs))))
+    rows = len(runs)
+    height = 2.5 if rows == 1 else 3.6
+    yield Figure("fig-policies", "", "", Drawing(panels, True, height, rows=rows), files)
+    priced = [replace(_priced_panel(r), title=_title(r, runs)) for r in runs if mapping_batches(r)]
+    if priced:
+        drawing = Drawing(alike(priced), wide=len(priced) > 1, height=2.0)
+        yield Figure("fig-priced", "", "", drawing, files)
+
+
+def _title(run: Run, runs: Sequence[Run]) -> str:
+    """The name of a run over its panel, where there are several."""
+    return run.label if len(runs) > 1 else ""
+
+
+def _pages_panel(run: Run) -> Scaling:
+    """Pages of an image by policy beside those that the blocks foresee."""
+    pages = by_policy(run, every_other(run.timed))[1]
     over = {batch: foreseen(run, batch) / batch for batch in mapping_batches(run)}
     curves = (theory_line("Foreseen", over, "1"),) if points("", over, "1") else ()
     # Without a line between them, points do not hide that of theory.
     drawn = tuple(replace(each, joined=False) for each in pages.points)
-    pages = replace(pages, points=drawn, curves=curves)
-    drawing = Drawing((time, pages), wide=True, height=2.5)
-    yield Figure("fig-policies", "", "", drawing, (run.file,))
-    if mapping_batches(run):
-        yield Figure("fig-priced", "", "", Drawing((_priced_panel(run),), height=2.3), (run.file,))
+    return replace(pages, points=drawn, curves=curves)
 
 
 def _priced_panel(run: Run) -> Scaling:
@@ -230,23 +254,18 @@ def terms_table(run: Run) -> Table:
     return table("tbl-time-terms", run.timed, fields, sources=(run.file,), wide=True)
 
 
-def slowdown_table(run: Run, id: str, pass_: Pass) -> Table:
-    """Calls under both policies, the pages that they map, and how many processes returned it."""
-    given_back = _returned(run)
-    return table(
-        id,
-        run.timed,
-        [
-            BATCH,
-            # Its interval stands in the table of times; two of them have no room in a column.
-            Field("Kept", "s", lambda batch: middle(run.time(batch, pass_)), "ms"),
-            Field("Returned", "s", lambda batch: given_back.time(batch, pass_), "ms"),
-            Field("Ratio", "1", lambda batch: _slowdown(run, batch, pass_)),
-            Field("Pages", "1", lambda batch: middle(given_back.faults(batch, pass_) / batch, 0)),
-            Field("n", "1", lambda batch: given_back.processes_of(batch, pass_)),
-        ],
-        sources=(run.file,),
-    )
+def slowdown_table(runs: Sequence[Run], id: str, pass_: Pass) -> Table:
+    """How many times as long calls take with memory returned, and the pages that they then map."""
+
+    def fields(run: Run) -> Iterator[Field[int]]:
+        returned = _returned(run)
+        yield Field(run.short, "1", lambda batch: _slowdown(run, batch, pass_))
+        pages = f"Pages, {run.short}"
+        yield Field(pages, "1", lambda b: middle(returned.faults(b, pass_) / b, 0))
+
+    batches = sorted({batch for run in runs for batch in run.timed})
+    columns = [BATCH, *(field for run in runs for field in fields(run))]
+    return table(id, batches, columns, sources=tuple(r.file for r in runs), wide=len(runs) > 1)
 
 
 def _processes(policy: Policy) -> Callable[[Run], Quantity]:
@@ -330,6 +349,8 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "priced_last": lambda run: (_priced(run) or [absent("share", "1", "nothing maps")])[-1],
     "priced_least": _over(at_most, _priced),
     "priced_most": _over(at_least, _priced),
+    "unpriced_positive": lambda run: _remainders(run, lambda each: each.value > 0),
+    "unpriced_above": lambda run: _remainders(run, lambda each: each.low > 0),
     "unpriced": lambda run: _unpriced(run, run.timed[-1]),
     "kept_time": _shown(Run.time),
     "kept_rest": _shown(rest),

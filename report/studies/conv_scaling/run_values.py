@@ -9,6 +9,7 @@ from report.missing import Missing
 from report.quantity.evaluation import level, point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, first_within, level_of_largest
+from report.records.passes import PASSES
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 
@@ -37,6 +38,17 @@ def batch_gain(run: Run, small: int, large: int) -> Quantity:
 def ridge(run: Run) -> Quantity:
     """The intensity (FLOP/B) at which the two measured ceilings meet."""
     return run.peak_rate("matrix_product") / run.peak_rate("copy")
+
+
+def under_roof(run: Run) -> bool:
+    """Whether no median rate, at any batch size and pass, exceeds its roof: the lower ceiling."""
+    arithmetic, memory = run.peak_rate("matrix_product"), run.peak_rate("copy")
+    shares = (
+        run.rate(batch, pass_) / at_most(arithmetic, theory.intensity(batch, pass_) * memory)
+        for batch in run.timed
+        for pass_ in PASSES
+    )
+    return all(isinstance(found := point(share), Missing) or found <= 1 for share in shares)
 
 
 def _first(get: Callable[[Run, int], Quantity]) -> Callable[[Run], Quantity]:

@@ -14,18 +14,25 @@ from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.policies import compared, measured_gain
+from report.paper.values import declare
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
-from report.studies.conv_scaling.listed_runs import left_runs, overlapping, spans
+from report.studies.conv_scaling.listed_runs import left_runs
 from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
-from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
+from report.studies.conv_scaling.replication import (
+    replication_claims,
+    replication_facts,
+    replication_values,
+    second_run,
+)
+from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain, under_roof
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import check_subject
 from report.studies.conv_scaling.tables import alike, all_tables
-from report.studies.conv_scaling.values import all_values, unnamed
+from report.studies.conv_scaling.values import PERCENT, all_values, unnamed
 from report.text.escape import markdown
 
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
@@ -59,22 +66,39 @@ def findings(inputs: Inputs) -> Findings:
     primary, gpu = primary_run(measured), gpu_run(measured)
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
     logs, left = logged(inputs.attachments, primary), left_runs(inputs)
+    second = second_run(measured, primary)
+    replicated = replication_values(inputs, primary, second)
     return Findings(
         values={
             value.id: value
-            for value in all_values(inputs, groups, logs, measured, left, primary, gpu)
+            for value in (
+                *all_values(inputs, groups, logs, measured, left, primary, gpu),
+                *(
+                    declare(id_, q, "percent" if id_ in PERCENT else None)
+                    for id_, q in replicated.items()
+                ),
+            )
         },
         tables={
             table.id: table
-            for table in all_tables(inputs, groups, logs, measured, same_memory, primary, gpu)
+            for table in all_tables(
+                inputs, groups, logs, measured, same_memory, primary, second, gpu
+            )
         },
-        figures={figure.id: figure for figure in all_figures(inputs, primary)},
+        figures={figure.id: figure for figure in all_figures(inputs, primary, second)},
         claims={
             claim.id: claim
-            for claim in all_claims(inputs, groups, measured, same_memory, primary, gpu)
+            for claim in (
+                *all_claims(inputs, groups, measured, same_memory, primary, gpu),
+                *replication_claims(replicated, primary, second),
+            )
         },
         reconciliations=listed(groups),
-        facts=_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
+        facts={
+            **_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
+            **replication_facts(inputs, primary, second, same_memory),
+            "masked": [markdown(run.label) for run in measured if _masked(run)],
+        },
     )
 
 
@@ -94,11 +118,11 @@ def _facts(
         "has": _has(inputs, primary),
         "policies": compared(primary),
         "pooled": primary is not None and bool(primary.stored.others),
-        "spans": spans(primary) if primary else [],
-        "overlapping": primary is not None and overlapping(primary),
+        "virtual": _virtual(primary),
+        "under_roof": primary is not None and under_roof(primary),
+        "caches": list(primary.cache_roofs()) if primary else [],
         "settings": _settings(primary),
         "c_library": _c_library(primary),
-        "masked": _masked(primary),
         "unnamed": [markdown(run.label) for run in unnamed((*measured, *left_runs(inputs)))],
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
@@ -150,6 +174,11 @@ def _settings(run: Run | None) -> dict[str, list[str]]:
 def _c_library(run: Run | None) -> str:
     host = run.stored.record.environment.host if run is not None else None
     return markdown(host.c_library or "") if host is not None else ""
+
+
+def _virtual(run: Run | None) -> bool:
+    host = run.stored.record.environment.host if run is not None else None
+    return host is not None and bool(host.virtualisation)
 
 
 def _masked(run: Run | None) -> bool:

@@ -27,6 +27,7 @@ from report.studies.conv_scaling.listed_runs import runs_table
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
+from report.studies.conv_scaling.replication import repeated_run, repeated_table
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.subject import BATCH, LAYOUT_NAMES, LAYOUTS, SHOWN_BATCH
 from report.studies.conv_scaling.values import NO_RECORD
@@ -42,11 +43,12 @@ def all_tables(
     runs: Sequence[Run],
     same_memory: Sequence[Sequence[Run]],
     run: Run | None,
+    second: Run | None,
     gpu: Run | None,
 ) -> Iterator[Table]:
     """Every table that the data have; ``run`` is the one that the prose speaks of.
 
-    ``same_memory`` are the runs in the groups of ``alike``.
+    ``second`` is that of another processor, ``same_memory`` the runs in the groups of ``alike``.
     """
     if network := find_network(inputs):
         yield network_table(inputs, network)
@@ -59,7 +61,14 @@ def all_tables(
     yield from _reconciled(inputs, groups)
     if run is not None:
         yield from _of_run(run, gpu)
-        yield from _proportional(inputs, [each for each in (run, gpu) if each is not None])
+        each = [each for each in (run, second, gpu) if each is not None]
+        yield from _proportional(inputs, each)
+    if run is not None and compared(run):
+        both = [each for each in (run, second) if each is not None]
+        yield policies.slowdown_table(both, "tbl-slowdown", "forward")
+        yield policies.slowdown_table(both, "tbl-training", "forward_backward")
+        if again := repeated_run(both):
+            yield repeated_table(again)
     if gpu is not None:
         yield from _of_gpu(inputs, gpu)
     if logs:
@@ -156,8 +165,6 @@ def _of_run(run: Run, gpu: Run | None) -> Iterator[Table]:
         yield _layouts(run, last, gpu)
     if compared(run):
         yield policies.terms_table(run)
-        yield policies.slowdown_table(run, "tbl-slowdown", "forward")
-        yield policies.slowdown_table(run, "tbl-training", "forward_backward")
 
 
 def _proportional(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Table]:
@@ -167,7 +174,7 @@ def _proportional(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Table]:
     batches = sorted({batch for run in timed for batch in run.timed if batch > first})
 
     def field(run: Run) -> Field[int]:
-        return Field(run.label, "1", lambda batch: run.per_image(batch, first) - 1, "%")
+        return Field(run.short, "1", lambda batch: run.per_image(batch, first) - 1, "%")
 
     if batches:
         files = tuple(run.file for run in timed)

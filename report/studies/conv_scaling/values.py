@@ -28,7 +28,7 @@ NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: The largest batch that the experiment plans to run.
 MANY: Final = 1024
 #: Values that are printed as shares.
-_PERCENT: Final = frozenset(
+PERCENT: Final = frozenset(
     {"work_share", "parameter_share", "excess_share", "best_share", "gpu_best_share"}
     | {
         "policy_share",
@@ -37,6 +37,9 @@ _PERCENT: Final = frozenset(
         "priced_least",
         "priced_most",
         "kept_rest_share",
+        "second_priced_least",
+        "second_priced_most",
+        "repeated_share",
     }
 )
 #: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
@@ -65,28 +68,24 @@ def all_values(
     """Every value; those of a run are missing where there is none."""
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     for id_, quantity in {**_theory(), **_reported(inputs)}.items():
-        yield declare(id_, quantity, "percent" if id_ in _PERCENT else None)
-    yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, _PERCENT)
+        yield declare(id_, quantity, "percent" if id_ in PERCENT else None)
+    yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, PERCENT)
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
-    yield from values_of(timed, {**RUN_VALUES, **_in_the_source(inputs)}, why, _PERCENT)
+    yield from values_of(timed, {**RUN_VALUES, "source_gain": source_gain(inputs)}, why, PERCENT)
     if run is not None and compared(run):
-        yield from values_of(run, policies.VALUES, NO_RECORD, _PERCENT)
-        for number in range(1, len(run.stored.runs) + 1):
-            made = run.rounds(disturbed=False, number=number)
-            yield declare(f"measurements_{number}", made)
-            yield declare(f"disturbed_{number}", run.rounds(disturbed=True, number=number))
+        yield from values_of(run, policies.VALUES, NO_RECORD, PERCENT)
     for number, other in enumerate(unnamed((*runs, *left)), start=1):
         for id_, get in CLIFF.items():
             yield declare(f"{id_}_{number}", get(other))
-    for id_, each in left_values(left, run, gpu).items():
+    for id_, each in left_values(left, [r for r in runs if compared(r)], gpu).items():
         yield declare(id_, each)
     if logs:
         yield from values_of(logs, instructions.VALUES, NO_RECORD)
     if gpu is not None:
         own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
         untimed = Missing(f"no forward call was timed on {gpu.label}")
-        yield from values_of(gpu if gpu.timed else None, own, untimed, _PERCENT)
+        yield from values_of(gpu if gpu.timed else None, own, untimed, PERCENT)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
@@ -184,19 +183,10 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
     }
 
 
-def _in_the_source(inputs: Inputs) -> dict[str, Callable[[Run], Quantity]]:
-    """The gain of a larger batch over the source's batch sizes, of all runs and of each."""
+def source_gain(inputs: Inputs) -> Callable[[Run], Quantity]:
+    """The gain of a larger batch over the source's batch sizes."""
     batches = reported_batches(inputs)
-    ends = batches[0], batches[-1]
-
-    def each(run: Run) -> list[Quantity]:
-        return [batch_gain(alone, *ends) for alone in run.alone()]
-
-    return {
-        "source_gain": lambda run: batch_gain(run, *ends),
-        "source_gain_least": lambda run: at_most(*each(run)),
-        "source_gain_most": lambda run: at_least(*each(run)),
-    }
+    return lambda run: batch_gain(run, batches[0], batches[-1])
 
 
 def _counted(groups: Mapping[str, Group], run: Run | None, gpu: Run | None) -> dict[str, Quantity]:

@@ -1,0 +1,113 @@
+"""Whether two runs of a machine, and two processors, tell the same of conv_scaling."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from report.engine.pipeline import ROOT
+from report.records.record import Record
+from report.records.store import read_record
+from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.replication import repeated, series_of
+from tests.papers import assert_whole, found_in, value
+from tests.test_policies import record_of, verdict
+
+STUDY = "conv_scaling"
+DATA = ROOT / "data"
+#: Two full runs of one machine, begun an hour apart.
+FIRST, SECOND = (
+    f"conv_scaling/20261122T{name}.json"
+    for name in ("173825Z-intel-xeon-1t-10bc99-50be89e7", "183824Z-intel-xeon-1t-10bc99-f9523684")
+)
+
+
+def medians(case: Mapping[str, Any], policy: str) -> list[float]:
+    """What each process of a case took in the median, those that were disturbed left out."""
+    of_policy = [r for r in case.get("rounds", []) if r["policy"] == policy and r["status"] == "ok"]
+    calm = [r for r in of_policy if not r["disturbance"]] or of_policy
+    found = (s["samples"] for r in calm for s in r["series"] if s["quantity"] == "time")
+    return sorted(map(statistics.median, found))
+
+
+def interval(values: list[float]) -> tuple[float, float] | None:
+    """The innermost order statistics that hold the median at 95 %, or the extremes; not of two."""
+    n = len(values)
+    ranks = range(1, n // 2 + 1)
+    outside = {k: sum(math.comb(n, i) for i in range(k)) / 2 ** (n - 1) for k in ranks}
+    rank = max((k for k in ranks if outside[k] <= 0.05), default=1)
+    return (values[rank - 1], values[-rank]) if n > 2 else None
+
+
+def test_two_runs_of_the_xeon_agree_as_often_as_the_records_say() -> None:
+    """By hand from the files: medians of processes, binomial ranks, and who holds whom."""
+    first, second = (
+        {json.dumps(c["factors"], sort_keys=True): c for c in json.loads(text)["cases"]}
+        for text in ((DATA / name).read_text() for name in (FIRST, SECOND))
+    )
+    compared = agreeing = overlapping = without = 0
+    for key in first.keys() & second.keys():
+        for policy in ("retained", "default", "jemalloc"):
+            a, b = (medians(case[key], policy) for case in (first, second))
+            if not (a and b):
+                continue
+            one, other = interval(a), interval(b)
+            if one is None or other is None:
+                without += 1
+                continue
+            x, y = statistics.median(a), statistics.median(b)
+            compared += 1
+            agreeing += one[0] <= y <= one[1] and other[0] <= x <= other[1]
+            overlapping += one[0] <= other[1] and other[0] <= one[1]
+    runs = [read_record(DATA / name, DATA) for name in (FIRST, SECOND)]
+    pooled = Run(replace(runs[0], others=(runs[1],)), "Xeon")
+    found = repeated(pooled)
+    assert (len(found), len(list(series_of(pooled))) - len(found)) == (compared, without)
+    assert sum(each.agrees for each in found) == agreeing
+    assert sum(each.overlaps for each in found) == overlapping
+
+
+def elsewhere(record: Record, factor: float) -> Record:
+    """The same measurements on another processor, on which memory that is kept is slower."""
+    environment = msgspec.structs.replace(record.environment, key="other-2t", name="Other")
+
+    def slowed(round_: Any) -> Any:
+        series = tuple(
+            msgspec.structs.replace(s, samples=tuple(factor * x for x in s.samples))
+            if s.quantity == "time" and round_.policy == "retained"
+            else s
+            for s in round_.series
+        )
+        return msgspec.structs.replace(round_, series=series)
+
+    cases = tuple(
+        msgspec.structs.replace(case, rounds=tuple(map(slowed, case.rounds)))
+        for case in record.cases
+    )
+    return msgspec.structs.replace(record, environment=environment, cases=cases)
+
+
+def test_a_second_processor_is_compared_with_the_first() -> None:
+    record = record_of()
+    found = found_in(STUDY, record, elsewhere(record, 1.1))
+    text = assert_whole(STUDY, found)
+    assert "one library on two virtualized processors" in text
+    gain, second = (value(found, id_) for id_ in ("policy_gain", "second_policy_gain"))
+    assert math.isclose(gain / second, 1.1, rel_tol=1e-3)
+    assert verdict(found, "both-pay") == "supported"
+    # Six processes on each side bound no ratio of two machines at the level of the paper.
+    assert verdict(found, "first-pays-more") == "undecided"
+    assert "runs-agree" not in found.claims
+
+
+def test_a_slowdown_on_one_processor_alone_is_not_called_one_on_both() -> None:
+    record = record_of()
+    found = found_in(STUDY, record, elsewhere(record, 4.0))
+    assert verdict(found, "both-pay") != "supported"
+    assert "not established as a finding on both" in assert_whole(STUDY, found)
