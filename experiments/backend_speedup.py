@@ -159,8 +159,18 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
     return child.isolated_call(child.measured, _task(factors, session))
 
 
+def needs(factors: Factors) -> tuple[object, ...]:
+    """What a process must have begun with to measure a case: its library, told what to compute."""
+    return factors["backend"], factors["dtype"], factors["execution"]
+
+
+def begin(factors: Factors, session: Session) -> None:
+    """Import the library of a case, and start nothing: the cases are measured in forks."""
+    child.begin(_untrained(factors, session))
+
+
 def time_case(factors: Factors, session: Session) -> tuple[Series, ...]:
-    """The times of a case, in this process, which has not imported any library yet."""
+    """The times of a case, in this process, which has used no library yet."""
     return child.timed(_task(factors, session))
 
 
@@ -175,6 +185,10 @@ def _task(factors: Factors, session: Session) -> Task:
         train=_pictures(images.train, int(factors["samples"])),
         test=_pictures(images.test) if training and session.process == 0 else None,
     )
+
+
+def _untrained(factors: Factors, session: Session) -> Task:
+    return Task(factors=factors, threads=session.threads, protocol=session.protocol)
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +214,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 
 def _library_file(factors: Factors, session: Session) -> CaseFile:
-    task = Task(factors=factors, threads=session.threads, protocol=session.protocol)
+    task = _untrained(factors, session)
     content = msgspec.json.encode(child.isolated_call(child.described, task), order="sorted")
     return CaseFile(
         name=f"backend.{factors['backend']}.json",
@@ -266,6 +280,8 @@ _ON_CPU: Final = Study(
     measure=measure_case,
     timed=time_case,
     uses_torch=False,
+    alike=needs,
+    begin=begin,
     effort=effort,
     files=files,
     prepare=check_folder,
@@ -276,7 +292,7 @@ _ON_CPU: Final = Study(
         maximum_samples=20,
         case_budget_s=0.25,
         timer=_TIMER,
-        # Each imports its library anew, so that there is time for one memory policy only.
+        # Of so many cases there is time for one memory policy only.
         processes={"retained": 6},
         budget_s=1080.0,
     ),

@@ -6,10 +6,12 @@ every case a cold one, and repetitions in several processes show what one draws 
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -54,6 +56,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 Found = TypeVar("Found")
 
+#: What the libraries are imported by; importing starts no thread of theirs.
+_IMPORTED: Final = {
+    "numpy": ("array_api_compat.numpy",),
+    "torch": ("array_api_compat.torch",),
+    "jax": ("jax", "jax.numpy"),
+    "torch_cuda": (),
+    "cupy": (),
+}
+_COMPILER: Final = ("torch._dynamo", "torch._inductor")
+
 
 def isolated_call(function: Callable[[Task], Found], task: Task) -> Found:
     """What ``function`` finds in a process of its own; raises ``OutcomeError``."""
@@ -95,8 +107,20 @@ def measured(task: Task) -> tuple[Series, ...]:
     return (*found, *resident(case), *measured(case), *footprint)
 
 
+def begin(task: Task) -> None:
+    """Import what a library needs in this process, and neither use it nor start its threads.
+
+    One that is not there is left to ``timed``, which says so.
+    """
+    os.environ.update(variables(task))
+    compiles = task.factors["execution"] == "inductor"
+    for name in _IMPORTED[str(task.factors["backend"])] + _COMPILER * compiles:
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 def timed(task: Task) -> tuple[Series, ...]:
-    """The times of a case, in this process, which has not imported its library yet."""
+    """The times of a case, in this process, which has not used its library yet."""
     os.environ.update(variables(task))
     library, _ = _started(task)
     return _times(task, library)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -147,6 +147,8 @@ class Rounds:
     began: float
     #: The share of all planned processes that this run starts, 1 unless it is a shard.
     share: float
+    #: What the cases of one process have in common, by the number of a case.
+    alike: Callable[[int], object]
 
     @property
     def protocol(self) -> Protocol:
@@ -197,6 +199,7 @@ def measure(
         watcher=watcher,
         began=time.monotonic(),
         share=len(all_turns) / len(planned) if planned else 1.0,
+        alike=lambda case: study.alike(run_log.header.cases[case]),
     )
     if timed:
         watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
@@ -233,14 +236,17 @@ def _repeat(policy: Policy, planned: int, most: int, rounds: Rounds) -> None:
 def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: float) -> None:
     """One process, for the cases of which the journal holds nothing of it.
 
-    Where a case ends the process, the others are measured by another one under its number.
+    Where a case ends the process, the others are measured by another one under its number; so are
+    those of another kind, which need another library.
     """
     key = (turn.policy, turn.process)
     had = {e.case for e in rounds.run_log.rounds if (e.round.policy, e.round.process) == key}
     order = [c for c in shuffled(cases, rounds.protocol.seed, turn) if c not in had]
     planned = len(had) + len(order)
     while order:
-        for ended in _processed(turn, order, rounds):
+        kind = rounds.alike(order[0])
+        together = [case for case in order if rounds.alike(case) == kind]
+        for ended in _processed(turn, together, rounds):
             if ended is not None:
                 rounds.journal.append(ended)
                 rounds.run_log.rounds.append(ended)

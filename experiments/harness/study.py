@@ -195,7 +195,9 @@ class Study:
     it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Under the
     memory policies beside that of the studies only those ``under_every_policy`` are.  Those
     processes have imported torch, unless ``uses_torch`` says that the cases choose their library,
-    and the modules of ``imports``, so that no case pays for what all need.
+    and the modules of ``imports``, so that no case pays for what all need.  Where ``alike`` tells
+    cases apart, those for which it returns the same share such a process, which calls ``begin``
+    with the first of them for what they need.
     ``effort`` estimates how long a case lasts relative to others; it serves only the time left.
     ``files`` are called after ``measure``, for what belongs beside the record, such as a trace.
     ``counting`` is None where the executed work is not counted.
@@ -219,6 +221,8 @@ class Study:
     under_every_policy: Callable[[Factors], bool] = lambda factors: True
     uses_torch: bool = True
     imports: tuple[str, ...] = ()
+    alike: Callable[[Factors], object] = lambda factors: None
+    begin: Callable[[Factors, Session], None] = lambda factors, session: None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     counting: Counting | None = None
     operations: Callable[[Factors], NetworkCall | None] = lambda factors: None

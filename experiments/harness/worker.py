@@ -61,6 +61,7 @@ def work(task: Task, out: Path) -> None:
         runtime.start_torch(task.session.device, task.session.threads)
     for module in study.imports:
         importlib.import_module(module)
+    study.begin(task.cases[0][1], task.session)
     measure = _in_child if task.apart else _measured
     with out.open("ab", buffering=0) as stream:
         for index, factors in task.cases:

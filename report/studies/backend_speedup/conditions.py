@@ -24,7 +24,9 @@ def _rounds(of: str, *, disturbed: bool) -> Getter:
     def count(run: Run) -> int | Missing:
         cases = [c for c in run.stored.record.cases if of in ("", c.factors.get("backend"))]
         rounds = [r for case in cases for r in case.rounds]
-        return sum(r.disturbance is not None or not disturbed for r in rounds) or NO_CASE
+        if not rounds:
+            return NO_CASE
+        return sum(r.disturbance is not None or not disturbed for r in rounds)
 
     return count_of("processes", count)
 

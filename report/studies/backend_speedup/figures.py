@@ -252,7 +252,7 @@ def _cloud(title: str, found: Sequence[Prediction], series: int) -> Points:
 
 def _distribution(found: Sequence[Prediction]) -> Scaling:
     """The share of cases that each rule meets within a factor."""
-    lines = []
+    lines, found = [], [each for each in found if "numpy" in each.predicted]
     for index, (rule, title) in enumerate(_RULES.items()):
         every = errors(found, rule)
         share = tuple(100 * (place + 1) / len(every) for place in range(len(every)))
@@ -262,7 +262,7 @@ def _distribution(found: Sequence[Prediction]) -> Scaling:
         "Off by at most this factor",
         "Cases (%)",
         curves=tuple(lines),
-        x_ticks=(1.0, GOOD, 2.0, 4.0),
+        x_ticks=(1.0, GOOD, 2.0, 4.0, 8.0),
         y_scale="linear",
         y_from_zero=True,
     )

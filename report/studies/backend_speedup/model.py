@@ -170,8 +170,11 @@ def models(run: Run) -> tuple[Model, ...]:
     return tuple(made for v in VARIANTS if (made := model(run, v)) is not None)
 
 
-def right_winners(run: Run) -> tuple[int, int]:
-    """In how many cases the model tells whether NumPy or the library is faster, and of how many."""
+def right_winners(run: Run) -> tuple[int, int, int]:
+    """In how many cases the model tells whether NumPy or the library is faster.
+
+    After it, in how many NumPy is the faster one, and of how many cases.
+    """
     own = {each.setting: each for each in predictions(run) if each.variant == NUMPY}
     pairs = [(each, own[each.setting]) for each in predictions(run) if each.setting in own]
     others = [(each, base) for each, base in pairs if each.variant != NUMPY]
@@ -179,4 +182,5 @@ def right_winners(run: Run) -> tuple[int, int]:
         (each.predicted["measured"] < base.predicted["measured"]) == (each.measured < base.measured)
         for each, base in others
     ]
-    return sum(right), len(right)
+    first = sum(base.measured < each.measured for each, base in others)
+    return sum(right), first, len(right)

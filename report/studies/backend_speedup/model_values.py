@@ -62,11 +62,13 @@ def _slowest_process(choose: Callable[[tuple[float, ...]], float]) -> Getter:
     return found
 
 
-def _error(choose: Callable[[list[float]], float], rule: Rule = "measured") -> Getter:
-    """Of the factors by which predictions are off, in either direction."""
+def _error(
+    choose: Callable[[list[float]], float], rule: Rule = "measured", of: Rule = "measured"
+) -> Getter:
+    """Of the factors by which a rule is off, in the cases of which another one says something."""
 
     def found(run: Run) -> Quantity:
-        factors = errors(predictions(run), rule)
+        factors = errors([each for each in predictions(run) if of in each.predicted], rule)
         told = choose(factors) if factors else NO_CASE
         return recorded("measured / predicted or its inverse", "1", told, run.file)
 
@@ -131,7 +133,10 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "numpy_well": _well("numpy", "numpy"),
     "own_well": _well("measured", "numpy"),
     "winners_right": _winners(0),
-    "winners": _winners(1),
+    "winners_numpy": _winners(1),
+    "winners": _winners(2),
+    "numpy_error": _error(median, "numpy"),
+    "own_error": _error(median, of="numpy"),
     "failed": _cases(None, failed=True),
     "failed_short": _cases(None, failed=True, short=True),
     **{f"cases_{network}": _cases(network, failed=False) for network in NETWORK_NAMES},
