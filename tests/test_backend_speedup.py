@@ -361,7 +361,6 @@ def test_quantities_of_theory_are_those_of_the_shapes() -> None:
         theory.PARAMETER_BYTES: components(one["perceptron"]).parameters,
         theory.FORWARD: forward_macs("perceptron"),
         theory.TRAINING: total(one["perceptron"]).macs,
-        theory.CONVNET_PARAMETERS: parameter_count("convnet"),
         theory.CONVNET_TRAINING: total(one["convnet"]).macs,
         theory.F: FEATURES,
         theory.source_work(found): step.flops,

@@ -20,7 +20,7 @@ from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, own_batches, sweep
-from report.studies.training_roofline.declared import chosen, how_many, median, whole
+from report.studies.training_roofline.declared import chosen, median, whole
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
 from report.studies.training_roofline.measured import primary_run, runs
@@ -732,18 +732,16 @@ def test_what_is_declared_tells_how_it_was_computed() -> None:
     parts = [
         exact("a step", "s", time, "one.json") / exact("another", "s", 3) for time in (4, 2, 7)
     ]
-    none = Missing("nothing was timed")
-    counted = how_many(parts, lambda part: value_of(part) > 1, "are above 1", none)
     found = {
         "a step / another, to 2 digits": (to_digits(parts[0], 2), 1.3),
         "a step / another, to a whole number": (whole(parts[1]), 1),
         "the median of a step / another (3 times)": (median(*parts), 4 / 3),
-        "how many of a step / another (3 times) are above 1": (counted, 2),
     }
     for formula, (quantity, expected) in found.items():
         assert quantity.formula == formula
         assert quantity.sources == ("one.json",)
         assert value_of(quantity) == pytest.approx(expected)
+    none = Missing("nothing was timed")
     assert to_digits(chosen(median, [], none), 2).missing == none
 
 

@@ -81,12 +81,6 @@ class CountedLayer:
         return Kernels(names, max((grid[2] for grid in grids), default=1))
 
     @property
-    def same_kernel(self) -> bool:
-        """Whether the kernel that multiplies has one name in both traces."""
-        names = {kernel.name for kernel in self.timed[-1]}
-        return any(k.name in names for k in self.counted if "gemm" in k.name)
-
-    @property
     def flops(self) -> int:
         """What the float32 counters saw (FLOP)."""
         return sum(map(flops_of, self.counted))

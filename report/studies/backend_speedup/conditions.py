@@ -82,8 +82,6 @@ CONDITIONS: Final[dict[str, Getter]] = {
     "jax_disturbed": _rounds("jax", disturbed=True),
     **{f"convolution_{m}": _ceiling("convolution", m) for m in ("before", "after")},
     **{f"copy_{m}": _ceiling("copy", m, _COPIED) for m in ("before", "after")},
-    "read_rate": lambda run: run.peak_rate("read"),
     "worst_faults": _of_worst_faults,
-    "worst_time": _worst_time,
     "pages_share": _pages_share,
 }

@@ -8,7 +8,6 @@ from typing import Final
 
 from report.missing import Missing
 from report.quantity.expression import Quantity, exact, recorded
-from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.choices import speedups
 from report.studies.backend_speedup.getters import (
     NO_CASE,
@@ -99,7 +98,6 @@ def _of_kind(run: Run, kind: Kind) -> Quantity:
 GPU_VALUES: Final[dict[str, Getter]] = {
     "gpu_threads": count_of("threads", lambda run: run.stored.record.environment.threads),
     "gpu_time_numpy": numpy_value("time"),
-    "gpu_block": lambda run: exact("documented by the libraries", "B", memory.BLOCK),
     **{
         f"gpu_first_{v.key}": of_training(partial(_first_call, variant=v), "s")
         for v in (NUMPY, *ON_GPU)

@@ -8,8 +8,7 @@ from typing import Final
 
 from report.missing import Missing
 from report.quantity.expression import Quantity, recorded
-from report.studies.backend_speedup import theory
-from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing, of_training
+from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing
 from report.studies.backend_speedup.measured import (
     JAX,
     JAX_COMPILED,
@@ -35,20 +34,6 @@ from report.studies.backend_speedup.subject import NETWORK_NAMES, Network, Setti
 def swept(over: str) -> Callable[[Run], tuple[Setting, ...]]:
     """The sweep over the width or over the number of images."""
     return Run.widths if over == "width" else Run.sizes
-
-
-def _over_least(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    return run.time(setting, variant) / theory.least_time(run, setting, variant)
-
-
-def _at_end(over: str, place: int, variant: Variant) -> Getter:
-    """Time over least time of a library at the smallest or the largest size of a sweep."""
-
-    def found(run: Run) -> Quantity:
-        settings = swept(over)(run)
-        return _over_least(run, settings[place], variant) if settings else nothing("1")
-
-    return found
 
 
 def _slowest_process(choose: Callable[[tuple[float, ...]], float]) -> Getter:
@@ -121,9 +106,6 @@ def _share(part: str, place: int, variant: Variant) -> Getter:
 
 
 MODEL_VALUES: Final[dict[str, Getter]] = {
-    "over_least": of_training(lambda run, setting: _over_least(run, setting, NUMPY)),
-    "over_least_wide": _at_end("width", -1, NUMPY),
-    "over_least_many": _at_end("images", -1, NUMPY),
     "process_low": _slowest_process(min),
     "process_high": _slowest_process(max),
     "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
@@ -144,18 +126,13 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "median_error": _error(median),
     "least_error": _error(median, "least"),
     "worst_error": _error(max),
-    **{
-        f"compiled_{end}_{eager.key}": compiled_gain(place, eager, compiled)
-        for end, place in (("narrow", 0), ("wide", -1))
-        for eager, compiled in ((JAX, JAX_COMPILED), (TORCH, TORCH_COMPILED))
-    },
+    "compiled_narrow_jax": compiled_gain(0, JAX, JAX_COMPILED),
+    "compiled_wide_jax": compiled_gain(-1, JAX, JAX_COMPILED),
+    "compiled_narrow_torch": compiled_gain(0, TORCH, TORCH_COMPILED),
     **{f"call_{v.key}": _call(v) for v in (NUMPY, TORCH, JAX)},
-    **{
-        f"{part}_{end}_{v.key}": _share(part, place, v)
-        for part in ("calls", "products")
-        for end, place in (("narrow", 0), ("wide", -1))
-        for v in (NUMPY, TORCH, JAX)
-    },
+    **{f"calls_narrow_{v.key}": _share("calls", 0, v) for v in (NUMPY, TORCH, JAX)},
+    "products_narrow_numpy": _share("products", 0, NUMPY),
+    "products_wide_numpy": _share("products", -1, NUMPY),
     "iteration_calls": count_of(
         "calls", lambda run: calls(run.widths()[0]) if run.widths() else NO_CASE
     ),

@@ -12,7 +12,6 @@ from report.paper.findings import Inputs
 from report.paper.values import Value, declare
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import counted_in
 from report.studies.backend_speedup import theory
 from report.studies.backend_speedup.source import (
     SIDES,
@@ -74,26 +73,17 @@ def _described(inputs: Inputs) -> dict[str, Quantity]:
     return {
         "printed_images": images,
         "kaggle_images": images + printed_data_set(inputs, "test") - _UNLABELLED,
-        "kaggle_columns": theory.D + 1,
     }
 
 
 def _rates(inputs: Inputs) -> dict[str, Quantity]:
     """How fast the source's machines computed and moved, from its times and from theory."""
-    work, traffic = theory.source_work(inputs), theory.source_traffic(inputs)
     times = {side: printed_cell(inputs, "3", "iteration", side) for side in SIDES}
     pixels, images = theory.D, printed_data_set(inputs, "training")
     return {
         "product_intensity": theory.product_intensity(inputs),
-        "source_flops_cpu": work / times["cpu"],
-        "source_flops_gpu": work / times["gpu"],
-        "source_bandwidth_gpu": traffic / times["gpu"],
         **_on_roof(inputs, times["gpu"]),
-        "mnist_bytes": counted_in("B", (images + printed_data_set(inputs, "test")) * pixels),
-        "parameters_ratio": printed_cell(inputs, "5", "parameters", "cpu") / theory.PARAMETER_BYTES,
         "input_floats": theory.ELEMENT * pixels * images,
-        "input_bytes": counted_in("B", pixels * images),
-        "input_labelled": counted_in("B", (pixels + 1) * images),
     }
 
 
@@ -133,7 +123,6 @@ def _in_printed_units(inputs: Inputs) -> Iterator[Value]:
     """What is printed with the prefix of the source's own unit."""
     backward = printed_cell(inputs, "3", "backward", "gpu")
     for id_, unit, size, found in (
-        ("printed_size", "MB", 10**6, printed_data_set(inputs, "size")),
         ("printed_parameters", "MB", 10**6, printed_cell(inputs, "5", "parameters", "cpu")),
         ("printed_input", "MB", 10**6, printed_cell(inputs, "5", "input", "cpu")),
         (

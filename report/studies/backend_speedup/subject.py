@@ -49,8 +49,6 @@ KERNEL: Final = 3
 MAP: Final = EXTENT - KERNEL + 1
 POOLED: Final = MAP // 2
 FEATURES: Final = CHANNELS * POOLED**2
-#: Learning rate of the convolution network; the perceptron has that of the source.
-CONVNET_RATE: Final = 0.02
 
 _NONE: Final = Macs(0)
 

@@ -32,7 +32,6 @@ PARAMETER_BYTES: Final = named("parameter bytes", ELEMENT * PARAMETERS)
 _FIRST, _SECOND = counted_in("MAC", D * H), counted_in("MAC", H * K)
 FORWARD: Final = named("forward multiply-adds", _FIRST + _SECOND)
 TRAINING: Final = named("training multiply-adds", 2 * _FIRST + 3 * _SECOND)
-CONVNET_PARAMETERS: Final = (Q + 1) * C + (F + 1) * K
 CONVNET_TRAINING: Final = named(
     "convnet training multiply-adds",
     2 * counted_in("MAC", C * Q * N) + 3 * counted_in("MAC", F * K),
@@ -47,8 +46,6 @@ VALUES: Final[dict[str, Quantity]] = {
     "parameter_bytes": PARAMETER_BYTES,
     "forward_macs": FORWARD,
     "training_macs": TRAINING,
-    "training_ratio": TRAINING / FORWARD,
-    "convnet_parameters": CONVNET_PARAMETERS,
     "convnet_work_ratio": CONVNET_TRAINING / TRAINING,
     "channels": C,
     "kernel": KERNEL,

@@ -47,9 +47,9 @@ from report.studies.backend_speedup.memory_values import (
 )
 from report.studies.backend_speedup.model import GOOD
 from report.studies.backend_speedup.model_values import MODEL_VALUES, swept
-from report.studies.backend_speedup.products import bare_rate, bare_ratio
+from report.studies.backend_speedup.products import bare_rate
 from report.studies.backend_speedup.source_values import in_unit, source_values
-from report.studies.backend_speedup.subject import CONVNET_RATE, Kind, Network, Setting, kinds
+from report.studies.backend_speedup.subject import Kind, Network, Setting, kinds
 
 
 def all_values(
@@ -61,8 +61,6 @@ def all_values(
     second: Run | None,
 ) -> Iterator[Value]:
     """Every number of the prose; those of a run are missing without one."""
-    rate = "Learning rate of the convolution network"
-    yield value_of("convnet_rate", rate, CONVNET_RATE, "1", "chosen")
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
     found = (
@@ -280,7 +278,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     ),
     "numpy_time": numpy_value("time"),
     **CONDITIONS,
-    "best_speedup": of_training(lambda run, setting: run.speedup(setting, fastest(run, setting))),
     "first_numpy": numpy_value("first_call_time"),
     "first_best": _of_best("first_call_time"),
     "earned_back": count_of("(first call − NumPy's) / (NumPy's iteration − its own)", _earned_back),
@@ -289,7 +286,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "matrix_product_share": _share("matrix_product"),
     "gradient_share": _share("gradient"),
     "softmax_share": _share("softmax"),
-    "synchronising": of_training(lambda run, setting: _synchronising(run, setting, NUMPY)),
     "own_synchronising": _of_eager(_synchronising),
     "own_amdahl": _of_eager(from_parts),
     "own_total": _of_eager(Run.speedup),
@@ -348,7 +344,6 @@ _OF_SECOND: Final[dict[str, Getter]] = {
     for name in ("torch", "onednn")
     for moment in ("before", "after")
 } | {
-    "bare_ratio": bare_ratio,
     "second_before": of_training(partial(grown_before, variant=JAX), "B"),
     "second_scatter": _scatter,
 }
@@ -391,17 +386,17 @@ _SHARES: Final = frozenset(
 #: Values with two digits, and those that a reader counts with.
 _TWO_DIGITS: Final = frozenset(
     {
-        "gpu_images_ratio", "bare_ratio", "roof_times", "worst_error", "pages_share",
+        "gpu_images_ratio", "roof_times", "worst_error", "pages_share",
         "second_scatter", "convnet_time_ratio", "convnet_gradient_share", "convnet_product_share",
         "matrix_product_share", "gradient_share", "softmax_share", "roof_traffic", "roof_work",
-        "process_low", "process_high", "over_least_many", "over_least_wide", "resident_share",
+        "process_low", "process_high", "resident_share",
         "gradient_share_gpu",
     }
 )  # fmt: skip
 _IN_FULL: Final = frozenset(
     {
-        "source_amdahl", "training_ratio", "convnet_work_ratio", "product_intensity",
-        "input_labelled", "printed_input", "parameters_ratio",
+        "source_amdahl", "convnet_work_ratio", "product_intensity",
+        "printed_input",
     }
 )  # fmt: skip
 _ROUNDED: Final = frozenset(

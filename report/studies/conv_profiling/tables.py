@@ -38,7 +38,6 @@ from report.studies.conv_profiling.values import executed, shortest, whole
 from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
 
 NO_TILE: Final = Missing("no kernel was counted, or its name does not say")
-NO_TRACE: Final = Missing("no trace of the layer is beside a record")
 _BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
 _SHAPE: Final = Column("Dimensions, batch")
 

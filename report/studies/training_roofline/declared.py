@@ -5,14 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Final, TypeVar
 
 from report.missing import Missing
 from report.paper.values import Value, declare
 from report.quantity.evaluation import point
 from report.quantity.expression import Operation, Quantity, absent, combine, exact, same_unit
-from report.quantity.units import ONE
 from report.text.format import Number, Style
 
 Subject = TypeVar("Subject")
@@ -88,18 +86,3 @@ def median(*quantities: Quantity) -> Quantity:
         ),
         *quantities,
     )
-
-
-def how_many(
-    quantities: Sequence[Quantity], which: Callable[[Quantity], bool], words: str, none: Missing
-) -> Quantity:
-    """How many of some quantities of one name are such as ``words`` say; absent without any."""
-    number = sum(map(which, quantities))
-    count = Operation(
-        "the number of",
-        lambda _: ONE,
-        lambda _: number,
-        lambda _: (number, number, number),
-        lambda texts: f"how many of {texts[0]} ({len(texts)} times) {words}",
-    )
-    return chosen(partial(combine, count), quantities, none)

@@ -35,7 +35,6 @@ from report.studies.training_roofline.theory import own_sheet
 from report.text.escape import markdown
 from report.theory.roofline import Roof
 
-_NO_GPU: Final = Missing("no run on a GPU is in the data directory")
 #: What the names of kernels hold that multiply less often than a direct convolution does.
 _FEWER_PRODUCTS: Final = ("winograd", "fft")
 

@@ -15,7 +15,6 @@ from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
-from report.quantity.verdicts import faster
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import own_batches, sweep, times
@@ -25,7 +24,6 @@ from report.studies.training_roofline.declared import (
     declared,
     fixed,
     found_in,
-    how_many,
     median,
 )
 from report.studies.training_roofline.measured import NO_RECORD, Run, surest
@@ -276,15 +274,9 @@ def thread_values(found: Threads | None) -> Iterator[Value]:
     yield from declared(
         {
             **found_in(found, {"thread_product": Threads.product}, none),
-            "thread_steps": how_many(gains, _there, "were timed", none),
-            "thread_clear": how_many(gains, faster, "are supported to be above 1", none),
             **found_in(surest(gains), {"thread_best": _same}, none),
         }
     )
-
-
-def _there(quantity: Quantity) -> bool:
-    return not quantity.missing
 
 
 def _same(quantity: Quantity) -> Quantity:

@@ -18,10 +18,8 @@ from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline.batches import (
     ENOUGH,
     half,
-    limit,
     source_collapse,
     source_fit,
-    source_line,
     source_times,
 )
 from report.studies.training_roofline.corrected import (
@@ -35,7 +33,6 @@ from report.studies.training_roofline.declared import (
     chosen,
     declared,
     setting,
-    without_interval,
 )
 from report.studies.training_roofline.measured import MOVED
 from report.studies.training_roofline.memory import source_need
@@ -209,7 +206,6 @@ def _audited(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
         {
             "audited": agreeing + counts["differs"],
             "agreeing": agreeing,
-            "differing": counts["differs"],
             "beside": counts["differs"] - outside["differs"],
             "outside": exact("numbers that contradict shapes or sheets", "1", outside["differs"]),
             "factored": exact("numbers off by a known factor", "1", by_factor, file),
@@ -233,7 +229,7 @@ def _tabled(inputs: Inputs, device: str) -> Quantity:
 
 def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     cases = corrected(inputs, found)
-    by_print, rates, *_, chip, matched, heavy = corrections(inputs, cases)
+    by_print, *_, matched, heavy = corrections(inputs, cases)
     steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
     none = Missing("no case was printed for both GPUs")
     light = {c.device: c for c in steady if c.network == LIGHT}
@@ -259,10 +255,8 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
         "t4_light_arithmetic": light[T4].of_arithmetic,
     }
     yield from declared({id_: to_digits(each, 2) for id_, each in shares.items()}, "percent")
-    ratios = {"paradox_rates": rates, "paradox_chip": chip}
     yield from declared(
         {
-            **{id_: to_digits(step.ratio, 3) for id_, step in ratios.items()},
             "paradox": matched.ratio,
             "paradox_heavy": heavy.ratio,
             "paradox_printed": _printed(inputs, "paradox"),
@@ -297,7 +291,6 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     yield from declared(
         {
             "collapse_fastest": to_digits(seen.overrun if seen else none, 3),
-            "collapse_predicted": without_interval(source_line(inputs)),
             "collapse_need": source_need(found[HEAVY], SOURCE_BATCH),
             "rtx_memory": as_printed(memory, "B", inputs.reported_file, GIGA),
         }
@@ -307,6 +300,6 @@ def _collapse(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
 def _saturation(inputs: Inputs) -> Iterator[Value]:
     times, curve = source_times(inputs), partial(source_fit, inputs)
     at_half = half(times, curve)
-    yield from declared({"t4_limit": limit(times, curve), "t4_half": at_half})
-    ends = {"t4_at_smallest": 32 / (32 + at_half), "t4_at_largest": 128 / (128 + at_half)}
+    yield from declared({"t4_half": at_half})
+    ends = {"t4_at_smallest": 32 / (32 + at_half)}
     yield from declared({id_: to_digits(each, 3) for id_, each in ends.items()}, "percent")
