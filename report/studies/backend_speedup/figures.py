@@ -30,7 +30,7 @@ from report.studies.backend_speedup.model import (
 )
 from report.studies.backend_speedup.products import product_figure
 from report.studies.backend_speedup.source import SIDES, cell, number
-from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Network, Setting, kinds
+from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
 
 _MILLI: Final = 1e3
@@ -201,11 +201,7 @@ def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, .
 # ---------------------------------------------------------------------------------------- model
 
 
-#: Networks, as the points of their predictions are named; the rules, as their lines are.
-_GROUPS: Final[dict[Network, str]] = {
-    "convnet": "Convolutional network",
-    "perceptron": "Perceptron",
-}
+#: The rules of predictions, as their lines are named.
 _RULES: Final[dict[Rule, str]] = {
     "measured": "Calls and products",
     "least": "Least time",
@@ -214,17 +210,20 @@ _RULES: Final[dict[Rule, str]] = {
 
 
 def _model(run: Run) -> Drawing | None:
-    """Measured over predicted time, with the failures by group, and the errors of three rules."""
+    """Measured against predicted time, by library and network, and the errors of three rules."""
     found = predictions(run)
     if not found:
         return None
+    plain = [each for each in found if each.setting.network == "perceptron"]
     drawn = [
-        _cloud(title, [each for each in found if each.setting.network == group], index)
-        for index, (group, title) in enumerate(_GROUPS.items())
+        _cloud(v.name, [each for each in plain if each.variant == v], _series(v))
+        for v in dict.fromkeys(each.variant for each in found)
     ]
+    if others := [each for each in found if each not in plain]:
+        drawn.append(_cloud("Convolutional network", others, len(VARIANTS) - 1))
     faults = [each for each in found if page_faults(run, each.setting, each.variant) >= FAULTS]
     if faults:
-        drawn.append(replace(_cloud("Maps pages anew", faults, len(_GROUPS)), hollow=True))
+        drawn.append(replace(_cloud("Maps pages anew", faults, 3), hollow=True))
     ends = _square([x for each in drawn for x in (*each.x, *each.y)])
     factors = (("", 1.0), ("", GOOD), ("", 1 / GOOD))
     curves = tuple(
@@ -237,7 +236,7 @@ def _model(run: Run) -> Drawing | None:
     left = Scaling(
         "Predicted time of an iteration (ms)", "Measured (ms)", tuple(drawn), curves, x_ticks=ticks
     )
-    return Drawing((left, _distribution(found)), wide=True, height=3.3)
+    return Drawing((left, _distribution(found)), wide=True, height=2.8)
 
 
 def _square(every: Sequence[float]) -> tuple[float, float]:

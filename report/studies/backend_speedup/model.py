@@ -37,6 +37,8 @@ from report.studies.backend_speedup.theory import least_time
 
 #: A prediction within this factor of what was measured is a good one.
 GOOD: Final = 1.5
+#: The share of a library's cases that shows a direction of its errors.
+_MOST: Final = 0.8
 #: What predicts: the library's calls and products, the least time of theory, NumPy's own time.
 Rule: TypeAlias = Literal["measured", "least", "numpy"]
 
@@ -168,6 +170,15 @@ def parts(run: Run, setting: Setting, variant: Variant) -> dict[str, Quantity]:
 def models(run: Run) -> tuple[Model, ...]:
     """The model of every library that has one."""
     return tuple(made for v in VARIANTS if (made := model(run, v)) is not None)
+
+
+def leaning(run: Run, *, long: bool) -> tuple[Variant, ...]:
+    """The libraries of which four of five perceptron cases are predicted too long, or too short."""
+    found: dict[Variant, list[bool]] = {}
+    for each in predictions(run):
+        if each.setting.network == "perceptron":
+            found.setdefault(each.variant, []).append((each.ratio < 1) == long)
+    return tuple(variant for variant, lean in found.items() if sum(lean) >= _MOST * len(lean))
 
 
 def right_winners(run: Run) -> tuple[int, int, int]:

@@ -29,7 +29,7 @@ from report.studies.backend_speedup.measured import (
     thread_pair,
 )
 from report.studies.backend_speedup.memory_values import least_explained
-from report.studies.backend_speedup.model import GOOD, errors, predictions
+from report.studies.backend_speedup.model import GOOD, errors, leaning, predictions
 from report.studies.backend_speedup.products import bare_ratio, on_cpus, ranking
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
@@ -128,7 +128,7 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "on_gpu", "no_better", "remembered", "libraries", "convnet", "fastest",
+    "on_gpu", "no_better", "too_long", "too_short", "remembered", "libraries", "convnet", "fastest",
     "decomposed", "predicted", "width_best", "images_best", "widths", "sizes",
     "least_explained", "constant_offset", "same_accuracy", "wide",
 )  # fmt: skip
@@ -152,6 +152,8 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "decomposed": decomposed.name if decomposed else "",
         "predicted": bool(predictions(run)),
         "no_better": _no_better(run),
+        "too_long": [variant.name for variant in leaning(run, long=True)],
+        "too_short": [variant.name for variant in leaning(run, long=False)],
         "remembered": bool(memory.wholes(run)),
         "width_best": _name(best_at(run, widths[-1]) if len(widths) > 1 else None),
         "images_best": _name(best_at(run, sizes[-1]) if len(sizes) > 1 else None),

@@ -289,7 +289,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "own_synchronising": _of_eager(_synchronising),
     "own_amdahl": _of_eager(from_parts),
     "own_total": _of_eager(Run.speedup),
-    "own_limit": of_training(most),
     # Larger networks and more images.
     "widest": count_of("largest width", _largest_level("width")),
     "large_samples": count_of("largest number of images", _largest_level("images")),
