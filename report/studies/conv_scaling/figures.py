@@ -59,7 +59,7 @@ def _memory(inputs: Inputs, run: Run | None) -> Figure:
     curves = (theory_line("Parameters + output", rule, "MB"),)
     panel = Scaling(_X, "Memory (MB)", drawn, curves, x_ticks=every_other(batches))
     files = (inputs.reported_file, *((run.file,) if run is not None else ()))
-    return Figure("fig-memory", "", "", Drawing((panel,), height=2.4), files)
+    return Figure("fig-memory", "", "", Drawing((panel,), height=2.1), files)
 
 
 def _rates(runs: Sequence[Run]) -> Figure:
@@ -126,4 +126,4 @@ def _roofline(run: Run) -> Figure:
         replace(whole, limits=(whole.span, heights)),
         Roofline(*axes, (roof,), drawn, limits=(near, heights)),
     )
-    return Figure("fig-roofline", "", "", Drawing(panels, wide=True, height=2.3), (run.file,))
+    return Figure("fig-roofline", "", "", Drawing(panels, wide=True, height=2.2), (run.file,))
