@@ -237,10 +237,13 @@ def messages_of_vnu(site: Path) -> list[str] | None:
 
 
 def main(folder: str) -> int:
-    """Print all faults of a site; returns 1 if there are any."""
+    """Print all faults of a site, and what could not be looked for; returns 1 if there are any."""
     site = Path(folder).resolve()
-    found: dict[str, Any] = {"links": dead_links(site), "vnu": messages_of_vnu(site) or []}
-    axe = npm_package(AXE)
+    messages, axe = messages_of_vnu(site), npm_package(AXE)
+    found: dict[str, Any] = {"links": dead_links(site), "vnu": messages or []}
+    for name, there in ((VNU, messages), (AXE, axe)):
+        if there is None:
+            print(f"{name} is not here: its faults were not looked for")
     with chromium() as browser:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()
