@@ -194,7 +194,7 @@ def _tables(machines: Sequence[_Machine], comparison: Comparison[Any]) -> list[T
             "",
             columns,
             tuple(_row(machine) for machine in part),
-            sources=tuple(machine.stored.file for machine in part),
+            sources=tuple(run.file for machine in part for run in machine.stored.runs),
             wide=True,
         )
         for place, part in enumerate(parts, start=1)
