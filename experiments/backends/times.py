@@ -121,18 +121,14 @@ def alone(case: Subject, part: Part, protocol: Protocol) -> tuple[Series, ...]:
         for _ in range(_CALLS):
             wait(ops.add_bias(one, one))
 
-    timed = {
-        "call_time": (calls, _CALLS),
-        "product_alone_time": (lambda: wait(ops.product(weights, part.images)), 1),
-    }
-    found = []
-    for name, (call, times) in timed.items():
-        workload = Workload(call, reset=lambda: None)
-        cpu_clock(workload)
-        with collector_off():
-            durations = repeated(workload, _brief(protocol), cpu_clock)
-        found.append(_seconds(name, [duration.wall / times for duration in durations]))
-    return tuple(found)
+    def product() -> None:
+        wait(ops.product(weights, part.images))
+
+    brief = _brief(protocol)
+    return (
+        _by_itself("call_time", calls, brief, _CALLS),
+        _by_itself("product_alone_time", product, brief),
+    )
 
 
 def _again(once: Callable[[], None], protocol: Protocol) -> None:
@@ -177,14 +173,17 @@ def transfers(case: Subject, part: Part, protocol: Protocol) -> tuple[Series, ..
     library, host = case.library, case.host()
     result = case.network.forward(case.ops, case.parameters(), part.images).a2
     return (
-        _copied("to_device_time", lambda: library.wait(case.on_device(host)), protocol),
-        _copied("from_device_time", lambda: library.to_host(result), protocol),
+        _by_itself("to_device_time", lambda: library.wait(case.on_device(host)), protocol),
+        _by_itself("from_device_time", lambda: library.to_host(result), protocol),
     )
 
 
-def _copied(quantity: str, copy: Callable[[], object], protocol: Protocol) -> Series:
-    workload = Workload(copy, reset=lambda: None)
+def _by_itself(
+    quantity: str, call: Callable[[], object], protocol: Protocol, times: int = 1
+) -> Series:
+    """The time of a call again and again, over the ``times`` that it does the same."""
+    workload = Workload(call, reset=lambda: None)
     cpu_clock(workload)
     with collector_off():
         durations = repeated(workload, protocol, cpu_clock)
-    return _seconds(quantity, [duration.wall for duration in durations])
+    return _seconds(quantity, [duration.wall / times for duration in durations])

@@ -70,9 +70,12 @@ class Model:
 
     def predicted(self, setting: Setting) -> Quantity:
         """The time (s) of an iteration."""
-        called = exact("calls of an iteration", "1", calls(setting)) * self.call
         steps = (self.time_of(step, setting) for step in iteration(setting))
-        return of_single(reduce(add, steps, called))
+        return of_single(reduce(add, steps, self.calling(setting)))
+
+    def calling(self, setting: Setting) -> Quantity:
+        """What all calls of an iteration cost (s), whatever they compute."""
+        return exact("calls of an iteration", "1", calls(setting)) * self.call
 
     def time_of(self, step: Step, setting: Setting) -> Quantity:
         """What the calls of a step take (s) beside the price of calling."""
@@ -162,7 +165,7 @@ def parts(run: Run, setting: Setting, variant: Variant) -> dict[str, Quantity]:
     whole = made.predicted(setting)
     products = [step for step in iteration(setting) if step.macs]
     return {
-        "calls": exact("calls of an iteration", "1", calls(setting)) * made.call / whole,
+        "calls": made.calling(setting) / whole,
         "products": reduce(add, (made.time_of(step, setting) for step in products)) / whole,
     }
 
