@@ -132,7 +132,7 @@ class Run(any_study.Run):
         up to date at its ticks only (``thread_group_cputime`` since Linux 4.8, commit a1eb1411),
         which are longer than many calls.
         """
-        if self.stored.record.environment.threads > 1:
+        if self.threads > 1:
             reason = f"the processor time of several threads is too coarse on {self.label}"
             return absent("off the processor", "1", reason)
         return 1 - self.count("cpu_time", call) / self.time(call)

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Sampled, absent, recorded
 from report.quantity.operations import at_least, at_most
 from report.studies.inference_memory.measured import Run
@@ -24,6 +26,14 @@ def _over_roof(run: Run) -> list[Quantity]:
 
 def _extreme(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
     return lambda run: choose(*each) if (each := _over_roof(run)) else _NO_TIME
+
+
+def _median_over_roof(run: Run) -> Quantity:
+    """The median over calls, each by its own median."""
+    ratios = [ratio for each in _over_roof(run) if not isinstance(ratio := point(each), Missing)]
+    if not ratios:
+        return _NO_TIME
+    return recorded("median of time over roof", "1", statistics.median(ratios), run.file)
 
 
 def one_process(run: Run) -> Quantity:
@@ -57,6 +67,8 @@ def drift(run: Run, dtype: str) -> Quantity:
 TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "roof_least": _extreme(at_most),
     "roof_most": _extreme(at_least),
+    "roof_median": _median_over_roof,
+    "roof_calls": lambda run: recorded("calls over roof", "1", len(_over_roof(run)), run.file),
     "timed": lambda run: recorded("timed calls", "1", len(run.timed(run.calls)), run.file),
     "one_process": one_process,
     "drift": lambda run: drift(run, "float32"),
