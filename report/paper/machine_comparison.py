@@ -27,7 +27,7 @@ from report.text.escape import markdown
 from report.text.format import scale_to
 
 #: Of so many machines a paper prints all that it has, and of so many its figure names.
-DETAILED: Final = 4
+DETAILED: Final = 5
 NAMED: Final = 8
 #: Two numbers need no figure.
 _FEWEST: Final = 3
