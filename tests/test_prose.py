@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,14 @@ def test_the_first_number_is_told_with_its_place() -> None:
 @pytest.mark.parametrize("path", sorted(PAPERS.glob("*.j2")), ids=lambda path: path.stem)
 def test_no_paper_types_a_result(path: Path) -> None:
     assert typed_results(path.read_text(encoding="utf-8")) == ()
+
+
+@pytest.mark.parametrize("paper", sorted(PAPERS.glob("*.j2")), ids=lambda paper: paper.stem)
+def test_no_condition_swallows_the_end_of_a_paragraph(paper: Path) -> None:
+    """Jinja drops the line's end behind ``{% endif %}``, which glues two paragraphs together."""
+    glued = re.findall(
+        r"^(?!\{% (?:else|end)).*\S.*\{% end(?:if|for) %\}\n\n(?!\{% (?:else|end))\S.*$",
+        paper.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert not glued
