@@ -31,7 +31,6 @@ from report.studies.backend_speedup.measured import (
     gpu_run,
     primary_run,
     runs,
-    thread_pair,
 )
 from report.studies.backend_speedup.memory import filling
 from report.studies.backend_speedup.model import Prediction, Rule, errors, model, predictions
@@ -51,6 +50,7 @@ from report.studies.backend_speedup.subject import (
     total,
 )
 from report.studies.backend_speedup.theory import least, source_setting
+from report.studies.backend_speedup.threads import thread_pair
 from report.studies.backend_speedup.values import from_parts
 from report.theory.work import forward_macs as macs_of_layers
 from report.theory.work import training_macs

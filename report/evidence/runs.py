@@ -57,6 +57,11 @@ class Run(MeasuredDevice):
         """Whether the cases ran on a GPU."""
         return self.stored.record.environment.device == "cuda"
 
+    @property
+    def threads(self) -> int:
+        """How many threads computed."""
+        return self.stored.record.environment.threads
+
     @cached_property
     def _seen(self) -> dict[Policy, Self]:
         return {self.policy: self}

@@ -1,19 +1,25 @@
-"""What disturbed a run: waiting threads, a machine that changed, pages that were mapped."""
+"""What a run rests on: its processes, what disturbed them, and a machine that changed."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from statistics import median
 from typing import Final
 
 from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
+from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing
 from report.studies.backend_speedup.measured import Run, Variant, factors_of
 from report.studies.backend_speedup.model import Prediction, predictions
-from report.studies.backend_speedup.subject import Setting
+from report.studies.backend_speedup.subject import NETWORK_NAMES, Setting
 
 #: The working set (B) of the copy that is named where the machine changed.
 _COPIED: Final = 1 << 25
+#: The fewest processes that bound a median: all of n lie on one side of it in 2 of 2ⁿ draws.
+ENOUGH: Final = math.ceil(1 - math.log2(1 - CONFIDENCE))
 #: From so many page faults an iteration on, they are no rest of the first one.
 FAULTS: Final = 1000
 
@@ -22,13 +28,43 @@ def _rounds(of: str, *, disturbed: bool) -> Getter:
     """How many processes timed a case with a library, or with any; of them the disturbed ones."""
 
     def count(run: Run) -> int | Missing:
-        cases = [c for c in run.stored.record.cases if of in ("", c.factors.get("backend"))]
-        rounds = [r for case in cases for r in case.rounds]
+        every = [case for stored in run.stored.runs for case in stored.record.cases]
+        rounds = [r for c in every if of in ("", c.factors.get("backend")) for r in c.rounds]
         if not rounds:
             return NO_CASE
         return sum(r.disturbance is not None or not disturbed for r in rounds)
 
     return count_of("processes", count)
+
+
+def _timed(run: Run) -> list[tuple[Setting, Variant]]:
+    """Every timed case in float32."""
+    trained = (run.training(network) for network in NETWORK_NAMES)
+    swept = (setting for network in NETWORK_NAMES for setting in run.scaled(network))
+    settings = dict.fromkeys([*(s for s in trained if s is not None), *swept])
+    return [(s, variant) for s in settings for variant in run.variants(s)]
+
+
+def _processes(choose: Callable[[list[int]], int]) -> Getter:
+    """Of the numbers of processes that timed each case."""
+
+    def count(run: Run) -> int | Missing:
+        found = [run.processes(*each) for each in _timed(run)]
+        return choose(found) if found else NO_CASE
+
+    return count_of("cases by their processes", count)
+
+
+def _between(choose: Callable[[list[float]], float]) -> Getter:
+    """Of the ratios of the largest to the smallest median of the pooled runs, case by case."""
+
+    def found(run: Run) -> Quantity:
+        every = (point(run.between_runs("time", factors_of(*each))) for each in _timed(run))
+        ratios = [ratio for ratio in every if not isinstance(ratio, Missing)]
+        what = "slower / faster of two runs"
+        return recorded(what, "1", choose(ratios) if ratios else NO_CASE, run.file)
+
+    return found
 
 
 def _ceiling(operation: str, moment: str, working_set: int | None = None) -> Getter:
@@ -76,6 +112,11 @@ def _pages_share(run: Run) -> Quantity:
 
 
 CONDITIONS: Final[dict[str, Getter]] = {
+    "timed_cases": _processes(len),
+    "fewest_processes": _processes(min),
+    "few_processes": _processes(lambda found: sum(number < ENOUGH for number in found)),
+    "runs_apart": _between(median),
+    "runs_furthest": _between(max),
     "rounds": _rounds("", disturbed=False),
     "rounds_disturbed": _rounds("", disturbed=True),
     "jax_rounds": _rounds("jax", disturbed=False),

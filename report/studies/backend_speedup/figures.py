@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -18,16 +17,9 @@ from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
 from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import diagrams, memory
-from report.studies.backend_speedup.conditions import FAULTS, page_faults
 from report.studies.backend_speedup.learning import learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, ON_GPU, VARIANTS, Run, Variant
-from report.studies.backend_speedup.model import (
-    GOOD,
-    Prediction,
-    Rule,
-    errors,
-    predictions,
-)
+from report.studies.backend_speedup.model_figure import model_figure
 from report.studies.backend_speedup.products import product_figure
 from report.studies.backend_speedup.source import SIDES, cell, number
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
@@ -56,7 +48,7 @@ def all_figures(
         ("fig-operation-speedups", _operation_speedups(inputs, gpu), (*reported, *measured)),
         ("fig-products", product_figure(runs), measured),
         ("fig-memory", _memory(inputs, run), (*reported, *own)),
-        ("fig-model", _model(run) if run else None, own),
+        ("fig-model", model_figure(run) if run else None, own),
         ("fig-widths", _widths(run) if run else None, own),
         ("fig-sizes", _sizes(run) if run else None, own),
         ("fig-convergence", _convergence(run) if run else None, own),
@@ -196,75 +188,6 @@ def _ends(found: Sequence[Estimate | Missing]) -> Iterator[tuple[float | None, .
     """The values, the lower and the upper ends; None where one is missing."""
     for end in ("value", "low", "high"):
         yield tuple(getattr(one, end) if isinstance(one, Estimate) else None for one in found)
-
-
-# ---------------------------------------------------------------------------------------- model
-
-
-#: The rules of predictions, as their lines are named.
-_RULES: Final[dict[Rule, str]] = {
-    "measured": "Calls and products",
-    "least": "Least time",
-    "numpy": "NumPy's time",
-}
-
-
-def _model(run: Run) -> Drawing | None:
-    """Measured against predicted time, by library and network, and the errors of three rules."""
-    found = predictions(run)
-    if not found:
-        return None
-    plain = [each for each in found if each.setting.network == "perceptron"]
-    drawn = [
-        _cloud(v.name, [each for each in plain if each.variant == v], _series(v))
-        for v in dict.fromkeys(each.variant for each in found)
-    ]
-    if others := [each for each in found if each not in plain]:
-        drawn.append(_cloud("Convolutional network", others, len(VARIANTS) - 1))
-    faults = [each for each in found if page_faults(run, each.setting, each.variant) >= FAULTS]
-    if faults:
-        drawn.append(replace(_cloud("Maps pages anew", faults, 3), hollow=True))
-    ends = _square([x for each in drawn for x in (*each.x, *each.y)])
-    factors = (("", 1.0), ("", GOOD), ("", 1 / GOOD))
-    curves = tuple(
-        Curve(
-            label, ends, (factor * ends[0], factor * ends[1]), "theory" if factor == 1 else "part"
-        )
-        for label, factor in factors
-    )
-    ticks = tuple(10.0**n for n in range(-2, 6) if ends[0] <= 10.0**n <= ends[1])
-    left = Scaling(
-        "Predicted time of an iteration (ms)", "Measured (ms)", tuple(drawn), curves, x_ticks=ticks
-    )
-    return Drawing((left, _distribution(found)), wide=True, height=2.8)
-
-
-def _square(every: Sequence[float]) -> tuple[float, float]:
-    return min(every), max(every)
-
-
-def _cloud(title: str, found: Sequence[Prediction], series: int) -> Points:
-    x = tuple(_MILLI * each.predicted["measured"] for each in found)
-    y = tuple(_MILLI * each.measured for each in found)
-    return Points(title, x, y, series=series)
-
-
-def _distribution(found: Sequence[Prediction]) -> Scaling:
-    """The share of cases that each rule meets within a factor."""
-    lines, found = [], [each for each in found if "numpy" in each.predicted]
-    for index, (rule, title) in enumerate(_RULES.items()):
-        every = errors(found, rule)
-        share = tuple(100 * (place + 1) / len(every) for place in range(len(every)))
-        if every:
-            lines.append(Curve(title, tuple(every), share, "fit", series=index))
-    return Scaling(
-        "Off by at most this factor",
-        "Cases (%)",
-        curves=tuple(lines),
-        x_ticks=(1.0, GOOD, 2.0, 4.0, 8.0),
-        y_scale="linear",
-        y_from_zero=True,
-    )
 
 
 # -------------------------------------------------------------------------------------- scaling

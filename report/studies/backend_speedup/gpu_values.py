@@ -96,7 +96,7 @@ def _of_kind(run: Run, kind: Kind) -> Quantity:
 
 #: Of a run on a GPU.
 GPU_VALUES: Final[dict[str, Getter]] = {
-    "gpu_threads": count_of("threads", lambda run: run.stored.record.environment.threads),
+    "gpu_threads": count_of("threads", lambda run: run.threads),
     "gpu_time_numpy": numpy_value("time"),
     **{
         f"gpu_first_{v.key}": of_training(partial(_first_call, variant=v), "s")

@@ -13,7 +13,6 @@ from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Exact, Leaf, Process, Quantity, Sampled, absent, exact
-from report.records.pooling import same_processor
 from report.records.record import Factor
 from report.records.store import Stored
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds, total
@@ -280,7 +279,7 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
     cases of a few libraries, is that run only where no CPU's is there.
     """
     timed = [run for run in all_runs if run.variants(run.training())]
-    found = sorted(timed or all_runs, key=lambda run: (run.on_gpu, not run.policies, _threads(run)))
+    found = sorted(timed or all_runs, key=lambda run: (run.on_gpu, not run.policies, run.threads))
     return next(iter(found), None)
 
 
@@ -292,19 +291,3 @@ def gpu_run(all_runs: Sequence[Run]) -> Run | None:
 def _timed_on_gpu(run: Run) -> bool:
     settings = (run.training(), *run.scaled())
     return any(variant.on_gpu for setting in settings for variant in run.variants(setting))
-
-
-def thread_pair(all_runs: Sequence[Run]) -> tuple[Run, Run] | None:
-    """Two runs of one processor with fewest and most threads, None where there are none."""
-    timed = [run for run in all_runs if not run.on_gpu and run.variants(run.training())]
-    for run in timed:
-        environment = run.stored.record.environment
-        alike = [o for o in timed if same_processor(environment, o.stored.record.environment)]
-        few, many = min(alike, key=_threads), max(alike, key=_threads)
-        if _threads(few) < _threads(many):
-            return few, many
-    return None
-
-
-def _threads(run: Run) -> int:
-    return run.stored.record.environment.threads

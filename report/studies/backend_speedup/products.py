@@ -16,6 +16,7 @@ from report.paper.plots import points
 from report.paper.tables import Cell, Table
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
+from report.records.pooling import same_processor
 from report.studies.backend_speedup.getters import NO_CASE, Getter, nothing
 from report.studies.backend_speedup.learning import libraries
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant, brief
@@ -38,8 +39,15 @@ def product_name(text: str) -> str:
 
 
 def on_cpus(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """The runs on CPUs in which operations were timed at two widths."""
-    return tuple(run for run in runs if not run.on_gpu and len(_widths(run)) > 1)
+    """One run a CPU, that with the fewest threads, of those that timed operations at two widths."""
+    timed = [run for run in runs if not run.on_gpu and len(_widths(run)) > 1]
+
+    def fewest(run: Run) -> int:
+        own = run.stored.record.environment
+        alike = (o for o in timed if same_processor(own, o.stored.record.environment))
+        return min(other.threads for other in alike)
+
+    return tuple(run for run in timed if run.threads == fewest(run))
 
 
 def _widths(run: Run) -> tuple[Setting, ...]:
@@ -88,7 +96,7 @@ def product_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
 def product_figure(runs: Sequence[Run]) -> Drawing | None:
     """The rate of all products of an iteration over the width, a panel a CPU."""
     panels = tuple(_panel(run) for run in on_cpus(runs))
-    return Drawing(panels, wide=True, height=2.5) if panels else None
+    return Drawing(panels, wide=True, height=2.5, same_axes=True) if panels else None
 
 
 def _panel(run: Run) -> Scaling:

@@ -26,13 +26,13 @@ from report.studies.backend_speedup.measured import (
     gpu_run,
     primary_run,
     runs,
-    thread_pair,
 )
 from report.studies.backend_speedup.memory_values import least_explained
-from report.studies.backend_speedup.model import GOOD, errors, leaning, predictions
+from report.studies.backend_speedup.model import leaning, predictions
 from report.studies.backend_speedup.products import bare_ratio, on_cpus, ranking
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
+from report.studies.backend_speedup.threads import thread_pair
 from report.studies.backend_speedup.values import RUN_VALUES, all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -128,10 +128,13 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "on_gpu", "no_better", "too_long", "too_short", "remembered", "libraries", "convnet", "fastest",
+    "on_gpu", "operations_apart", "compiling_slows", "too_long", "too_short", "remembered",
+    "libraries", "convnet", "fastest",
     "decomposed", "predicted", "width_best", "images_best", "widths", "sizes",
     "least_explained", "constant_offset", "same_accuracy", "wide",
 )  # fmt: skip
+#: How far from one the ratio of two times may lie that are nearly the same.
+_NEARLY: Final = 0.05
 _OF_GPU: Final = ("gpu", "gpu_key", "gpu_end", "gpu_host", "gpu_at", "gpu_relu_dear")
 
 
@@ -151,9 +154,10 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "fastest": "" if best == NUMPY else best.name,
         "decomposed": decomposed.name if decomposed else "",
         "predicted": bool(predictions(run)),
-        "no_better": _no_better(run),
         "too_long": [variant.name for variant in leaning(run, long=True)],
         "too_short": [variant.name for variant in leaning(run, long=False)],
+        "operations_apart": _apart(point(RUN_VALUES["own_synchronising"](run))),
+        "compiling_slows": _below_one(point(RUN_VALUES["compiled_convnet_jax"](run))),
         "remembered": bool(memory.wholes(run)),
         "width_best": _name(best_at(run, widths[-1]) if len(widths) > 1 else None),
         "images_best": _name(best_at(run, sizes[-1]) if len(sizes) > 1 else None),
@@ -166,16 +170,13 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
     }
 
 
-def _no_better(run: Run) -> bool:
-    """Whether the least time of theory is as near to the cases as the model, or nearly.
+def _apart(ratio: float | Missing) -> bool:
+    """Whether two things that should be equal are not nearly so."""
+    return not isinstance(ratio, Missing) and abs(ratio - 1) > _NEARLY
 
-    Nearly: it meets all but a twentieth of the cases that the model meets.
-    """
-    good = [
-        sum(error <= GOOD for error in errors(predictions(run), rule))
-        for rule in ("measured", "least")
-    ]
-    return good[1] >= 0.95 * good[0]
+
+def _below_one(ratio: float | Missing) -> bool:
+    return not isinstance(ratio, Missing) and ratio < 1
 
 
 def _name(variant: Variant | None) -> str:

@@ -30,6 +30,7 @@ from report.studies.backend_speedup.source_tables import (
 )
 from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Network, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
+from report.studies.backend_speedup.threads import Pair, thread_table
 from report.studies.backend_speedup.values import from_parts, gains_most, most
 
 _DEVICES: Final = {"cpu": "CPU"}
@@ -39,7 +40,7 @@ def all_tables(
     inputs: Inputs,
     runs: Sequence[Run],
     primary: Run | None,
-    pair: tuple[Run, Run] | None,
+    pair: Pair | None,
     gpu: Run | None,
     images: DataSet | None,
 ) -> Iterator[Table]:
@@ -59,7 +60,7 @@ def all_tables(
             found.append(_performance(run, "perceptron", f"tbl-performance-{run.key}"))
     found.append(product_table(inputs, runs))
     if pair is not None:
-        found.append(_threads(*pair))
+        found.append(thread_table(pair))
     yield from (each for each in found if each is not None and each.rows)
 
 
@@ -251,31 +252,6 @@ def _models(run: Run) -> Table:
             Field("Widest product", "FLOP/s", rate(-1), "GFLOP/s"),
         ],
         sources=(run.file,),
-    )
-
-
-def _threads(few: Run, many: Run) -> Table:
-    """What more threads of the same processor gain, at the smallest and the largest sizes."""
-    settings = dict.fromkeys([*few.sizes()[:1], *few.sizes()[-1:], *few.widths()[-1:]])
-    rows = [
-        (setting, variant)
-        for setting in settings
-        for variant in few.variants(setting)
-        if variant in many.variants(setting)
-    ]
-    return table(
-        "tbl-threads",
-        rows,
-        [
-            Field("Width", "1", lambda row: row[0].hidden),
-            Field("Images", "1", lambda row: row[0].samples),
-            Field("Library", "", lambda row: row[1].name),
-            Field("Fewer threads", "s", lambda row: few.time(*row), "ms"),
-            Field("More threads", "s", lambda row: many.time(*row), "ms"),
-            Field("Speed-up", "1", lambda row: few.time(*row) / many.time(*row)),
-        ],
-        sources=(few.file, many.file),
-        wide=True,
     )
 
 

@@ -22,7 +22,7 @@ from report.quantity.operations import at_least
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import memory, theory
 from report.studies.backend_speedup.choices import best_at, eager_best, fastest
-from report.studies.backend_speedup.conditions import CONDITIONS
+from report.studies.backend_speedup.conditions import CONDITIONS, ENOUGH
 from report.studies.backend_speedup.getters import (
     NO_CASE,
     NO_RECORD,
@@ -38,7 +38,14 @@ from report.studies.backend_speedup.learning import (
     largest_difference,
     learned,
 )
-from report.studies.backend_speedup.measured import JAX, NUMPY, VARIANTS, Run, Variant
+from report.studies.backend_speedup.measured import (
+    JAX,
+    JAX_COMPILED,
+    NUMPY,
+    VARIANTS,
+    Run,
+    Variant,
+)
 from report.studies.backend_speedup.memory_values import (
     grown_before,
     least_explained,
@@ -50,18 +57,20 @@ from report.studies.backend_speedup.model_values import MODEL_VALUES, swept
 from report.studies.backend_speedup.products import bare_rate
 from report.studies.backend_speedup.source_values import in_unit, source_values
 from report.studies.backend_speedup.subject import Kind, Network, Setting, kinds
+from report.studies.backend_speedup.threads import THREAD_VALUES, Pair
 
 
 def all_values(
     inputs: Inputs,
     primary: Run | None,
-    pair: tuple[Run, Run] | None,
+    pair: Pair | None,
     gpu: Run | None,
     images: DataSet | None,
     second: Run | None,
 ) -> Iterator[Value]:
     """Every number of the prose; those of a run are missing without one."""
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
+    yield value_of("enough", "Processes that bound a median", ENOUGH, "1", "chosen")
     yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
     found = (
         *(declare(id_, each) for id_, each in theory.VALUES.items()),
@@ -69,7 +78,7 @@ def all_values(
         *values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED),
         _loss_difference(primary),
         *values_of(images, _OF_IMAGES, NO_RECORD),
-        *values_of(pair, _OF_THREADS, Missing("one number of threads alone was measured")),
+        *values_of(pair, THREAD_VALUES, Missing("one number of threads alone was measured")),
         *values_of(second, _OF_SECOND, NO_RECORD, (), _ROUNDED),
         *(values_of(gpu, GPU_VALUES, NO_RECORD) if gpu is not None else ()),
     )
@@ -277,6 +286,9 @@ RUN_VALUES: Final[dict[str, Getter]] = {
         )
     ),
     "numpy_time": numpy_value("time"),
+    "narrow_numpy": lambda run: (
+        run.time(run.widths()[0], NUMPY) if run.widths() else nothing("s")
+    ),
     **CONDITIONS,
     "first_numpy": numpy_value("first_call_time"),
     "first_best": _of_best("first_call_time"),
@@ -304,6 +316,9 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "convnet_numpy_time": numpy_value("time", "convnet"),
     "convnet_time_ratio": lambda run: (
         numpy_value("time", "convnet")(run) / numpy_value("time")(run)
+    ),
+    "compiled_convnet_jax": of_training(
+        lambda run, s: run.time(s, JAX) / run.time(s, JAX_COMPILED), network="convnet"
     ),
     "convnet_product_share": _share("matrix_product", "convnet"),
     "convnet_gradient_share": _share("gradient", "convnet"),
@@ -349,28 +364,6 @@ _OF_SECOND: Final[dict[str, Getter]] = {
 
 _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
     "test_images": lambda images: exact("images.json", "1", images.test),
-}
-
-
-def _threads(
-    place: Callable[[Run], tuple[Setting, ...]], which: int
-) -> Callable[[tuple[Run, Run]], Quantity]:
-    """What NumPy gains by threads at one size."""
-
-    def found(pair: tuple[Run, Run]) -> Quantity:
-        few, many = pair
-        settings = place(few)
-        if not settings:
-            return nothing("1")
-        return few.time(settings[which], NUMPY) / many.time(settings[which], NUMPY)
-
-    return found
-
-
-_OF_THREADS: Final[dict[str, Callable[[tuple[Run, Run]], Quantity]]] = {
-    "threads_small": _threads(Run.sizes, 0),
-    "threads_large": _threads(Run.sizes, -1),
-    "threads_wide": _threads(Run.widths, -1),
 }
 
 

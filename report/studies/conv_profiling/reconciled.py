@@ -174,7 +174,7 @@ def events(run: Run, batch: int, dimensions: Dimensions = BASE) -> Explanation |
         dimensions.layer(batch),
         [int(change) for change in changes],
         block=blocked_channels(run.stored.record.environment),
-        threads=run.stored.record.environment.threads,
+        threads=run.threads,
         measured=_measured_peak(run, batch, dimensions),
     )
 
@@ -192,7 +192,7 @@ def _peak(run: Run, batch: int, dimensions: Dimensions) -> Reconciliation | None
     if isinstance(measured, Missing) or run.on_gpu:
         return None
     layer = dimensions.layer(batch)
-    if method(layer, run.stored.record.environment.threads) == "unfolded":
+    if method(layer, run.threads) == "unfolded":
         return unfolded_peak(layer, measured)
     told = events(run, batch, dimensions)
     return told.peak if isinstance(told, Explanation) else None

@@ -130,7 +130,7 @@ def events(run: Run, batch: int) -> Explanation | Missing:
         subject(batch),
         [int(change) for change in changes],
         block=blocked_channels(run.stored.record.environment),
-        threads=run.stored.record.environment.threads,
+        threads=run.threads,
         measured=_peak(run, batch),
     )
 

@@ -260,7 +260,7 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of: the newest timed on a CPU with the most threads, or any."""
     timed = [run for run in all_runs if run.timed(run.steps)]
     on_cpu = [run for run in timed if not run.on_gpu]
-    most = max(on_cpu, key=lambda run: run.stored.record.environment.threads, default=None)
+    most = max(on_cpu, key=lambda run: run.threads, default=None)
     return most or next(iter((*timed, *all_runs)), None)
 
 

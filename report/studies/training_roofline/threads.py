@@ -38,7 +38,7 @@ class Threads:
 
         No verdict: an anomaly that the text names.
         """
-        few, many = (run.stored.record.environment.threads for run in (self.few, self.many))
+        few, many = (run.threads for run in (self.few, self.many))
         found = {step: estimate(gain) for step, gain in self.gains.items()}
         return tuple(
             step for step, e in found.items() if isinstance(e, Estimate) and e.low > many / few
@@ -64,7 +64,7 @@ def _pair(all_runs: Sequence[Run], many: Run) -> Threads | None:
         for run in all_runs
         if not run.on_gpu
         and same_processor(run.stored.record.environment, own)
-        and run.stored.record.environment.threads < own.threads
+        and run.threads < own.threads
     )
     few = next(fewer, None)
     return None if few is None else _both(few, many)
