@@ -55,8 +55,8 @@ class CacheRoof:
 class Marks:
     """Points of one kind; ``low`` and ``high`` are ends of intervals, empty where there are none.
 
-    ``names`` stand beside the points, on the right of even series and on the left of odd ones; an
-    empty name is not drawn.  ``many`` points are drawn small and pale, so that their density shows.
+    ``names`` stand beside the points, on the right and below, where no roof can be; an empty name
+    is not drawn.  ``many`` points are drawn small and pale, so that their density shows.
     All intensities and rates are above 0: what does no multiply-adds has no place here.
     """
 

@@ -21,6 +21,9 @@ _LABEL_PLACES: Final = (0.3, 0.55)
 _TINY: Final = 1.7
 _LEGEND_DOT: Final = 3.0
 _SHORT: Final = 1.0001
+#: Where a name begins (points from its mark): on the right and below, where no roof can be; those
+#: of odd series lower, so that two near marks can have theirs.
+_BESIDE: Final = ((4, -1), (-3, -5))
 _LINES: Final = {"measured": "-", "sheet": "--", "printed": ":"}
 
 
@@ -164,16 +167,16 @@ def _draw_marks(marks: Marks, axes: Axes) -> None:
         alpha=0.85,
         label=style.legend_label(marks.label),
     )
-    side, away = ("right", -5) if marks.series % 2 else ("left", 5)
     for x, y, name in zip(marks.x, marks.y, marks.names, strict=False):
         axes.annotate(
             name,
             (x, y),
-            (away, 0),
+            _BESIDE[marks.series % 2],
             textcoords="offset points",
             fontsize=style.SMALL,
             color=colour,
-            ha=side,
-            va="center",
+            ha="left",
+            va="top",
+            zorder=1.9,  # Below all marks, so that a name hides none.
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
         )
