@@ -63,7 +63,7 @@ class Scaling:
     """A finished description of the figure: what is drawn, in the units of its labels.
 
     ``direct`` says that the names of points stand at the right ends of their lines, and in no
-    legend.  ``y_top`` is the upper end of the axis, where other panels have the same one.
+    legend.  ``y_top`` and ``y_bottom`` are the ends of the axis, where other panels have the same.
     """
 
     x_label: str
@@ -79,14 +79,23 @@ class Scaling:
     absent: tuple[Absent, ...] = ()
     direct: bool = False
     y_top: float | None = None
+    y_bottom: float | None = None
 
 
 def alike(panels: Sequence[Scaling]) -> tuple[Scaling, ...]:
-    """The panels with the same upper end of their axes, so that they can be compared."""
-    ends = [y for panel in panels for each in panel.points for y in (*each.y, *each.high)]
+    """The panels with the same ends of their axes, so that they can be compared.
+
+    The lower ends of linear axes stay their own.
+    """
+    ends = [
+        y for panel in panels for each in panel.points for y in (*each.y, *each.low, *each.high)
+    ]
     ends += [y for panel in panels for curve in panel.curves for y in curve.y]
-    ends += [band.high for panel in panels for band in panel.bands]
-    top = max(ends) * _ROOM if ends else None
-    return (
-        tuple(replace(panel, y_top=top) for panel in panels) if len(panels) > 1 else tuple(panels)
+    ends += [end for panel in panels for band in panel.bands for end in (band.low, band.high)]
+    if len(panels) < 2 or not ends:
+        return tuple(panels)
+    top, bottom = max(ends) * _ROOM, min(ends) / _ROOM
+    return tuple(
+        replace(each, y_top=top, y_bottom=bottom if each.y_scale == "log" else None)
+        for each in panels
     )

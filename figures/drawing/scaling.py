@@ -116,7 +116,7 @@ def _label(figure: Scaling, axes: Axes) -> None:
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
     if figure.y_top is not None:
-        axes.set_ylim(top=figure.y_top)
+        axes.set_ylim(bottom=figure.y_bottom, top=figure.y_top)
     _label_series(figure, axes)
     if figure.direct:
         ends = [(p.label, p.y[-1], p.series) for p in figure.points if p.label]

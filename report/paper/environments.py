@@ -12,7 +12,8 @@ from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
 from report.records.imported import ImportedRecord
 from report.records.imported_files import StoredImport
-from report.records.record import Environment, Protocol, Record
+from report.records.record import Environment, Protocol
+from report.records.store import Stored
 
 NOT_PUBLISHED: Final = Missing("not given in the source")
 
@@ -36,7 +37,7 @@ def setup(
     published = source and bool(theirs.source)
     hosts = any(run.stored.record.environment.gpu for run in all_runs)
     known = any(run.stored.record.environment.host for run in all_runs)
-    own = [_environment_rows(run.stored.record, hosts, known) for run in all_runs]
+    own = [_environment_rows(run.stored, hosts, known) for run in all_runs]
     printed: dict[str, Cell] = {"Device": theirs.device, "Framework": theirs.software}
     printed |= reported or {}
     names = list(own[0]) if own else list(printed)
@@ -101,8 +102,9 @@ def _imported_row(record: ImportedRecord) -> dict[str, Cell]:
     }
 
 
-def _environment_rows(record: Record, hosts: bool, known: bool) -> dict[str, Cell]:
+def _environment_rows(stored: Stored, hosts: bool, known: bool) -> dict[str, Cell]:
     """What a record says; rows of ``hosts`` beside GPUs and of what ``known`` records tell."""
+    record = stored.record
     environment, protocol = record.environment, record.protocol
     gpu, cpu, torch = environment.gpu, environment.cpu, environment.torch
     memory = gpu.memory_bytes if gpu else environment.memory_bytes
@@ -123,7 +125,7 @@ def _environment_rows(record: Record, hosts: bool, known: bool) -> dict[str, Cel
         **({"Processes a case": _processes(protocol)} if known else {}),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
-        **({"Disturbed": _disturbed(record)} if known else {}),
+        **({"Disturbed": _disturbed(stored)} if known else {}),
         "Measured": f"{record.started[:10]}, {protocol.plan} plan",
     }
 
@@ -154,9 +156,9 @@ def _processes(protocol: Protocol) -> Cell:
     return ", ".join(found) or Missing("not recorded")
 
 
-def _disturbed(record: Record) -> Cell:
-    """How many of all processes' measurements of a case something else disturbed."""
-    rounds = [round_ for case in record.cases for round_ in case.rounds]
+def _disturbed(stored: Stored) -> Cell:
+    """How many of all processes' measurements of a case something else disturbed, in all runs."""
+    rounds = [r for run in stored.runs for case in run.record.cases for r in case.rounds]
     if not rounds:
         return Missing("not recorded")
     count = sum(round_.disturbance is not None for round_ in rounds)

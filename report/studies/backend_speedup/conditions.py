@@ -112,6 +112,7 @@ def _pages_share(run: Run) -> Quantity:
 
 
 CONDITIONS: Final[dict[str, Getter]] = {
+    "pooled_runs": count_of("runs", lambda run: len(run.stored.runs)),
     "timed_cases": _processes(len),
     "fewest_processes": _processes(min),
     "few_processes": _processes(lambda found: sum(number < ENOUGH for number in found)),

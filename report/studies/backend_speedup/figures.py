@@ -8,7 +8,7 @@ from typing import Final
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.scaling import Curve, Points, Scaling
+from figures.scaling import Curve, Points, Scaling, alike
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.images import sample
@@ -217,7 +217,7 @@ def _sizes(run: Run) -> Drawing | None:
     if run.wide() != HIDDEN:
         wide = run.sizes(hidden=run.wide())
         panels.append(_speedups(run, wide, level, _IMAGES, f"Width {run.wide()}"))
-    return Drawing(tuple(panels), wide=True, height=2.9)
+    return Drawing(alike(panels), wide=True, height=2.9)
 
 
 def _all(run: Run, settings: Sequence[Setting]) -> list[Variant]:

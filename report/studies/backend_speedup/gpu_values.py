@@ -22,8 +22,9 @@ from report.studies.backend_speedup.subject import Kind, Setting
 
 
 def _at(place: str) -> Callable[[Run], Setting | None]:
-    """The training, the largest width, or the largest number of images."""
+    """The training, an end of the widths, or the largest number of images."""
     sweeps: dict[str, Callable[[Run], tuple[Setting, ...]]] = {
+        "narrow": lambda run: run.widths()[:1],
         "wide": Run.widths,
         "many": Run.sizes,
     }
@@ -32,7 +33,7 @@ def _at(place: str) -> Callable[[Run], Setting | None]:
         if place == "small":
             return run.training()
         settings = sweeps[place](run)
-        return settings[-1] if len(settings) > 1 else None
+        return settings[-1] if len(run.widths()) > 1 and settings else None
 
     return found
 
@@ -104,7 +105,7 @@ GPU_VALUES: Final[dict[str, Getter]] = {
     },
     **{
         f"gpu_{p}_{v.key}": _gpu_speedup(p, v)
-        for p in ("small", "wide", "many")
+        for p in ("small", "narrow", "wide", "many")
         for v in ON_GPU
     },
     **{

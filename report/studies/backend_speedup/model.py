@@ -151,9 +151,10 @@ def _predictions(run: Run) -> Iterator[Prediction]:
                 continue
             bound = known(point(least_time(run, setting, variant)))
             told: dict[Rule, float] = {"measured": own, "least": bound}
-            numpy = point(run.time(setting, NUMPY))
-            if variant != NUMPY and not isinstance(numpy, Missing):
-                told["numpy"] = numpy
+            speedup = point(run.speedup(setting, variant))
+            if variant != NUMPY and not isinstance(speedup, Missing):
+                # As the speed-up is: process by process, since the machine drifts between them.
+                told["numpy"] = measured * speedup
             yield Prediction(setting, variant, time / predicted, measured, told)
 
 
@@ -184,6 +185,10 @@ def leaning(run: Run, *, long: bool) -> tuple[Variant, ...]:
     return tuple(variant for variant, lean in found.items() if sum(lean) >= _MOST * len(lean))
 
 
+def _beats_numpy(case: Prediction) -> bool:
+    return case.measured < case.predicted.get("numpy", 0.0)
+
+
 def right_winners(run: Run) -> tuple[int, int, int]:
     """In how many cases the model tells whether NumPy or the library is faster.
 
@@ -193,8 +198,8 @@ def right_winners(run: Run) -> tuple[int, int, int]:
     pairs = [(each, own[each.setting]) for each in predictions(run) if each.setting in own]
     others = [(each, base) for each, base in pairs if each.variant != NUMPY]
     right = [
-        (each.predicted["measured"] < base.predicted["measured"]) == (each.measured < base.measured)
+        (each.predicted["measured"] < base.predicted["measured"]) == _beats_numpy(each)
         for each, base in others
     ]
-    first = sum(base.measured < each.measured for each, base in others)
+    first = sum(not _beats_numpy(each) for each, _ in others)
     return sum(right), first, len(right)

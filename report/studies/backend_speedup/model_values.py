@@ -20,6 +20,7 @@ from report.studies.backend_speedup.measured import (
 )
 from report.studies.backend_speedup.model import (
     GOOD,
+    Prediction,
     Rule,
     errors,
     model,
@@ -60,14 +61,25 @@ def _error(
     return found
 
 
-def _well(rule: Rule, of: Rule = "measured") -> Getter:
+def _told(run: Run, of: Rule, network: Network | None) -> list[Prediction]:
+    """The cases of a network, or of both, of which a rule says something."""
+    alike = (each for each in predictions(run) if network in (None, each.setting.network))
+    return [each for each in alike if of in each.predicted]
+
+
+def _well(rule: Rule, of: Rule = "measured", network: Network | None = None) -> Getter:
     """The cases that a rule predicts well, among those of which another one says something."""
 
     def count(run: Run) -> int | Missing:
-        cases = [each for each in predictions(run) if of in each.predicted]
+        cases = _told(run, of, network)
         return sum(error <= GOOD for error in errors(cases, rule)) if cases else NO_CASE
 
     return count_of("cases within the factor of a good prediction", count)
+
+
+def _others(network: Network) -> Getter:
+    """How many cases of libraries other than NumPy there are."""
+    return count_of("cases", lambda run: len(_told(run, "numpy", network)) or NO_CASE)
 
 
 def _cases(network: Network | None, *, failed: bool, short: bool = False) -> Getter:
@@ -111,9 +123,11 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
     "predicted_well": _well("measured"),
     "least_well": _well("least"),
-    "numpy_cases": count_of("cases", lambda run: len(errors(predictions(run), "numpy")) or NO_CASE),
-    "numpy_well": _well("numpy", "numpy"),
-    "own_well": _well("measured", "numpy"),
+    **{f"least_{network}": _well("least", network=network) for network in NETWORK_NAMES},
+    **{f"well_{network}": _well("measured", network=network) for network in NETWORK_NAMES},
+    **{f"numpy_cases_{network}": _others(network) for network in NETWORK_NAMES},
+    **{f"numpy_well_{network}": _well("numpy", "numpy", network) for network in NETWORK_NAMES},
+    **{f"own_well_{network}": _well("measured", "numpy", network) for network in NETWORK_NAMES},
     "winners_right": _winners(0),
     "winners_numpy": _winners(1),
     "winners": _winners(2),

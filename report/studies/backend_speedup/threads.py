@@ -10,7 +10,7 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity
 from report.records.pooling import same_processor
 from report.studies.backend_speedup.getters import nothing
-from report.studies.backend_speedup.measured import NUMPY, Run
+from report.studies.backend_speedup.measured import NUMPY, TORCH, Run, Variant
 from report.studies.backend_speedup.subject import Setting
 
 #: Two runs of one processor, that with fewer threads first.
@@ -55,23 +55,24 @@ def thread_table(pair: Pair) -> Table:
     )
 
 
-def _numpy_gain(
-    place: Callable[[Run], tuple[Setting, ...]], which: int
+def _gain(
+    place: Callable[[Run], tuple[Setting, ...]], which: int, variant: Variant = NUMPY
 ) -> Callable[[Pair], Quantity]:
-    """What NumPy gains at one size."""
+    """What a library gains at one size."""
 
     def found(pair: Pair) -> Quantity:
         few, many = pair
         settings = place(few)
         if not settings:
             return nothing("1")
-        return few.time(settings[which], NUMPY) / many.time(settings[which], NUMPY)
+        return few.time(settings[which], variant) / many.time(settings[which], variant)
 
     return found
 
 
 THREAD_VALUES: Final[dict[str, Callable[[Pair], Quantity]]] = {
-    "threads_small": _numpy_gain(Run.sizes, 0),
-    "threads_large": _numpy_gain(Run.sizes, -1),
-    "threads_wide": _numpy_gain(Run.widths, -1),
+    "threads_small": _gain(Run.sizes, 0),
+    "threads_large": _gain(Run.sizes, -1),
+    "threads_large_torch": _gain(Run.sizes, -1, TORCH),
+    "threads_wide": _gain(Run.widths, -1),
 }

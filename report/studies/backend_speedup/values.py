@@ -182,6 +182,16 @@ def _end(over: str, place: int) -> Getter:
     return found
 
 
+def _compiled_end(over: str, place: int) -> Getter:
+    """The same of JAX compiled."""
+
+    def found(run: Run) -> Quantity:
+        settings = swept(over)(run)
+        return run.speedup(settings[place], JAX_COMPILED) if settings else nothing("1")
+
+    return found
+
+
 def growth(run: Run, variant: Variant, over: str) -> Quantity:
     """The speed-up over NumPy at the largest size over that at the smallest."""
     settings = swept(over)(run)
@@ -301,11 +311,17 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "own_synchronising": _of_eager(_synchronising),
     "own_amdahl": _of_eager(from_parts),
     "own_total": _of_eager(Run.speedup),
+    "jax_amdahl": of_training(lambda run, s: from_parts(run, s, JAX)),
     # Larger networks and more images.
     "widest": count_of("largest width", _largest_level("width")),
     "large_samples": count_of("largest number of images", _largest_level("images")),
     **{
         f"{name}_{over}": _end(over, place)
+        for over in ("width", "images")
+        for name, place in (("first", 0), ("last", -1))
+    },
+    **{
+        f"compiled_{name}_{over}": _compiled_end(over, place)
         for over in ("width", "images")
         for name, place in (("first", 0), ("last", -1))
     },
