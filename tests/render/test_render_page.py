@@ -452,3 +452,10 @@ def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> No
 )
 def test_first_sentences(text: str, limit: int, expected: str) -> None:
     assert first_sentences(text, limit) == expected
+
+
+def test_no_callout_takes_the_style_of_what_opens_over_the_page() -> None:
+    """Both may be of the class ``note``: rules of the one name its element."""
+    css = (Path(__file__).parents[2] / "templates/html/assets/style.css").read_text("utf-8")
+    rules = re.findall(r"^.*\.note\b.*$", css, re.MULTILINE)
+    assert rules and all(rule.startswith(":where(dialog).note") for rule in rules)
