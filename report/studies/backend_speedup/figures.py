@@ -203,7 +203,7 @@ def _widths(run: Run) -> Drawing | None:
         _times(run, settings, level, _WIDTH, ""),
         _speedups(run, settings, level, _WIDTH, ""),
     )
-    return Drawing(panels, wide=True, height=2.9)
+    return Drawing(panels, wide=True, height=2.2)
 
 
 def _sizes(run: Run) -> Drawing | None:

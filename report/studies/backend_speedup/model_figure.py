@@ -54,7 +54,7 @@ def model_figure(run: Run) -> Drawing | None:
     left = Scaling(
         "Predicted time of an iteration (ms)", "Measured (ms)", tuple(drawn), curves, x_ticks=ticks
     )
-    return Drawing((left, _distribution(found)), wide=True, height=2.8)
+    return Drawing((left, _distribution(found)), wide=True, height=2.5)
 
 
 def _square(every: Sequence[float]) -> tuple[float, float]:

@@ -96,7 +96,7 @@ def product_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
 def product_figure(runs: Sequence[Run]) -> Drawing | None:
     """The rate of all products of an iteration over the width, a panel a CPU."""
     panels = tuple(_panel(run) for run in on_cpus(runs))
-    return Drawing(alike(panels), wide=True, height=2.5) if panels else None
+    return Drawing(alike(panels), wide=True, height=2.2) if panels else None
 
 
 def _panel(run: Run) -> Scaling:
