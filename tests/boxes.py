@@ -15,7 +15,8 @@ _WORD = re.compile(
     r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
 )
 #: The heading, in small capitals or not, with the first entry after it.
-_REFERENCES = re.compile(r"R ?(?:EFERENCES|eferences) \[1\]")
+# The capital of small capitals may be read as a word of another line.
+_REFERENCES = re.compile(r"(?:EFERENCES|References|R eferences) \[1\]")
 _PAGE_NUMBER = re.compile(r"\d+|[ivx]+")
 
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
