@@ -14,9 +14,8 @@ _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">(.*?)</page>', re.
 _WORD = re.compile(
     r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
 )
-#: The heading, in small capitals or not, with the first entry after it.
-# The capital of small capitals may be read as a word of another line.
-_REFERENCES = re.compile(r"(?:EFERENCES|References|R eferences) \[1\]")
+#: The heading; in small capitals its first letter and its entries may be read with another column.
+_REFERENCES = re.compile(r"EFERENCES|R ?eferences \[1\]")
 _PAGE_NUMBER = re.compile(r"\d+|[ivx]+")
 
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
