@@ -94,7 +94,8 @@ def alike(panels: Sequence[Scaling]) -> tuple[Scaling, ...]:
     ends += [end for panel in panels for band in panel.bands for end in (band.low, band.high)]
     if len(panels) < 2 or not ends:
         return tuple(panels)
-    top, bottom = max(ends) * _ROOM, min(ends) / _ROOM
+    top, least = max(ends) * _ROOM, min((y for y in ends if y > 0), default=None)
+    bottom = None if least is None else least / _ROOM
     return tuple(
         replace(each, y_top=top, y_bottom=bottom if each.y_scale == "log" else None)
         for each in panels

@@ -23,17 +23,18 @@ from report.studies.backend_speedup.subject import Kind, Setting
 
 def _at(place: str) -> Callable[[Run], Setting | None]:
     """The training, an end of the widths, or the largest number of images."""
-    sweeps: dict[str, Callable[[Run], tuple[Setting, ...]]] = {
-        "narrow": lambda run: run.widths()[:1],
-        "wide": Run.widths,
-        "many": Run.sizes,
+    sweeps: dict[str, tuple[Callable[[Run], tuple[Setting, ...]], int]] = {
+        "narrow": (Run.widths, 0),
+        "wide": (Run.widths, -1),
+        "many": (Run.sizes, -1),
     }
 
     def found(run: Run) -> Setting | None:
         if place == "small":
             return run.training()
-        settings = sweeps[place](run)
-        return settings[-1] if len(run.widths()) > 1 and settings else None
+        sweep, end = sweeps[place]
+        settings = sweep(run)
+        return settings[end] if len(settings) > 1 else None
 
     return found
 
@@ -89,10 +90,10 @@ def _many_time(run: Run) -> Quantity:
     return nothing("s") if ends is None else run.time(ends[1], CUPY)
 
 
-def _of_kind(run: Run, kind: Kind) -> Quantity:
-    """The speed-up of CuPy in a kind of operation, with the most images."""
+def _of_kind(run: Run, kind: Kind, variant: Variant = CUPY) -> Quantity:
+    """The speed-up of a library in a kind of operation, with the most images."""
     ends = _ends(run)
-    return nothing("1") if ends is None else run.speedup(ends[1], CUPY, f"{kind}_time")
+    return nothing("1") if ends is None else run.speedup(ends[1], variant, f"{kind}_time")
 
 
 #: Of a run on a GPU.
@@ -118,6 +119,7 @@ GPU_VALUES: Final[dict[str, Getter]] = {
     "gpu_images_ratio": _image_ratio,
     "gpu_many_time": _many_time,
     **{f"gpu_many_{kind}": partial(_of_kind, kind=kind) for kind in _SOURCE_KINDS},
+    "gpu_many_relu_torch": partial(_of_kind, kind="relu", variant=TORCH_CUDA),
     "gpu_processes": of_training(
         lambda run, s: recorded("processes", "1", run.processes(s, CUPY), run.file)
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -35,6 +36,12 @@ from report.studies.backend_speedup.subject import NETWORK_NAMES, Network, Setti
 def swept(over: str) -> Callable[[Run], tuple[Setting, ...]]:
     """The sweep over the width or over the number of images."""
     return Run.widths if over == "width" else Run.sizes
+
+
+def _width(run: Run, place: int) -> Setting | None:
+    """An end of the widths, None where there is one width or none."""
+    settings = run.widths()
+    return settings[place] if len(settings) > 1 else None
 
 
 def _slowest_process(choose: Callable[[tuple[float, ...]], float]) -> Getter:
@@ -122,7 +129,6 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "process_high": _slowest_process(max),
     "predicted": count_of("cases predicted", lambda run: len(predictions(run)) or NO_CASE),
     "predicted_well": _well("measured"),
-    "least_well": _well("least"),
     **{f"least_{network}": _well("least", network=network) for network in NETWORK_NAMES},
     **{f"well_{network}": _well("measured", network=network) for network in NETWORK_NAMES},
     **{f"numpy_cases_{network}": _others(network) for network in NETWORK_NAMES},
@@ -140,9 +146,12 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "median_error": _error(median),
     "least_error": _error(median, "least"),
     "worst_error": _error(max),
-    "compiled_narrow_jax": compiled_gain(0, JAX, JAX_COMPILED),
-    "compiled_wide_jax": compiled_gain(-1, JAX, JAX_COMPILED),
-    "compiled_narrow_torch": compiled_gain(0, TORCH, TORCH_COMPILED),
+    "compiled_narrow_jax": compiled_gain(partial(_width, place=0), JAX, JAX_COMPILED),
+    "compiled_wide_jax": compiled_gain(partial(_width, place=-1), JAX, JAX_COMPILED),
+    "compiled_narrow_torch": compiled_gain(partial(_width, place=0), TORCH, TORCH_COMPILED),
+    "compiled_convnet_jax": compiled_gain(
+        partial(Run.training, network="convnet"), JAX, JAX_COMPILED
+    ),
     **{f"call_{v.key}": _call(v) for v in (NUMPY, TORCH, JAX)},
     **{f"calls_narrow_{v.key}": _share("calls", 0, v) for v in (NUMPY, TORCH, JAX)},
     "products_narrow_numpy": _share("products", 0, NUMPY),

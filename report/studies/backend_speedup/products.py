@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
@@ -44,8 +44,8 @@ def on_cpus(runs: Sequence[Run]) -> tuple[Run, ...]:
 
     def fewest(run: Run) -> int:
         own = run.stored.record.environment
-        alike = (o for o in timed if same_processor(own, o.stored.record.environment))
-        return min(other.threads for other in alike)
+        same = (o for o in timed if same_processor(own, o.stored.record.environment))
+        return min(other.threads for other in same)
 
     return tuple(run for run in timed if run.threads == fewest(run))
 
@@ -159,13 +159,15 @@ def ranking(run: Run) -> tuple[Variant, ...] | None:
     return orders.pop() if len(orders) == 1 and len(both) > 1 else None
 
 
-def compiled_gain(place: int, eager: Variant, compiled: Variant) -> Getter:
+def compiled_gain(
+    place: Callable[[Run], Setting | None], eager: Variant, compiled: Variant
+) -> Getter:
     """How many times as fast a library is once an iteration is compiled into one program."""
 
     def found(run: Run) -> Quantity:
-        settings = run.widths()
-        if len(settings) < 2:
+        setting = place(run)
+        if setting is None:
             return nothing("1")
-        return run.time(settings[place], eager) / run.time(settings[place], compiled)
+        return run.time(setting, eager) / run.time(setting, compiled)
 
     return found

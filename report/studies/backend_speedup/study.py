@@ -32,7 +32,7 @@ from report.studies.backend_speedup.model import leaning, predictions
 from report.studies.backend_speedup.products import bare_ratio, on_cpus, ranking
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
-from report.studies.backend_speedup.threads import thread_pair
+from report.studies.backend_speedup.threads import THREAD_VALUES, thread_pair
 from report.studies.backend_speedup.values import RUN_VALUES, all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
@@ -73,6 +73,8 @@ def findings(inputs: Inputs) -> Findings:
             "second": markdown(second.label) if second else "",
             **_of_products(measured, second),
             "pair": [markdown(run.label) for run in pair] if pair else [],
+            "thread_slows": pair is not None
+            and _below_one(point(THREAD_VALUES["threads_large_torch"](pair))),
         },
         audits=source.audit(inputs.reported),
     )
@@ -128,13 +130,15 @@ def _facts(
 
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
-    "on_gpu", "operations_apart", "compiling_slows", "too_long", "too_short", "remembered",
-    "libraries", "convnet", "fastest",
+    "on_gpu", "numpy_near", "operations_apart", "compiling_slows", "compiled_falls", "too_long",
+    "too_short", "remembered", "libraries", "convnet", "fastest",
     "decomposed", "predicted", "width_best", "images_best", "widths", "sizes",
     "least_explained", "constant_offset", "same_accuracy", "wide",
 )  # fmt: skip
 #: How far from one the ratio of two times may lie that are nearly the same.
 _NEARLY: Final = 0.05
+#: The share of the model's good predictions that another rule nearly reaches.
+_NEARLY_AS_MANY: Final = 0.9
 _OF_GPU: Final = ("gpu", "gpu_key", "gpu_end", "gpu_host", "gpu_at", "gpu_relu_dear")
 
 
@@ -156,8 +160,11 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "predicted": bool(predictions(run)),
         "too_long": [variant.name for variant in leaning(run, long=True)],
         "too_short": [variant.name for variant in leaning(run, long=False)],
-        "operations_apart": _apart(point(RUN_VALUES["own_synchronising"](run))),
+        "numpy_near": _numpy_near(run),
         "compiling_slows": _below_one(point(RUN_VALUES["compiled_convnet_jax"](run))),
+        "compiled_falls": _below_one(point(RUN_VALUES["compiled_last_images"](run)))
+        and _below_one(point(1 / RUN_VALUES["compiled_first_images"](run))),
+        "operations_apart": _apart(point(RUN_VALUES["own_synchronising"](run))),
         "remembered": bool(memory.wholes(run)),
         "width_best": _name(best_at(run, widths[-1]) if len(widths) > 1 else None),
         "images_best": _name(best_at(run, sizes[-1]) if len(sizes) > 1 else None),
@@ -168,6 +175,14 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "same_accuracy": spread == 0,
         "wide": run.wide(),
     }
+
+
+def _numpy_near(run: Run) -> bool:
+    """Whether NumPy's time meets nearly as many cases of the perceptron as the model, or more."""
+    guess, own = (point(RUN_VALUES[f"{rule}_well_perceptron"](run)) for rule in ("numpy", "own"))
+    if isinstance(guess, Missing) or isinstance(own, Missing):
+        return False
+    return guess >= _NEARLY_AS_MANY * own
 
 
 def _apart(ratio: float | Missing) -> bool:

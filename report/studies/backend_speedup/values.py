@@ -171,23 +171,15 @@ def _of_eager(get: Callable[[Run, Setting, Variant], Quantity]) -> Getter:
 # -------------------------------------------------------------------------------------- scaling
 
 
-def _end(over: str, place: int) -> Getter:
-    """The speed-up at the smallest or the largest size, of the library that is best there."""
+def _end(over: str, place: int, of: Variant | None = None) -> Getter:
+    """The speed-up at the smallest or the largest size: of a library, or of the best at the end."""
 
     def found(run: Run) -> Quantity:
         settings = swept(over)(run)
-        best = best_at(run, settings[-1]) if settings else None
-        return nothing("1") if best is None else run.speedup(settings[place], best)
-
-    return found
-
-
-def _compiled_end(over: str, place: int) -> Getter:
-    """The same of JAX compiled."""
-
-    def found(run: Run) -> Quantity:
-        settings = swept(over)(run)
-        return run.speedup(settings[place], JAX_COMPILED) if settings else nothing("1")
+        shown = of or (best_at(run, settings[-1]) if settings else None)
+        if not settings or shown is None:
+            return nothing("1")
+        return run.speedup(settings[place], shown)
 
     return found
 
@@ -316,12 +308,8 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "widest": count_of("largest width", _largest_level("width")),
     "large_samples": count_of("largest number of images", _largest_level("images")),
     **{
-        f"{name}_{over}": _end(over, place)
-        for over in ("width", "images")
-        for name, place in (("first", 0), ("last", -1))
-    },
-    **{
-        f"compiled_{name}_{over}": _compiled_end(over, place)
+        f"{kind}{name}_{over}": _end(over, place, of)
+        for kind, of in (("", None), ("compiled_", JAX_COMPILED))
         for over in ("width", "images")
         for name, place in (("first", 0), ("last", -1))
     },
@@ -332,9 +320,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "convnet_numpy_time": numpy_value("time", "convnet"),
     "convnet_time_ratio": lambda run: (
         numpy_value("time", "convnet")(run) / numpy_value("time")(run)
-    ),
-    "compiled_convnet_jax": of_training(
-        lambda run, s: run.time(s, JAX) / run.time(s, JAX_COMPILED), network="convnet"
     ),
     "convnet_product_share": _share("matrix_product", "convnet"),
     "convnet_gradient_share": _share("gradient", "convnet"),
