@@ -80,7 +80,7 @@ DECIDED_WITHOUT_SAMPLES = {
 
 #: The key of a machine at the end of a claim's id.
 _MACHINE = re.compile(
-    r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|(?:intel-xeon|amd-epyc-zen-3)-\dt-[0-9a-f]{6})$"
+    r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|(?:intel-xeon(?:-emerald-rapids)?|amd-epyc-zen-3)-\dt-[0-9a-f]{6})$"
 )
 
 

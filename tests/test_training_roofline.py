@@ -28,7 +28,8 @@ from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.paging import FEW, steps_panel
 from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles, profiles
 from report.studies.training_roofline.run_values import slow_singles
-from report.studies.training_roofline.source import audit, image_traffic
+from report.studies.training_roofline.source import image_traffic
+from report.studies.training_roofline.source_audit import audit
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.training_memory import categories
 from tests import factory, training
@@ -227,8 +228,7 @@ def test_time_near_a_roof_falls_with_the_threshold() -> None:
         assert strict == [0] * 8
 
 
-def test_profiled_steps_are_told_apart_by_their_faults() -> None:
-    """By the step where nothing else is known, and by the policy where both were profiled."""
+def test_profiled_steps_are_told_apart_by_policy_and_faults() -> None:
     step = Step(SMALL, 64, 2)
     watched = profile_case(step, 2)
     few, many = factory.series("page_faults", [3, 5]), factory.series("page_faults", [FEW, 9000])
@@ -243,15 +243,14 @@ def test_profiled_steps_are_told_apart_by_their_faults() -> None:
         ),
     )
     found = found_in(STUDY, record([both, case(step, 1)]))
-    assert value(found, "small_calm_steps") == 2
     assert value(found, "small_default") == pytest.approx(
         2 * value(found, "small_retained"), rel=0.01
     )
     assert value(found, "small_default_faults") > FEW
     (panel,) = found.figures["fig-paging"].drawing.panels
     mapping, calm = (series.x for series in panel.series)
-    assert [len(row) for row in calm] == [2, 0, 2]
-    assert mapping[1] == pytest.approx((2, 2))
+    assert [len(row) for row in calm] == [0, 2]
+    assert mapping[0] == pytest.approx((2, 2))
 
 
 def test_no_efficiency_is_above_one(full: Findings) -> None:
@@ -501,6 +500,22 @@ def test_the_prose_speaks_of_the_run_with_more_threads() -> None:
     chosen = primary_run(runs(tuple(map(factory.stored, (one, record())))))
     assert chosen is not None
     assert chosen.key == "example-2t"
+
+
+def test_the_prose_speaks_of_the_run_whose_steps_more_processes_profiled() -> None:
+    step = Step(SMALL, 64, 2)
+    watched = profile_case(step, 2)
+    times = {series.quantity: list(series.samples) for series in watched.series}
+    twice = msgspec.structs.replace(
+        watched,
+        series=(),
+        rounds=tuple(factory.round_(n, times, policy="retained") for n in (1, 2)),
+    )
+    one_thread = factory.environment(key="example-1t", threads=1)
+    records = (record([twice, case(step, 1)], machine=one_thread), record([watched, case(step, 1)]))
+    profiled, threaded = runs(tuple(map(factory.stored, records)))
+    assert (profiled.profiling_processes, threaded.profiling_processes) == ((2,), (1,))
+    assert primary_run((threaded, profiled)) is profiled
 
 
 def test_sweeps_are_plain_and_at_one_image_size() -> None:

@@ -36,7 +36,7 @@ from report.studies.inference_memory.sweeps import (
     scored_network,
 )
 from report.studies.inference_memory.tables import all_tables, download
-from report.studies.inference_memory.timing import one_process
+from report.studies.inference_memory.timing import one_process, tiles_slower
 from report.studies.inference_memory.values import RUN_VALUES, all_values, paged
 from report.text.escape import markdown
 
@@ -67,7 +67,9 @@ def findings(inputs: Inputs) -> Findings:
     # What the prose speaks of comes first, wherever devices are listed.
     measured = tuple(sorted(measured, key=lambda run: run is not primary))
     gpu = next((run for run in measured if run.on_gpu and run is not primary), None)
-    other = next((run for run in measured if not run.on_gpu and run is not primary), None)
+    # The second CPU is the one that measured most: limits and large batches need many calls.
+    second = (run for run in measured if not run.on_gpu and run is not primary)
+    other = max(second, key=lambda run: len(run.timed(run.calls)), default=None)
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
     traced = traces.traces(inputs, shown) if shown else ()
@@ -127,7 +129,7 @@ def _facts(
 _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
     "learned", "held_out", "failed", "faster_returned", "one_process", "scored",
-    "datasets", "reduced", "best_arithmetic",
+    "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept")
 
@@ -151,7 +153,16 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "datasets": list(scores.datasets(run)),
         "reduced": amp_precision(run),
         "best_arithmetic": markdown(won(run, "matrix_product")),
+        "contiguous_worse": _below(run, "residual_reduced_last", "residual_reduced"),
+        "needed_unmet": _below(run, "half_saved_last", "half_needed_last"),
+        "tiles_slower": tiles_slower(run),
     }
+
+
+def _below(run: Run, lower: str, upper: str) -> bool:
+    """Whether one value of a run is known to lie below another."""
+    share = point(RUN_VALUES[lower](run) / RUN_VALUES[upper](run))
+    return isinstance(share, float) and share < 1
 
 
 def _of_gpu(run: Run) -> Mapping[str, Any]:

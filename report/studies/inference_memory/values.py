@@ -278,6 +278,7 @@ def _halo(run: Run, call: Call) -> Quantity:
 RUN_VALUES: Final[dict[str, Getter]] = {
     "cases": count("calls of the record", lambda run: len(run.calls)),
     "ceiling": lambda run: run.ceiling_of("float32"),
+    "ceiling_reduced": lambda run: run.ceiling_of(amp_precision(run)),
     # Memory.
     "compared": _exactly(judged, all_=True),
     "exact_peaks": _exactly(judged, all_=False),

@@ -67,6 +67,12 @@ class Run(any_study.Run):
             if case.factors.get("subject") == "profile" and case.status == "ok"
         )
 
+    @property
+    def profiling_processes(self) -> tuple[int, ...]:
+        """How many processes profiled each of those steps; one in older records."""
+        found = (case.rounds_under(self.policy) for case in self.profiles)
+        return tuple(sum(bool(r.samples("time")) for r in each) or 1 for each in found)
+
     def processes(self, step: Step) -> int:
         """How many processes timed a step."""
         found = self.by_process("time", step.factors)
@@ -257,11 +263,17 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest timed on a CPU with the most threads, or any."""
+    """The run that the prose speaks of, of those timed on a CPU, or any.
+
+    Its steps were profiled by the most processes; of equal ones it has the most threads, and of
+    these it is the newest.
+    """
     timed = [run for run in all_runs if run.timed(run.steps)]
     on_cpu = [run for run in timed if not run.on_gpu]
-    most = max(on_cpu, key=lambda run: run.threads, default=None)
-    return most or next(iter((*timed, *all_runs)), None)
+    best = max(
+        on_cpu, key=lambda run: (min(run.profiling_processes, default=0), run.threads), default=None
+    )
+    return best or next(iter((*timed, *all_runs)), None)
 
 
 def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[Layer, ...]:

@@ -33,9 +33,9 @@ _POLICIES: Final[tuple[Policy, Policy]] = ("default", "retained")
 _NONE: Final = Missing("no step was profiled with freed memory both kept and returned")
 
 
-def retaining(runs: Sequence[Run]) -> Run | None:
-    """The first run that profiled its steps with freed memory kept and with it returned."""
-    return next((run for run in runs if _both(run)), None)
+def retaining(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """The runs that profiled their steps with freed memory kept and with it returned."""
+    return tuple(run for run in runs if _both(run))
 
 
 def _both(run: Run) -> dict[str, tuple[Profile, Profile]]:
@@ -52,12 +52,9 @@ def _both(run: Run) -> dict[str, tuple[Profile, Profile]]:
     return {name: (default[name], retained[name]) for name in default if name in retained}
 
 
-def paging_values(primary: Run | None, kept: Run | None) -> Iterator[Value]:
-    """What steps take with many faults and with few, and by either policy."""
+def paging_values(kept: Run | None) -> Iterator[Value]:
+    """What steps take with freed memory kept and with it returned."""
     yield setting("few_faults", "Page faults of a step that hardly maps memory", FEW, "measured")
-    profiles = {p.step.network: p for p in main_profiles(primary)} if primary else {}
-    for network in NETWORKS:
-        yield from declared(_by_faults(WORDS[network], profiles.get(network)))
     both = _both(kept) if kept else {}
     for network in NETWORKS:
         yield from declared(_by_policy(WORDS[network], both.get(network)))
@@ -95,33 +92,19 @@ def _steps(profile: Profile) -> list[tuple[float, float]]:
     ]
 
 
-def _by_faults(word: str, profile: Profile | None) -> dict[str, Quantity]:
-    """The ends of the times of steps with few faults and with more, and of the faults."""
-    steps = _steps(profile) if profile else []
-    file, made = profile.run.file if profile else "", {}
-    few = [time for time, faults in steps if faults < FEW]
-    more = [time for time, faults in steps if faults >= FEW]
-    for name, unit, found in (
-        ("calm", "s", few), ("mapping", "s", more), ("faults", "1", [n for _, n in steps]),
-    ):  # fmt: skip
-        none = Missing("no such step was profiled")
-        for end, get in (("low", min), ("high", max)):
-            number = get(found) if found else none
-            made[f"{word}_{name}_{end}"] = to_digits(fixed(f"{name}, {end}", number, unit, file), 3)
-        made[f"{word}_{name}_steps"] = fixed(f"{name} steps", len(found), "1", file)
-    return made
-
-
 def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Quantity]:
     """Median time and median faults of a profiled step by policy, and what mapping accounts for."""
     if both is None:
-        ends = ("default", "retained", "default_faults", "retained_faults", "mapped", "lost")
-        return {f"{word}_{end}": absent("step", "s", _NONE.reason) for end in ends}
+        ends = [f"{policy}{what}" for policy in _POLICIES for what in ("", "_faults", "_neither")]
+        missing = absent("step", "s", _NONE.reason)
+        return {f"{word}_{end}": missing for end in (*ends, "mapped", "lost")}
     default, retained = both
     made = {}
     for name, profile in (("default", default), ("retained", retained)):
         made[f"{word}_{name}"] = to_digits(profile.seconds, 3)
-        made[f"{word}_{name}_faults"] = to_digits(_faults(profile), 2)
+        made[f"{word}_{name}_faults"] = to_digits(without_interval(_faults(profile)), 2)
+        neither = without_interval(profile.side_share("neither"))
+        made[f"{word}_{name}_neither"] = to_digits(neither, 2)
     # A few steps of one process each: the numbers alone, since an interval would say too much.
     faults, times = (
         [without_interval(each) for each in found]
@@ -136,16 +119,14 @@ def _faults(profile: Profile) -> Quantity:
     return profile.watched("page faults of a profiled step", "1", profile.faults)
 
 
-def paging_figure(primary: Run | None, kept: Run | None) -> Iterator[Figure]:
+def paging_figure(kept: Sequence[Run]) -> Iterator[Figure]:
     """The time of every profiled step over its network's fastest, many and few faults apart."""
     rows = [
-        (f"{p.step.network}, {p.run.label}", p)
-        for p in (main_profiles(primary) if primary else ())
-        if _steps(p)
+        (f"{network}, {profile.run.label}, memory {name}", profile)
+        for run in kept
+        for network, both in _both(run).items()
+        for name, profile in zip(("returned", "kept"), both, strict=True)
     ]
-    for network, both in (_both(kept) if kept else {}).items():
-        for name, profile in zip(("memory returned", "memory kept"), both, strict=True):
-            rows.append((f"{network}, {profile.run.label}, {name}", profile))
     if rows:
         panel, files = _panel(rows), dict.fromkeys(p.run.file for _, p in rows)
         yield Figure(

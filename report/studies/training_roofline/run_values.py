@@ -108,6 +108,12 @@ def _caches(run: Run) -> dict[str, Quantity]:
     }
 
 
+def reduced_is_slower(run: Run) -> bool:
+    """Whether the ceiling of arithmetic in bfloat16 lies below that in float32."""
+    share = point(run.peak("bfloat16") / run.peak("float32"))
+    return isinstance(share, float) and share < 1
+
+
 def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run) -> Quantity:
     """What the intervals reach where a process had time for few steps alone."""
     levels = [each.confidence for each in found if isinstance(each, Estimate)]
@@ -191,11 +197,21 @@ def _layers(run: Run) -> Iterator[Value]:
         "watched_image": lambda p: exact(
             "image of the profiled step", "1", p.step.image, p.run.file
         ),
-        "watched_steps": lambda p: exact(
-            "profiled steps of a network", "1", sum(map(len, p.whole)), p.run.file
-        ),
     }
     yield from declared(found_in(first, watched, none))
+    yield from declared(_watched(run))
+
+
+def _watched(run: Run) -> dict[str, Quantity]:
+    """How many steps of each network were watched in float32, and in how many processes."""
+    found, none = main_profiles(run), _none(run, "no step was watched layer by layer")
+    steps = _each("profiled steps", [sum(map(len, p.whole)) for p in found], run)
+    processes = _each("profiling processes", [len(p.whole) for p in found], run)
+    return {
+        f"watched_{name}_{end}": chosen(choose, each, none)
+        for name, each in (("steps", steps), ("processes", processes))
+        for end, choose in (("least", at_most), ("most", at_least))
+    }
 
 
 _PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {

@@ -29,7 +29,7 @@ from report.studies.training_roofline import (
 from report.studies.training_roofline.claims import all_claims
 from report.studies.training_roofline.figures import all_figures
 from report.studies.training_roofline.measured import Run, primary_run, runs
-from report.studies.training_roofline.source import audit_by_kind
+from report.studies.training_roofline.source_audit import audit_by_kind
 from report.studies.training_roofline.subject import NETWORKS, check_subject
 from report.studies.training_roofline.tables import all_tables
 from report.studies.training_roofline.theory import Complexity, complexities
@@ -100,8 +100,14 @@ def _own_values(
     yield from values.source_values(inputs, known)
     yield from run_values.run_values(inputs, primary_run(measured))
     yield from run_values.thread_values(pair)
-    yield from paging.paging_values(primary_run(measured), paging.retaining(measured))
+    yield from paging.paging_values(_of_policies(measured))
     yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
+
+
+def _of_policies(all_runs: Sequence[Run]) -> Run | None:
+    """The run whose steps the prose compares by memory policy: its own, or the newest such."""
+    kept, primary = paging.retaining(all_runs), primary_run(all_runs)
+    return primary if primary in kept else next(iter(kept), None)
 
 
 def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
@@ -115,6 +121,7 @@ def _facts(
     inputs: Inputs, all_runs: Sequence[Run], primary: Run | None, shown: Sequence[Run]
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
+    compared = _of_policies(all_runs)
     return {
         "measured": primary is not None and bool(primary.timed(primary.steps)),
         "recorded": bool(all_runs),
@@ -133,14 +140,15 @@ def _facts(
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "slow_singles": run_values.slow_singles(primary) if primary else [],
         "apart": run_values.furthest_apart(primary),
-        "one_profile": primary is not None
-        and all(len(p.whole) == 1 for p in profiled.main_profiles(primary)),
+        "one_profile": primary is not None and set(primary.profiling_processes) == {1},
         **_thread_facts(threads.compared(all_runs, primary)),
-        "paging": markdown(kept.label) if (kept := paging.retaining(all_runs)) else "",
+        "paging": markdown(compared.label) if compared else "",
+        "own_paging": compared is not None and compared is primary,
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),
+        "reduced_slower": primary is not None and run_values.reduced_is_slower(primary),
         "caches": list(primary.cache_roofs()) if primary else [],
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",

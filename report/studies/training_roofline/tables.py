@@ -28,7 +28,8 @@ from report.studies.training_roofline.ladder import Rung
 from report.studies.training_roofline.measured import Run, alone_mark, product_mark
 from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.settings import SENSORS, part, readings
-from report.studies.training_roofline.source import T4, source_setup, telling
+from report.studies.training_roofline.source import T4, source_setup
+from report.studies.training_roofline.source_audit import telling
 from report.studies.training_roofline.source_tables import (
     anchor_table,
     class_table,

@@ -40,17 +40,15 @@ from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.profiled import NEAR
 from report.studies.training_roofline.source import (
     CPU,
-    OUTSIDE,
     RTX,
     T4,
     as_printed,
-    audit_by_kind,
     core_peak,
-    efficiencies,
     environment,
     row,
     rows,
 )
+from report.studies.training_roofline.source_audit import OUTSIDE, audit_by_kind, efficiencies
 from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, SMALL
 from report.studies.training_roofline.theory import (
     GIGA,
