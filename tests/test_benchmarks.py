@@ -476,6 +476,18 @@ def test_a_moved_sample_changes_one_value_of_a_record(tmp_path: Path) -> None:
     assert changed[0][1] > changed[0][0]
 
 
+def test_the_record_that_is_changed_is_one_of_this_project(tmp_path: Path) -> None:
+    """Its times stand in rounds, which those of made-up records do not."""
+    used = project.used_record(project.ROOT)
+    target = tmp_path / used.relative_to(project.ROOT)
+    target.parent.mkdir(parents=True)
+    target.write_bytes(used.read_bytes())
+    before = used.read_text("utf-8").splitlines()
+    project.change_record(tmp_path)
+    after = json.dumps(json.loads(target.read_text("utf-8")))
+    assert after != json.dumps(json.loads("\n".join(before)))
+
+
 def test_other_files_are_said_with_an_example() -> None:
     assert project.differences({"a": "1"}, {"a": "1"}, "before") == ()
     told = project.differences({"a": "1", "b": "2"}, {"a": "1", "c": "3"}, "before")
