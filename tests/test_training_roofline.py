@@ -231,7 +231,7 @@ def test_time_near_a_roof_falls_with_the_threshold() -> None:
 def test_profiled_steps_are_told_apart_by_policy_and_faults() -> None:
     step = Step(SMALL, 64, 2)
     watched = profile_case(step, 2)
-    few, many = factory.series("page_faults", [3, 5]), factory.series("page_faults", [FEW, 9000])
+    few, many = factory.series("page_faults", [3, 5]), factory.series("page_faults", [FEW, 2 * FEW])
     times = {series.quantity: list(series.samples) for series in watched.series}
     slow = {name: [2 * each for each in found] for name, found in times.items()}
     both = msgspec.structs.replace(

@@ -10,8 +10,13 @@ from report.evidence.runs import difference
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.studies.inference_memory.sweeps import amp_precision, limited_calls, sweep
+from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call, Precision
+from report.studies.inference_memory.sweeps import (
+    amp_precision,
+    limited_calls,
+    other_precision,
+    sweep,
+)
 from report.theory.liveness import (
     INPUT,
     PARAMETERS,
@@ -63,7 +68,16 @@ def reconciled(run: Run) -> dict[Call, Reconciliation]:
 @remembered
 def reduced(run: Run) -> dict[Call, Reconciliation]:
     """The eager calls in the device's reduced precision whose peak is predicted and measured."""
-    calls = run.chosen(precision=amp_precision(run), execution="eager")
+    return _in_precision(run, amp_precision(run))
+
+
+def other_reduced(run: Run) -> dict[Call, Reconciliation]:
+    """The same in the other reduced precision."""
+    return _in_precision(run, other_precision(run))
+
+
+def _in_precision(run: Run, precision: Precision) -> dict[Call, Reconciliation]:
+    calls = run.chosen(precision=precision, execution="eager")
     return _known({call: peak(run, call) for call in calls})
 
 

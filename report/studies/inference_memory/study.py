@@ -32,8 +32,10 @@ from report.studies.inference_memory.sweeps import (
     amp_precision,
     ends,
     failed_calls,
+    other_precision,
     resnets,
     scored_network,
+    tiled_calls,
 )
 from report.studies.inference_memory.tables import all_tables, download
 from report.studies.inference_memory.timing import one_process, tiles_slower
@@ -130,12 +132,14 @@ _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
     "learned", "held_out", "failed", "faster_returned", "one_process", "scored",
     "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
+    "other_reduced", "tiled",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept")
 
 
 def _of_primary(run: Run) -> Mapping[str, Any]:
     names, peaks, failed = resnets(run), judged(run).values(), failed_calls(run)
+    tiles = tiled_calls(run)
     return {
         "shallow": names[0],
         "deep": names[-1],
@@ -156,6 +160,8 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "contiguous_worse": _below(run, "residual_reduced_last", "residual_reduced"),
         "needed_unmet": _below(run, "half_saved_last", "half_needed_last"),
         "tiles_slower": tiles_slower(run),
+        "other_reduced": other_precision(run),
+        "tiled": f"{tiles[0].network} at a batch of {tiles[0].batch}" if tiles else "",
     }
 
 

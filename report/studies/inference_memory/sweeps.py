@@ -97,6 +97,11 @@ def amp_precision(run: Run) -> Precision:
     return tried[-1] if tried else REDUCED[0]
 
 
+def other_precision(run: Run) -> Precision:
+    """The other reduced precision."""
+    return next(precision for precision in REDUCED if precision != amp_precision(run))
+
+
 def amp_pairs(run: Run) -> tuple[tuple[Call, Call], ...]:
     """Those pairs in the precision that the device is made for, as AMP would use it."""
     return tuple(pair for pair in pairs(run) if pair[0].precision == amp_precision(run))

@@ -69,12 +69,13 @@ def cost(layers: Sequence[Layer], execution: Execution, tile: int, held: Sequenc
 
 
 def _needed(found: Sequence[Sequence[Layer]], each: Sequence[Tiling], held: Sequence[Held]) -> int:
-    """With layers one by one, what they need without tiles and a patch; else the largest group.
+    """With layers one by one, what each needs, and its patch; else the largest group.
 
     A group needs its whole input and output, a patch, and what is there all the time.
     """
     if all(len(group) == 1 for group in found):
-        return max(at.needed for at in held) + max(item.patch for item in each)
+        patches = {group[0].name: item.patch for group, item in zip(found, each, strict=True)}
+        return max(at.needed + patches.get(at.layer, 0) for at in held)
     always = sum(map(held[0].amount, (PARAMETERS, STATISTICS, INPUT)))
     sizes = [
         (item.read_untiled if number else 0) + output_bytes(group[-1]) + item.patch

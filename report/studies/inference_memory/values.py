@@ -26,6 +26,7 @@ from report.studies.inference_memory.peaks import (
     judged,
     limit,
     off,
+    other_reduced,
     parts,
     predicted_growth,
     predicted_peak,
@@ -293,6 +294,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "residual_share": _residual(judged),
     "residual_reduced": _residual(reduced),
     "residual_reduced_last": _residual(reduced, "channels_last"),
+    "residual_other": _residual(other_reduced),
     "deep_contiguous": _largest(_over_needed),
     "deep_channels_last": _largest(_over_needed, "channels_last"),
     "deep_batch": _largest(lambda run, c: recorded("largest batch", "1", c.batch, run.file)),
@@ -378,6 +380,7 @@ OF_FAULTS: Final[dict[str, Getter]] = {
 _SHARES: Final = frozenset(
     {
         "best_share", "residual_share", "residual_reduced", "residual_reduced_last",
+        "residual_other",
         "deep_contiguous", "deep_channels_last", "tile_least_peak",
         "tile_most_peak", "half_grown_first", "half_saved_first", "half_saved_last",
         "half_needed_last", "accuracy", "accuracy_change", "both_saved_least", "both_saved_most",

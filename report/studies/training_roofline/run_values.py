@@ -71,10 +71,18 @@ def _machine(run: Run) -> Iterator[Value]:
         "f32_peak": partial(Run.peak, precision="float32"),
         "bf16_peak": partial(Run.peak, precision="bfloat16"),
         "own_product": _own_product,
+        "swept_image": swept_image,
     }
     yield from declared(found_in(run, ceilings, NO_RECORD))
     least = _least_confidence("time", found, run)
     yield from declared({"least_confidence": to_digits(least, 2)}, "percent")
+
+
+def swept_image(run: Run) -> Quantity:
+    """The pixels a side at which the batch is varied."""
+    found = next((sweep(run, n)[0].image for n in NETWORKS if sweep(run, n)), None)
+    none = _none(run, "no batch was varied")
+    return fixed("pixels a side, batch varied", none if found is None else found, "1", run.file)
 
 
 def _own_product(run: Run) -> Quantity:

@@ -13,6 +13,7 @@ from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.values import Value
 from report.quantity.evaluation import point
+from report.quantity.verdicts import faster
 from report.studies.training_roofline import (
     batches,
     gpu,
@@ -147,6 +148,7 @@ def _facts(
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
         "best_arithmetic": markdown(won(primary, "matrix_product")),
+        "framework_best": won(primary, "matrix_product").startswith("torch."),
         "best_bandwidth": markdown(won(primary, "copy")),
         "reduced_slower": primary is not None and run_values.reduced_is_slower(primary),
         "caches": list(primary.cache_roofs()) if primary else [],
@@ -166,6 +168,7 @@ def _thread_facts(pair: threads.Threads | None) -> dict[str, Any]:
         if pair
         else [],
         "fewer_threads": markdown(pair.few.label) if pair else "",
+        "fewer_loaded": pair is not None and threads.loaded(pair.few),
         "more_threads": markdown(pair.many.label) if pair else "",
     }
 
@@ -188,7 +191,9 @@ def _ladder_facts(run: Run | None) -> dict[str, Any]:
         else {
             rung.name: gain
             for rung in climbed.get(network, ())
-            if rung.below and isinstance(gain := point(run.speedup(rung.below, rung.step)), float)
+            if rung.below
+            and faster(change := run.speedup(rung.below, rung.step))
+            and isinstance(gain := point(change), float)
         }
     )
     best = max(gains, key=lambda name: gains[name], default="")
