@@ -64,10 +64,11 @@ def _ticks(drawn: Iterable[Points]) -> tuple[float, ...]:
 
 
 def _agreement(run: Run) -> Drawing | None:
-    """What the prediction leaves of each measured peak, a row a network: float32, then reduced."""
+    """What the prediction leaves of each measured peak, a row a network, a panel a precision."""
     found = {"float32": reconciled(run), amp_precision(run): reduced(run)}
     panels = tuple(_residuals(run, of, title) for title, of in found.items() if of)
-    return Drawing(panels, wide=len(panels) > 1, height=panels[0].height) if panels else None
+    wide = len(panels) > 1
+    return Drawing(panels, wide=wide, height=panels[0].height, same_axes=wide) if panels else None
 
 
 def _residuals(run: Run, found: Mapping[Call, Reconciliation], title: str) -> Dots:
