@@ -22,14 +22,16 @@ from report.records.layers import Layer
 from report.records.record import Case, Record
 from report.studies.inference_memory.faults import pages
 from report.studies.inference_memory.measured import Run, runs
-from report.studies.inference_memory.peaks import at_least, parts
+from report.studies.inference_memory.peaks import at_least, parts, reconciled
+from report.studies.inference_memory.rules import rule_table
 from report.studies.inference_memory.source import checks
-from report.studies.inference_memory.subject import RESNETS, Call
+from report.studies.inference_memory.subject import LAYOUT_NAMES, RESNETS, Call
 from report.studies.inference_memory.tilings import cost, groups
 from report.studies.inference_memory.timing import drift, one_process
 from report.studies.inference_memory.traces import kind_of, trace_name
 from report.theory.shapes import parameter_count
 from report.theory.work import forward_macs
+from report.theory.workspaces import WORKSPACES
 from tests import factory
 from tests import inference as inf
 from tests.degraded import committed
@@ -160,6 +162,22 @@ def test_the_parts_of_a_peak_are_all_of_it() -> None:
         assert sum(parts(at)) == at.total
         assert min(parts(at)) >= 0
         assert isinstance(needed, float) and needed <= at.total
+
+
+def test_the_table_of_rules_names_every_workspace_of_a_predicted_peak() -> None:
+    run = run_of(full())
+    rules = rule_table(run)
+    columns = [column.name for column in rules.columns]
+    told = {
+        (row[columns.index("Layout")], row[columns.index("Block")]): row[columns.index("Size")]
+        for row in sorted(rules.rows, key=lambda row: row[columns.index("Size")])
+    }
+    for call in reconciled(run):
+        at = run.predicted(call)
+        assert not isinstance(at, Missing)
+        for name in WORKSPACES:
+            if at.amount(name):
+                assert told[LAYOUT_NAMES[call.layout], name] >= at.amount(name)
 
 
 def test_the_rule_does_not_judge_small_batches() -> None:

@@ -23,6 +23,7 @@ from report.studies.inference_memory.memory_tables import (
 )
 from report.studies.inference_memory.network_tables import network_table
 from report.studies.inference_memory.peaks import predicted_peak
+from report.studies.inference_memory.rules import rule_table
 from report.studies.inference_memory.setting_tables import (
     operator_table,
 )
@@ -72,6 +73,7 @@ def all_tables(
 
 def _of_primary(run: Run) -> Iterator[Table]:
     yield peak_table(run)
+    yield rule_table(run)
     yield agreement_table(run)
     yield _precision(run)
     yield _accuracy(run)
