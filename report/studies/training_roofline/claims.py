@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.fits import half_saturation
-from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, exactly, expect
+from report.quantity.verdicts import (
+    Range,
+    Several,
+    Statement,
+    all_of,
+    any_of,
+    equals,
+    exactly,
+    expect,
+)
 from report.studies.training_roofline.batches import (
     own_batches,
     source_collapse,
@@ -80,7 +89,7 @@ def _of_source(inputs: Inputs, complexities: dict[str, Complexity]) -> dict[str,
         "compute-bound-cached": _compute_bound(inputs, complexities, Complexity.cached),
         "light-memory": _every(_memory_over_arithmetic(cases, LIGHT), "> 1"),
         "heavy-arithmetic": _every(_memory_over_arithmetic(cases, HEAVY), "< 1"),
-        "diminishing-source": Statement(half_saturation(source_times(inputs)), expect("> 0")),
+        "diminishing-source": _diminishing([source_times(inputs)], Statement),
         **_paradox(inputs, cases),
         "collapse-source": collapse.collapse if collapse else _NOTHING,
         "throttling": Statement(absent("clock", "1/s", "no clock was printed"), exactly(0)),
@@ -150,17 +159,33 @@ def _of_threads(threads: Threads | None) -> dict[str, _Claimed]:
 
 def _of_run(run: Run) -> dict[str, _Claimed]:
     """What the source says, asked of a device of our own."""
-    halves = (half_saturation(times(run, network)) for network in NETWORKS if sweep(run, network))
+    sweeps = [times(run, network) for network in NETWORKS if sweep(run, network)]
     batches = [batch for network in NETWORKS for batch in own_batches(run, network)]
     compared = [batch for batch in batches if not batch.against_smaller.missing]
     mixed = (run.speedup(base, new) for base, new in pairs(run) if new.precision in _MIXED)
     return {
         "memory-bound": _memory_bound(run),
-        # A curve whose half is above 0 rises, and ever less.
-        "diminishing": _all(halves, "> 0"),
+        "diminishing": _diminishing(sweeps, Repeated),
         "collapse": any_of(*(batch.collapse for batch in compared)) if compared else _NOTHING,
         "shorter": _all(mixed, "> 1"),
     }
+
+
+def _diminishing(
+    sweeps: Iterable[Mapping[int, Quantity]], kind: Callable[[Quantity, Range], Statement]
+) -> _Claimed:
+    """That every larger batch trains more images a second, and an image more adds ever less.
+
+    ``sweeps`` are times of a step (s) over batch sizes; those of fewer than three say nothing.
+    """
+    gains: list[Quantity] = []
+    for each in sweeps:
+        rates = [(batch, batch / time) for batch, time in each.items() if not time.missing]
+        if len(rates) < 3:
+            continue
+        added = [(new - old) / (b - a) for (a, old), (b, new) in pairwise(rates)]
+        gains += [added[-1], *(first - second for first, second in pairwise(added))]
+    return all_of(*(kind(gain, expect("> 0")) for gain in gains)) if gains else _NOTHING
 
 
 def _memory_bound(run: Run) -> _Claimed:
