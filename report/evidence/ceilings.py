@@ -44,6 +44,7 @@ class MeasuredDevice:
         device = self.stored.record.environment.device
         return measured(name, unit, processes, first, device, tuple(further))
 
+    @remembered
     def peak_rate(self, operation: str, moment: str = "", dtype: str = FLOAT32) -> Quantity:
         """The measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
@@ -89,6 +90,7 @@ class MeasuredDevice:
         _, best = max(found, key=lambda each: known(point(self._ceiling_rate(*each))))
         return peaks.in_words(best)
 
+    @remembered
     def cache_rates(self) -> dict[str, Quantity]:
         """The bandwidth (B/s) of each cache and of memory, by ``L1``, ``L2``, ..., ``memory``.
 

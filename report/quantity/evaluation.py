@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from report.errors import StudyError
 from report.missing import Missing
@@ -44,6 +45,10 @@ Key: TypeAlias = tuple[str, str]
 #: From so many runs on the runs are the units, else their processes.
 _ENOUGH_RUNS: Final = 6
 
+#: What was computed of a quantity that others share, such as a ceiling, for as long as it lives.
+_ESTIMATES: Final[WeakKeyDictionary[Derived, dict[float, Estimate | Missing]]] = WeakKeyDictionary()
+_CONSTANTS: Final[WeakKeyDictionary[Derived, float]] = WeakKeyDictionary()
+
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
     """The value of ``quantity`` with its interval.
@@ -53,6 +58,15 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
     digits, and level 1.  Missing where a leaf is, or where there is no result, such as a quotient
     by an interval that holds 0.
     """
+    if not isinstance(quantity, Derived):
+        return _estimate(quantity, confidence)
+    known = _ESTIMATES.setdefault(quantity, {})
+    if confidence not in known:
+        known[confidence] = _estimate(quantity, confidence)
+    return known[confidence]
+
+
+def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
     if quantity.missing:
         return quantity.missing
     units = tuple(dict.fromkeys(_units(quantity)))
@@ -262,8 +276,13 @@ def value(quantity: Quantity, look: Look) -> float:
     """
     if isinstance(quantity, Sampled):
         return look(quantity)
-    if isinstance(quantity, Derived):
+    if isinstance(quantity, Derived) and quantity.sampled:
         return quantity.operation.value([value(part, look) for part in quantity.operands])
+    if isinstance(quantity, Derived):
+        if quantity not in _CONSTANTS:
+            parts = [value(part, look) for part in quantity.operands]
+            _CONSTANTS[quantity] = quantity.operation.value(parts)
+        return _CONSTANTS[quantity]
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):

@@ -283,6 +283,11 @@ class Derived(Quantity):
     def parts(self) -> tuple[Quantity, ...]:
         return self.operands
 
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether its value depends on measured series."""
+        return any(isinstance(leaf, Sampled) for leaf in self.leaves)
+
     @property
     def binding(self) -> int:
         return NAME if self.name else self.operation.binding

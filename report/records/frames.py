@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
 from report.records.imported_files import StoredImport
@@ -53,16 +54,22 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    names = dict.fromkeys(str(name) for row, _ in _series_rows(stored) for name in row)
+    names = dict.fromkeys(name for row, _ in _series_rows(stored) for name in row)
     stream.write(_line((*names, Column.REPETITION, Column.VALUE)) + "\n")
     for row, samples in _series_rows(stored):
-        begin = _line(row.get(name) for name in names)
+        begin = _line([row.get(name) for name in names])
         stream.write("".join(f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)))
 
 
 def _line(cells: Iterable[Any]) -> str:
     """The cells as a line of CSV without its end."""
-    return csv_of([cells]).removesuffix("\n")
+    return ",".join(map(_cell, cells))
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _cell(content: Any) -> str:
+    """One of them; most stand in thousands of lines."""
+    return csv_of([(content, "")]).removesuffix(",\n")
 
 
 def _series_rows(
@@ -71,10 +78,11 @@ def _series_rows(
     """What all samples of a series have in common, with these samples."""
     for item in stored:
         for index, case in enumerate(item.record.cases):
+            columns = _case_columns(item, index, case)
             for process, policy, measured in _measured(case):
                 for series in measured:
                     row = {
-                        **_case_columns(item, index, case),
+                        **columns,
                         Column.PROCESS: process,
                         Column.POLICY: policy,
                         Column.QUANTITY: series.quantity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +32,10 @@ OVERVIEWS: Final = {
 }
 
 
-def render_template(name: str, **content: Any) -> str:
-    """The template ``templates/html/<name>`` with ``content``, which is escaped."""
-    environment = jinja2.Environment(
+@cache
+def _environment() -> jinja2.Environment:
+    """Knows how to read templates; one for all pages, so that each template is compiled once."""
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / "html"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -41,8 +43,12 @@ def render_template(name: str, **content: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def render_template(name: str, **content: Any) -> str:
+    """The template ``templates/html/<name>`` with ``content``, which is escaped."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS}
-    return visible(environment.get_template(name).render(**shared, **content))
+    return visible(_environment().get_template(name).render(**shared, **content))
 
 
 def parts(settings: Settings, root: str) -> dict[str, str]:
