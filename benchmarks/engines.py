@@ -99,7 +99,7 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
     source, tex = folder / "source" / study, folder / "tex" / study
     source.parent.mkdir(parents=True, exist_ok=True)
     compose(study, data, ROOT / "templates" / "papers", source)
-    with _recorded_calls() as calls:
+    with _recorded_calls(folder / "calls" / study) as calls:
         render_html(source, study, PageLinks())
         write_latex(source, study, tex)
         main = write_typst(source, study, folder / "typst" / study)
@@ -112,8 +112,11 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
 
 
 @contextmanager
-def _recorded_calls() -> Iterator[list[Call]]:
-    """Collects the calls of pandoc that are made within; they run as always."""
+def _recorded_calls(kept: Path) -> Iterator[list[Call]]:
+    """Collects the calls of pandoc that are made within; they run as always.
+
+    The folder in which each runs lives as long as it does, so that a copy stays below ``kept``.
+    """
     calls: list[Call] = []
 
     class Recording(subprocess.Popen[bytes]):
@@ -123,7 +126,8 @@ def _recorded_calls() -> Iterator[list[Call]]:
 
         def communicate(self, input: Any = None, timeout: float | None = None) -> Any:
             if Path(self.call.arguments[0]).name == "pandoc":
-                calls.append(replace(self.call, stdin=input))
+                folder = shutil.copytree(self.call.folder, kept / f"{len(calls)}", symlinks=True)
+                calls.append(replace(self.call, folder=str(folder), stdin=input))
             return super().communicate(input, timeout)
 
     with patch.object(subprocess, "Popen", Recording):

@@ -72,6 +72,9 @@ def write_project(folder: Path, studies: int, cases: int = 10) -> None:
     for study in (folder / "report" / "studies").iterdir():
         if study.is_dir():
             shutil.rmtree(study)
+    for name in ("pins.yaml", "expected.yaml"):
+        # They name the studies that are gone.
+        (folder / "data" / name).unlink(missing_ok=True)
     base = pattern()
     for number, study in enumerate(small_studies(studies)):
         _write_study(study, sized(base, cases, number), folder)

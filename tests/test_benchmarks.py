@@ -44,6 +44,7 @@ from benchmarks.results import (
 )
 from benchmarks.scenarios import Expected, Scenario, cold_faults, faults
 from benchmarks.summary import last_slope, median_peak, median_wall, net_peak, slope
+from report.records.store import read_record
 
 SURROUNDINGS = Surroundings(
     started="2026-11-21T14:00:00Z",
@@ -465,6 +466,7 @@ def test_a_moved_sample_changes_one_value_of_a_record(tmp_path: Path) -> None:
     path = next((tmp_path / "data" / "conv_scaling").glob("*.json"))
     before = json.loads(path.read_text("utf-8"))
     project.change_record(tmp_path)
+    (path,) = (tmp_path / "data" / "conv_scaling").glob("*.json")
     after = json.loads(path.read_text("utf-8"))
     changed = [
         (one, other)
@@ -477,14 +479,17 @@ def test_a_moved_sample_changes_one_value_of_a_record(tmp_path: Path) -> None:
 
 
 def test_the_record_that_is_changed_is_one_of_this_project(tmp_path: Path) -> None:
-    """Its times stand in rounds, which those of made-up records do not."""
+    """Its times stand in rounds, which those of made-up records do not; it is used as it is."""
     used = project.used_record(project.ROOT)
     target = tmp_path / used.relative_to(project.ROOT)
     target.parent.mkdir(parents=True)
     target.write_bytes(used.read_bytes())
     before = json.loads(used.read_text("utf-8"))
     project.change_record(tmp_path)
-    assert json.loads(target.read_text("utf-8")) != before
+    changed = project.used_record(tmp_path)
+    assert json.loads(changed.read_text("utf-8")) != before
+    assert not target.exists()
+    assert read_record(changed, tmp_path / "data").alterations == ()
 
 
 def test_other_files_are_said_with_an_example() -> None:

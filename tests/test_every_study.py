@@ -196,6 +196,16 @@ def test_a_foreign_factor_or_level_is_refused_by_its_place_or_does_no_harm(study
     assert refused > len(first)
 
 
+@every_study_of_own_records
+@pytest.mark.parametrize("alone", [False, True], ids=["without", "alone"])
+def test_a_paper_stands_without_any_one_record_and_on_each_alone(study: str, alone: bool) -> None:
+    """Whose record is missing decides which machine is the first, the second, the repeated one."""
+    whole = committed(study)
+    for one in whole.records:
+        left = tuple(stored for stored in whole.records if (stored is one) == alone)
+        assert_whole(study, compute(study, replace(whole, records=left)))
+
+
 # --------------------------------------------------------------------------------------- text
 
 

@@ -33,7 +33,7 @@ from report.text.format import is_range
 _AGREEING: Final = ">= 0.9"
 #: What is told of the second processor, as ``second_…``, beside its gain over the source's batches.
 _OF_POLICIES: Final = (
-    *("policy_gain", "policy_gain_least", "policy_gain_most", "mapping_first", "pages_most"),
+    *("policy_gain", "mapping_first", "pages_most"),
     *("fault_price", "priced_least", "priced_most", "unpriced_positive", "training_gain"),
     *("runs", "measurements", "disturbed"),
 )
@@ -133,6 +133,8 @@ def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
             sum("undecided" not in pair for pair in changed),
         ),
     }
+    for end in ("least", "most"):
+        found[f"repeated_gain_{end}"] = VALUES[f"policy_gain_{end}"](run)
     for place in (1, 2):
         found[f"repeated_made_{place}"] = run.rounds(disturbed=False, number=place)
         found[f"repeated_disturbed_{place}"] = run.rounds(disturbed=True, number=place)
