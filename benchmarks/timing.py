@@ -56,6 +56,7 @@ def run(command: Command, limit_s: float = LIMIT_S) -> tuple[Sample, str]:
         with _ended_after(limit_s, process.pid):
             _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
+        _end(process.pid)  # servers that a peer leaves behind would disturb whoever is next
         process.returncode = os.waitstatus_to_exitcode(status)
         output = _tail(log)
     if process.returncode != 0:
