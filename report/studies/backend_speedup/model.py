@@ -17,12 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.evidence import peaks
 from report.evidence.remembered import known, remembered
 from report.missing import Missing
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, exact, named
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup.measured import NUMPY, VARIANTS, Run, Variant, of_single
@@ -34,6 +34,7 @@ from report.studies.backend_speedup.subject import (
     iteration,
 )
 from report.studies.backend_speedup.theory import least_time
+from report.text.format import is_range
 
 #: A prediction within this factor of what was measured is a good one.
 GOOD: Final = 1.5
@@ -189,17 +190,34 @@ def _beats_numpy(case: Prediction) -> bool:
     return case.measured < case.predicted.get("numpy", 0.0)
 
 
-def right_winners(run: Run) -> tuple[int, int, int]:
-    """In how many cases the model tells whether NumPy or the library is faster.
+class Winners(NamedTuple):
+    """Of the cases in which the measured interval tells the faster of NumPy and another library.
 
-    After it, in how many NumPy is the faster one, and of how many cases.
+    ``resolved`` of ``cases`` do; ``right`` of these the model names, and ``numpy`` have NumPy.
     """
+
+    right: int
+    numpy: int
+    resolved: int
+    cases: int
+
+
+def winners(run: Run) -> Winners:
+    """How often the model names the faster library, where measurement does."""
     own = {each.setting: each for each in predictions(run) if each.variant == NUMPY}
-    pairs = [(each, own[each.setting]) for each in predictions(run) if each.setting in own]
-    others = [(each, base) for each, base in pairs if each.variant != NUMPY]
+    others = [e for e in predictions(run) if e.variant != NUMPY and e.setting in own]
+    resolved = [each for each in others if _resolved(run, each)]
     right = [
-        (each.predicted["measured"] < base.predicted["measured"]) == _beats_numpy(each)
-        for each, base in others
+        (each.predicted["measured"] < own[each.setting].predicted["measured"]) == _beats_numpy(each)
+        for each in resolved
     ]
-    first = sum(not _beats_numpy(each) for each, _ in others)
-    return sum(right), first, len(right)
+    first = sum(not _beats_numpy(each) for each in resolved)
+    return Winners(sum(right), first, len(resolved), len(others))
+
+
+def _resolved(run: Run, case: Prediction) -> bool:
+    """Whether the interval of the speed-up, at whatever level it has, leaves out one."""
+    gain = estimate(run.speedup(case.setting, case.variant))
+    if isinstance(gain, Missing) or is_range(gain) or gain.low == gain.high:
+        return False  # of one process or two there is no interval
+    return gain.low > 1 or gain.high < 1

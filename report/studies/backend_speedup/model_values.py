@@ -27,7 +27,7 @@ from report.studies.backend_speedup.model import (
     model,
     parts,
     predictions,
-    right_winners,
+    winners,
 )
 from report.studies.backend_speedup.products import compiled_gain
 from report.studies.backend_speedup.subject import NETWORK_NAMES, Network, Setting, calls
@@ -101,7 +101,11 @@ def _cases(network: Network | None, *, failed: bool, short: bool = False) -> Get
 
 
 def _winners(place: int) -> Getter:
-    return count_of("winners", lambda run: right_winners(run)[place] or NO_CASE)
+    def count(run: Run) -> int | Missing:
+        found = winners(run)
+        return found[place] if found.cases else NO_CASE
+
+    return count_of("winners", count)
 
 
 def _call(variant: Variant) -> Getter:
@@ -137,6 +141,7 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     "winners_right": _winners(0),
     "winners_numpy": _winners(1),
     "winners": _winners(2),
+    "winners_asked": _winners(3),
     "numpy_error": _error(median, "numpy"),
     "own_error": _error(median, of="numpy"),
     "failed": _cases(None, failed=True),
