@@ -50,9 +50,10 @@ def described(statement: Statement | Several) -> str:
     parts = statement.statements
     if len(parts) <= _FEW:
         return (" and " if statement.every else " or ").join(map(described, parts))
-    holding = sum(part.judge() == "supported" for part in parts)
+    verdicts = [part.judge() for part in parts]
+    holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     of = "all" if statement.every else "any"
-    return f"{holding} of {len(parts)} comparisons hold; expected {of}"
+    return f"{holding} of {len(parts)} comparisons hold, {failing} fail; expected {of}"
 
 
 def _is_tiny(quantity: Quantity) -> bool:

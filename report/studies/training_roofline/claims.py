@@ -87,8 +87,8 @@ def _of_source(inputs: Inputs, complexities: dict[str, Complexity]) -> dict[str,
         "counted-once": all_of(*(Statement(each, equals(1, within=ALIKE)) for each in work)),
         "compute-bound": _compute_bound(inputs, complexities, Complexity.layerwise),
         "compute-bound-cached": _compute_bound(inputs, complexities, Complexity.cached),
-        "light-memory": _every(_memory_over_arithmetic(cases, LIGHT), "> 1"),
-        "heavy-arithmetic": _every(_memory_over_arithmetic(cases, HEAVY), "< 1"),
+        "light-memory": _every(_toward_memory(cases, LIGHT), "> 1"),
+        "heavy-arithmetic": _every(_toward_memory(cases, HEAVY), "< 1"),
         "diminishing-source": _diminishing([source_times(inputs)], Statement),
         **_paradox(inputs, cases),
         "collapse-source": collapse.collapse if collapse else _NOTHING,
@@ -121,10 +121,10 @@ def _gpu_gains(cases: Sequence[Corrected]) -> list[Quantity]:
     return [case.images / slow[case.network, case.batch].images for case in fast]
 
 
-def _memory_over_arithmetic(cases: Sequence[Corrected], network: str) -> list[Quantity]:
-    """The share of the bandwidth over that of the peak, on GPUs and without collapsed cases."""
+def _toward_memory(cases: Sequence[Corrected], network: str) -> list[Quantity]:
+    """How much nearer the roof of memory is, on GPUs and without collapsed cases."""
     steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
-    return [c.of_bandwidth / c.of_arithmetic for c in steady if c.network == network]
+    return [c.toward_memory for c in steady if c.network == network]
 
 
 def _paradox(inputs: Inputs, cases: Sequence[Corrected]) -> dict[str, _Claimed]:

@@ -76,6 +76,19 @@ class Corrected:
         return self.images * least / bandwidth
 
     @property
+    def toward_memory(self) -> Quantity:
+        """The ridge point over the intensity: above 1 the roof of memory is the nearer one.
+
+        It is the share of the bandwidth over that of the peak, in which images a second cancel.
+        """
+        if isinstance(self.roof, Missing):
+            return absent("known roof", "1", self.roof.reason)
+        peak = exact("known peak", "FLOP/s", self.roof.peak.value)
+        ridge = peak / exact("known bandwidth", "B/s", self.roof.bandwidth.value)
+        least = exact("least traffic of an image", "B", self.load.bytes / self.batch)
+        return ridge * least / exact("work of an image", "FLOP", self.load.flops / self.batch)
+
+    @property
     def nearest(self) -> Quantity:
         """The share of the nearer roof."""
         return at_least(self.of_arithmetic, self.of_bandwidth)
