@@ -8,7 +8,7 @@ from typing import Final
 from report.evidence.remembered import known
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.quantity.verdicts import faster
+from report.quantity.verdicts import faster, slower
 from report.studies.training_roofline.declared import WORDS
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import Step
@@ -79,3 +79,17 @@ def gain_id(network: str, rung: Rung) -> str:
 def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:
     """Images a second over the base of the ladder."""
     return run.speedup(ladder(run, network)[0].step, rung.step)
+
+
+def flattered(run: Run, network: str) -> tuple[Quantity, Quantity] | None:
+    """The efficiency before and after precision is reduced, where that is slower and looks better.
+
+    The ceiling of the reduced precision is then lower by more than the rate is.
+    """
+    rungs = ladder(run, network)[:2]
+    if len(rungs) < 2 or rungs[0].step.precision == rungs[1].step.precision:
+        return None
+    before, after = (run.efficiency(rung.step) for rung in rungs)
+    if not slower(run.speedup(rungs[0].step, rungs[1].step)) or not faster(after / before):
+        return None
+    return before, after

@@ -34,7 +34,7 @@ from report.studies.training_roofline.profiled import (
     end_of_share,
     main_profiles,
 )
-from report.studies.training_roofline.subject import NETWORKS, Step
+from report.studies.training_roofline.subject import NETWORKS, SMALL, Step
 from report.studies.training_roofline.threads import Threads
 
 
@@ -314,6 +314,11 @@ def _ladders(run: Run) -> Iterator[Value]:
             if rung.below:
                 gain = run.speedup(rung.below, rung.step)
                 yield from declared({ladder.gain_id(network, rung): gain})
+    none = absent("efficiency", "1", "no step looks better for being slower")
+    found = ladder.flattered(run, SMALL) or (none, none)
+    yield from declared(
+        dict(zip(("flattered_before", "flattered_after"), found, strict=True)), "percent"
+    )
 
 
 def _memory(inputs: Inputs, run: Run) -> Iterator[Value]:
