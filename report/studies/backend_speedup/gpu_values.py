@@ -60,13 +60,6 @@ def _gpu_level(place: str, of: str) -> Getter:
     return count_of(of, level)
 
 
-def _first_call(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    return run.measured("first_call_time", setting, variant)
-
-
-_SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
-
-
 def _ends(run: Run) -> tuple[Setting, Setting] | None:
     """The smallest and the largest number of images at the width of the source."""
     sizes = run.sizes()
@@ -96,14 +89,12 @@ def _of_kind(run: Run, kind: Kind, variant: Variant = CUPY) -> Quantity:
     return nothing("1") if ends is None else run.speedup(ends[1], variant, f"{kind}_time")
 
 
+_SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
+
 #: Of a run on a GPU.
 GPU_VALUES: Final[dict[str, Getter]] = {
     "gpu_threads": count_of("threads", lambda run: run.threads),
     "gpu_time_numpy": numpy_value("time"),
-    **{
-        f"gpu_first_{v.key}": of_training(partial(_first_call, variant=v), "s")
-        for v in (NUMPY, *ON_GPU)
-    },
     **{
         f"gpu_{p}_{v.key}": _gpu_speedup(p, v)
         for p in ("small", "narrow", "wide", "many")
