@@ -17,7 +17,8 @@ from typing import IO, Final
 from benchmarks.results import Sample
 
 LIMIT_S: Final = 900.0
-_TAIL: Final = 4000
+#: Bytes of a command's output that are kept: the engines tell of each task in one line.
+_TAIL: Final = 200_000
 #: ru_maxrss is in KiB on Linux.
 _KIB: Final = 1024
 

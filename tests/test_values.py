@@ -121,6 +121,14 @@ def test_every_number_leads_to_its_line() -> None:
     ]
 
 
+def test_a_formula_that_would_fill_a_page_is_cut_in_the_list_alone() -> None:
+    long = Value("sum", "Sum", 1, "1", " + ".join(f"part {number}" for number in range(200)))
+    line = provenance([long]).split("\n")[-1]
+    assert len(line) < 400
+    assert "part 0 + part 1" in line and "whole in values.json" in line
+    assert "part 199" in str(long.as_json()["formula"])
+
+
 # ------------------------------------------------------------------- what a study hands over
 
 

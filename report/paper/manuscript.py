@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,12 +173,15 @@ def _line(error: Exception, template: Path) -> int | None:
 
 _MARK: Final = "chosen by --use"
 _HEADINGS: Final = ("Number", "Value", "Formula", "Samples", "From")
+#: Characters of a formula that a line of the list has room for.
+_FORMULA: Final = 200
 
 
 def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
     """A pipe table with a line for every value of the prose: the target of its links.
 
-    Files that the user ``asked`` for in this build are marked.
+    Files that the user ``asked`` for in this build are marked.  A formula that would fill a page
+    is cut; what opens over its number has it, as the file of values does.
     """
     lines = ["| " + " | ".join(_HEADINGS) + " |", "| :--- | ---: | :--- | ---: | :--- |"]
     for value in values:
@@ -186,7 +190,8 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
         files = (f"{file} ({_MARK})" if file in asked else file for file in value.sources)
         origin = ", ".join(files) or ("none" if data["reason"] else "theory")
         printed = data["reason"] or value.plain
-        cells = (value.name, printed, value.formula, count, origin)
+        formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
+        cells = (value.name, printed, formula, count, origin)
         text = [escape(cell, "markdown") for cell in cells]
         text[0] = f"[{text[0]}]{{#{value.anchor}}}"
         lines.append("| " + " | ".join(text) + " |")
