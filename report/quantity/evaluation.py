@@ -276,13 +276,13 @@ def value(quantity: Quantity, look: Look) -> float:
     """
     if isinstance(quantity, Sampled):
         return look(quantity)
-    if isinstance(quantity, Derived) and quantity.sampled:
-        return quantity.operation.value([value(part, look) for part in quantity.operands])
     if isinstance(quantity, Derived):
-        if quantity not in _CONSTANTS:
-            parts = [value(part, look) for part in quantity.operands]
-            _CONSTANTS[quantity] = quantity.operation.value(parts)
-        return _CONSTANTS[quantity]
+        if quantity in _CONSTANTS:
+            return _CONSTANTS[quantity]
+        found = quantity.operation.value([value(part, look) for part in quantity.operands])
+        if not quantity.sampled:
+            _CONSTANTS[quantity] = found
+        return found
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):

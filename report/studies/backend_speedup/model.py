@@ -202,6 +202,7 @@ class Winners(NamedTuple):
     cases: int
 
 
+@remembered
 def winners(run: Run) -> Winners:
     """How often the model names the faster library, where measurement does."""
     own = {each.setting: each for each in predictions(run) if each.variant == NUMPY}

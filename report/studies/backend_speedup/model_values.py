@@ -23,6 +23,7 @@ from report.studies.backend_speedup.model import (
     GOOD,
     Prediction,
     Rule,
+    Winners,
     errors,
     model,
     parts,
@@ -100,10 +101,10 @@ def _cases(network: Network | None, *, failed: bool, short: bool = False) -> Get
     return count_of("cases", count)
 
 
-def _winners(place: int) -> Getter:
+def _winners(which: Callable[[Winners], int]) -> Getter:
     def count(run: Run) -> int | Missing:
         found = winners(run)
-        return found[place] if found.cases else NO_CASE
+        return which(found) if found.cases else NO_CASE
 
     return count_of("winners", count)
 
@@ -114,6 +115,15 @@ def _call(variant: Variant) -> Getter:
     def found(run: Run) -> Quantity:
         made = model(run, variant)
         return made.call if made else nothing("s")
+
+    return found
+
+
+def _without_calls(variant: Variant) -> Getter:
+    """How many times as fast the smallest width would be if calls cost nothing (Amdahl 1967)."""
+
+    def found(run: Run) -> Quantity:
+        return 1 / (1 - _share("calls", 0, variant)(run))
 
     return found
 
@@ -138,10 +148,10 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     **{f"numpy_cases_{network}": _others(network) for network in NETWORK_NAMES},
     **{f"numpy_well_{network}": _well("numpy", "numpy", network) for network in NETWORK_NAMES},
     **{f"own_well_{network}": _well("measured", "numpy", network) for network in NETWORK_NAMES},
-    "winners_right": _winners(0),
-    "winners_numpy": _winners(1),
-    "winners": _winners(2),
-    "winners_asked": _winners(3),
+    "winners_right": _winners(lambda found: found.right),
+    "winners_numpy": _winners(lambda found: found.numpy),
+    "winners": _winners(lambda found: found.resolved),
+    "winners_asked": _winners(lambda found: found.cases),
     "numpy_error": _error(median, "numpy"),
     "own_error": _error(median, of="numpy"),
     "failed": _cases(None, failed=True),
@@ -159,6 +169,7 @@ MODEL_VALUES: Final[dict[str, Getter]] = {
     ),
     **{f"call_{v.key}": _call(v) for v in (NUMPY, TORCH, JAX)},
     **{f"calls_narrow_{v.key}": _share("calls", 0, v) for v in (NUMPY, TORCH, JAX)},
+    "without_calls_jax": _without_calls(JAX),
     "products_narrow_numpy": _share("products", 0, NUMPY),
     "products_wide_numpy": _share("products", -1, NUMPY),
     "iteration_calls": count_of(

@@ -183,6 +183,7 @@ def _diminishing(
         rates = [(batch, batch / time) for batch, time in each.items() if not time.missing]
         if len(rates) < 3:
             continue
+        # Where the last of falling gains is above zero, all are.
         added = [(new - old) / (b - a) for (a, old), (b, new) in pairwise(rates)]
         gains += [added[-1], *(first - second for first, second in pairwise(added))]
     return all_of(*(kind(gain, expect("> 0")) for gain in gains)) if gains else _NOTHING

@@ -83,10 +83,8 @@ class Corrected:
         """
         if isinstance(self.roof, Missing):
             return absent("known roof", "1", self.roof.reason)
-        peak = exact("known peak", "FLOP/s", self.roof.peak.value)
-        ridge = peak / exact("known bandwidth", "B/s", self.roof.bandwidth.value)
-        least = exact("least traffic of an image", "B", self.load.bytes / self.batch)
-        return ridge * least / exact("work of an image", "FLOP", self.load.flops / self.batch)
+        ridge = exact("known ridge point", "FLOP/B", self.roof.ridge.value)
+        return ridge / exact("intensity", "FLOP/B", self.load.intensity)
 
     @property
     def nearest(self) -> Quantity:
