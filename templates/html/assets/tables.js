@@ -42,8 +42,9 @@
 
   document.querySelectorAll("main table").forEach(table => {
     const head = table.tHead?.rows.length === 1 ? table.tHead.rows[0] : null;
-    // On a phone the rows of the pages over all studies become cards, whose cells need their names.
-    if (head && document.body.matches(".overview")) {
+    // On a phone the rows of the pages over all studies, and of the list of a paper's numbers, become
+    // cards, whose cells need their names.
+    if (head && table.matches(".overview table, #sec-provenance table")) {
       const names = [...head.cells].map(text);
       for (const row of table.tBodies[0].rows) {
         [...row.cells].forEach((cell, column) => { cell.dataset.label = names[column]; });
