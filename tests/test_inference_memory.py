@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.dots import Dots
+from figures.scaling import Scaling
 from report.engine.computing import compute
 from report.errors import StudyError
 from report.missing import Missing
@@ -217,11 +217,15 @@ def test_an_unlimited_call_that_ran_out_is_named() -> None:
     assert value(result, "failed_peak") > 16 * MIB
 
 
-def test_residuals_are_drawn_by_network_and_precision() -> None:
-    float32, half = whole().figures["fig-agreement"].drawing.panels
-    assert isinstance(float32, Dots) and isinstance(half, Dots)
-    assert float32.names == half.names == ("LeNet-5", "ResNet-20", "ResNet-110")
-    assert {x for series in float32.series for x, _ in series.points} == {0.0}
+def test_predicted_lines_meet_measured_peaks_and_residuals_are_drawn_over_batches() -> None:
+    peaks, residuals = whole().figures["fig-agreement"].drawing.panels
+    assert isinstance(peaks, Scaling) and isinstance(residuals, Scaling)
+    assert [each.label for each in peaks.points] == ["LeNet-5", "ResNet-110"]
+    for measured, line in zip(peaks.points, peaks.curves, strict=True):
+        assert (measured.x, measured.y) == (line.x, line.y)
+    float32, *reduced = residuals.points
+    assert float32.label == "float32" and set(float32.y) == {0.0}
+    assert {each.label for each in reduced} <= {"bfloat16", "float16"}
 
 
 def test_times_of_one_process_and_a_drift_are_told() -> None:

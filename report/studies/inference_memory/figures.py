@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
@@ -12,13 +13,11 @@ from report.missing import Missing
 from report.paper.findings import Figure
 from report.paper.plots import every_other, points, theory_line
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity
+from report.quantity.expression import Quantity, exact
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.peaks import off, reconciled, reduced
+from report.studies.inference_memory.peaks import off, other_reduced, reconciled, reduced
 from report.studies.inference_memory.subject import (
     EXECUTION_NAMES,
-    LAYOUT_NAMES,
-    LAYOUTS,
     REDUCED,
     TILED,
     Call,
@@ -26,6 +25,7 @@ from report.studies.inference_memory.subject import (
 from report.studies.inference_memory.sweeps import (
     amp_precision,
     both_bases,
+    other_precision,
     pairs,
     plain,
     resnets,
@@ -37,9 +37,10 @@ from report.studies.inference_memory.sweeps import (
 )
 from report.studies.inference_memory.values import needed_saved
 from report.theory.reconciliation import Reconciliation
-from report.theory.workspaces import Layout
 
 _X: Final = "Batch size (images)"
+#: From the smallest peak to the largest, far enough from each other for their names.
+_SHOWN: Final = ("LeNet-5", "ResNet-110", "AlexNet", "VGG-16")
 
 
 def all_figures(run: Run) -> Iterator[Figure]:
@@ -64,30 +65,65 @@ def _ticks(drawn: Iterable[Points]) -> tuple[float, ...]:
 
 
 def _agreement(run: Run) -> Drawing | None:
-    """What the prediction leaves of each measured peak, a row a network, a panel a precision."""
-    found = {"float32": reconciled(run), amp_precision(run): reduced(run)}
-    panels = tuple(_residuals(run, of, title) for title, of in found.items() if of)
-    wide = len(panels) > 1
-    return Drawing(panels, wide=wide, height=panels[0].height, same_axes=wide) if panels else None
+    """Predicted and measured peaks over the batch size, and what the prediction leaves of them."""
+    found = reconciled(run)
+    if not found:
+        return None
+    return Drawing((_peaks(run, found), _residuals(run, found)), wide=True, height=2.8)
 
 
-def _residuals(run: Run, found: Mapping[Call, Reconciliation], title: str) -> Dots:
-    """Every batch size of a network in its row."""
-
-    def shares(network: str, layout: Layout) -> tuple[float, ...]:
-        own = (t for c, t in found.items() if (c.network, c.layout) == (network, layout))
-        return tuple(100 * each for this in own if isinstance(each := point(off(run, this)), float))
-
-    names = run.networks(reconciled(run) or found)
-    series = (
-        DotSeries(
-            LAYOUT_NAMES[layout], tuple(shares(n, layout) for n in names), index, hollow=index > 0
+def _peaks(run: Run, found: Mapping[Call, Reconciliation]) -> Scaling:
+    """Networks from the smallest to the largest in the contiguous layout: lines are predicted."""
+    names = [name for name in _SHOWN if name in run.networks(found)]
+    calls = {n: [c for c in found if (c.network, c.layout) == (n, "contiguous")] for n in names}
+    drawn = tuple(
+        each
+        for index, name in enumerate(names)
+        for each in points(
+            name, {call.batch: run.peak(call) for call in calls[name]}, "MB", series=index
         )
-        for index, layout in enumerate(LAYOUTS)
     )
-    return Dots(
-        names, tuple(series), "Measured minus predicted (% of measured)", reference=0.0, title=title
+    lines = tuple(
+        theory_line("predicted", {c.batch: _predicted(run, found[c]) for c in calls[name]}, "MB")
+        for name in names
+        if calls[name]
     )
+    unnamed = tuple(replace(line, label="") for line in lines[1:])
+    return Scaling(
+        _X, "Peak memory (MB)", drawn, lines[:1] + unnamed, x_ticks=_ticks(drawn), direct=True
+    )
+
+
+def _predicted(run: Run, this: Reconciliation) -> Quantity:
+    return exact("predicted peak", "B", this.end, run.file)
+
+
+def _residuals(run: Run, found: Mapping[Call, Reconciliation]) -> Scaling:
+    """Measured minus predicted peak of all networks and layouts over the batch size."""
+    in_precision = {
+        "float32": found,
+        amp_precision(run): reduced(run),
+        other_precision(run): other_reduced(run),
+    }
+    drawn = tuple(
+        Points(
+            name,
+            tuple(float(call.batch) for call in each),
+            tuple(
+                100 * share for this in each.values() if (share := _share(run, this)) is not None
+            ),
+            series=index,
+            hollow=index == 0,
+        )
+        for index, (name, each) in enumerate(in_precision.items())
+        if each
+    )
+    label = "Measured minus predicted (%)"
+    return Scaling(_X, label, drawn, x_ticks=_ticks(drawn), y_scale="linear")
+
+
+def _share(run: Run, this: Reconciliation) -> float | None:
+    return _drawn(off(run, this))
 
 
 # ---------------------------------------------------------------------------------- batch sizes
