@@ -1,4 +1,4 @@
-"""``python -m benchmarks [builds] [scale] [render]``: measure, keep the samples, write the page."""
+"""``python -m benchmarks [PART …]``: measure, keep the samples, write the page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from benchmarks import builds, page, scale
+from benchmarks import builds, checks, filtering, page, scale
 from benchmarks.peers.install import CACHE
 from benchmarks.progress import teller
 from benchmarks.results import Results, read, write
 
-PARTS: Final = ("builds", "scale", "render")
+PARTS: Final = ("builds", "scale", "filter", "checks", "render")
 _HERE: Final = Path(__file__).parent
 
 
@@ -47,6 +47,12 @@ def main(arguments: Sequence[str]) -> None:
     if "scale" in parts:
         measured = scale.measure(teller("scale"), options.largest)
         results = _keep(msgspec.structs.replace(results, scale=measured), options.out)
+    if "filter" in parts:
+        added = filtering.measure(teller("filter"))
+        results = _keep(msgspec.structs.replace(results, filtering=added), options.out)
+    if "checks" in parts:
+        checked = checks.measure(teller("checks"))
+        results = _keep(msgspec.structs.replace(results, checks=checked), options.out)
     (options.out / "README.md").write_text(page.render(results), "utf-8")
 
 

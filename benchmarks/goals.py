@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final, Literal
 
 from benchmarks.peers.work import DOCUMENTS, FIGURES
 from benchmarks.project import EDITED_STUDY
-from benchmarks.results import Builds, Point, Results, Scale
+from benchmarks.results import Builds, Checks, EngineTask, Filtering, Point, Results, Scale
 from benchmarks.scenarios import TITLES, Scenario
 from benchmarks.summary import (
     find_timed,
@@ -25,6 +26,7 @@ COMPARED_CASES: Final = 100_000
 #: What a build and a reading may take: bytes at the peak, and seconds and bytes at these sizes.
 _BUILD_PEAK: Final = 300e6
 _MANY_STUDIES, _MANY_STUDIES_S = 500, 60.0
+_FIGURE_S, _FILTER_S, _CHECKS_S = 0.1, 0.15, 600.0
 _MANY_CASES, _MANY_CASES_S, _MANY_CASES_PEAK = 1_000_000, 5.0, 1.5e9
 _PEER_FIGURES: Final = len(DOCUMENTS) * len(FIGURES)
 
@@ -52,7 +54,12 @@ class Goal:
 def goals(results: Results) -> tuple[Goal, ...]:
     """All goals in the order in which they were set."""
     builds = list(_build_goals(results.builds)) if results.builds else []
-    return (*builds, *(_scale_goals(results.scale) if results.scale else ()))
+    return (
+        *builds,
+        *(_filter_goals(results.filtering) if results.filtering else ()),
+        *(_scale_goals(results.scale) if results.scale else ()),
+        *(_check_goals(results.checks) if results.checks else ()),
+    )
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,50 @@ def _build_goals(builds: Builds) -> Iterator[Goal]:
         peak = median_peak(cold.samples)
         why = "a worker holds matplotlib, and the records and findings of a study"
         yield _limit("Peak memory of a cold build, its largest process", peak, _BUILD_PEAK, why)
+    yield from _part_goals([t for t in builds.engine_tasks if _is_cold_typst(t)])
+
+
+def _is_cold_typst(task: EngineTask) -> bool:
+    return (task.engine, task.scenario) == ("typst", _COLD.value)
+
+
+def _part_goals(tasks: Sequence[EngineTask]) -> Iterator[Goal]:
+    """What a figure takes, and how often pandoc is started for a paper."""
+    figures = [median(task.seconds) for task in tasks if task.kind == "figure"]
+    if figures:
+        why = (
+            "matplotlib lays out every text of a figure and writes it twice, as PDF and as SVG "
+            "with text as paths"
+        )
+        yield _limit("One figure, in the median", median(figures), _FIGURE_S, why, time=True)
+    calls = [task for task in tasks if task.kind.startswith("pandoc")]
+    papers = {task.name for task in calls}
+    if papers:
+        yield Goal(
+            sentence="Processes of pandoc for a paper",
+            measured=f"{len(calls)} calls",
+            base=f"{len(papers)} papers",
+            ratio=len(calls) / len(papers),
+            bound=1.0,
+            kind="at most",
+            reason="HTML, LaTeX and Typst are written by a process each, which parses anew",
+        )
+
+
+def _filter_goals(filtering: Filtering) -> Iterator[Goal]:
+    added = [median(p.with_filter) - median(p.without) for p in filtering.papers]
+    why = "it visits every element of a paper, and resolves its numbers, references and tables"
+    sentence = "What the Lua filter adds to a page's call of pandoc, in the median of the papers"
+    yield _limit(sentence, median(added), _FILTER_S, why, time=True)
+
+
+def _check_goals(checks: Checks) -> Iterator[Goal]:
+    found = checks.check.wall_s
+    why = (
+        f"{checks.passed:,} tests and both linters take {checks.check.cpu_s / 60:.0f} minutes of "
+        f"processor time on {checks.surroundings.cores} cores"
+    )
+    yield _limit("`.ci/run` in a fresh clone, packages installed", found, _CHECKS_S, why, time=True)
 
 
 def _limit(sentence: str, found: float, allowed: float, reason: str, *, time: bool = False) -> Goal:

@@ -12,7 +12,18 @@ import jinja2
 from benchmarks import scale
 from benchmarks.engines import ORDER
 from benchmarks.goals import Goal, goals
-from benchmarks.results import Builds, EngineTask, Point, Results, Scale, Surroundings, Timed, Tool
+from benchmarks.results import (
+    Builds,
+    Checks,
+    EngineTask,
+    Filtering,
+    Point,
+    Results,
+    Scale,
+    Surroundings,
+    Timed,
+    Tool,
+)
 from benchmarks.scenarios import TITLES, Scenario
 from benchmarks.summary import (
     find_timed,
@@ -43,6 +54,8 @@ def render(results: Results) -> str:
         goals=goals_table(goals(results)),
         builds=builds and builds_page(builds),
         scale=grown and scale_page(grown),
+        filtering=results.filtering and filtering_page(results.filtering),
+        checks=results.checks and checks_page(results.checks),
     )
 
 
@@ -66,6 +79,34 @@ def scale_page(grown: Scale) -> dict[str, str]:
         "surroundings": surroundings_text(grown.surroundings),
         "versions": versions_text(grown.surroundings),
         "axes": "\n\n".join(table for table in tables if table),
+    }
+
+
+def filtering_page(filtering: Filtering) -> dict[str, str]:
+    """The pieces of the part ``filter``."""
+    headings = ("Paper", "With the filter (s)", "Without (s)", "Samples of each")
+    rows = (
+        (
+            f"`{p.study}`",
+            f"{statistics.median(p.with_filter):.3f}",
+            f"{statistics.median(p.without):.3f}",
+            f"{len(p.without)}",
+        )
+        for p in filtering.papers
+    )
+    return {
+        "surroundings": surroundings_text(filtering.surroundings),
+        "papers": table(headings, rows, numbers=3),
+    }
+
+
+def checks_page(checks: Checks) -> dict[str, str]:
+    """The pieces of the part ``checks``."""
+    return {
+        "surroundings": surroundings_text(checks.surroundings),
+        "text": f"To install the environment took {checks.install.wall_s:.0f} s, `.ci/run` "
+        f"{checks.check.wall_s:.0f} s ({checks.check.cpu_s:.0f} s of processor time); "
+        f"{checks.passed:,} tests passed. One run each.",
     }
 
 

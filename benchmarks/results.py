@@ -1,7 +1,7 @@
 """What a run of the benchmarks leaves behind: raw samples, and where and with what they were taken.
 
-A part (``builds``, ``scale``) is measured in one run and carries its own surroundings, because
-ratios are only formed within one part.
+A part (``builds``, ``scale``, ``filter``, ``checks``) is measured in one run and carries its own
+surroundings, because ratios are only formed within one part.
 """
 
 from __future__ import annotations
@@ -104,12 +104,38 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[Point, ...]
 
 
+class Filtered(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of pandoc for the page of one paper, with the Lua filter and without."""
+
+    study: str
+    with_filter: tuple[float, ...]
+    without: tuple[float, ...]
+
+
+class Filtering(msgspec.Struct, frozen=True, kw_only=True):
+    """The part that tells what the Lua filter costs."""
+
+    surroundings: Surroundings
+    papers: tuple[Filtered, ...]
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True):
+    """The part that runs the project's checks in a fresh clone; ``passed`` counts tests."""
+
+    surroundings: Surroundings
+    install: Sample
+    check: Sample
+    passed: int
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """Everything in ``results.json``; a part that was never measured is null."""
 
     schema: int = SCHEMA
     builds: Builds | None = None
     scale: Scale | None = None
+    filtering: Filtering | None = None
+    checks: Checks | None = None
 
 
 def read(path: Path) -> Results:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from benchmarks import builds, engines, page, project, scale, synthetic
+from benchmarks.filtering import without_filter
 from benchmarks.goals import PAIRS, Goal, goals
 from benchmarks.pages import Page, read_page
 from benchmarks.peers import PEERS, commands
@@ -32,8 +33,11 @@ from benchmarks.peers.work import DOCUMENTS, FIGURES, NUMBERS, WORDS, data, show
 from benchmarks.progress import line
 from benchmarks.results import (
     Builds,
+    Checks,
     Computing,
     EngineTask,
+    Filtered,
+    Filtering,
     Point,
     Results,
     Sample,
@@ -93,6 +97,15 @@ def built() -> Builds:
         ),
         computing=(Computing(study="conv_scaling", seconds=(1.25,)),),
     )  # fmt: skip
+
+
+FILTERING = Filtering(
+    surroundings=SURROUNDINGS,
+    papers=(Filtered(study="x", with_filter=(0.9, 0.8, 0.7), without=(0.5, 0.4, 0.6)),),
+)
+CHECKS = Checks(
+    surroundings=SURROUNDINGS, install=samples(90.0)[0], check=samples(1200.0)[0], passed=5430
+)
 
 
 def point(axis: str, size: int, wall: float, peak: int = 10**8) -> Point:
@@ -161,12 +174,16 @@ def by_sentence(results: Results, start: str) -> Goal:
         ("Nothing to do: how much longer mystmd", None, None),
         ("Cold: how much longer Quarto", None, None),
         ("Peak memory of a cold build", 1e8 / 300e6, True),
+        ("One figure", 0.3 / 0.1, False),
+        ("What the Lua filter adds", 0.3 / 0.15, False),
+        ("`.ci/run`", 2.0, False),
     ],
 )
 def test_a_ratio_of_medians_is_met_missed_or_not_measured(
     start: str, ratio: float | None, met: bool | None
 ) -> None:
-    goal = by_sentence(Results(builds=built(), scale=grown()), start)
+    results = Results(builds=built(), scale=grown(), filtering=FILTERING, checks=CHECKS)
+    goal = by_sentence(results, start)
     assert goal.ratio == (ratio and pytest.approx(ratio))
     assert goal.met is met
 
@@ -177,11 +194,30 @@ def test_a_missed_goal_says_why_with_numbers_of_the_run() -> None:
     assert "1.25 s on one core" in reason
 
 
+def test_every_call_of_pandoc_is_counted_by_paper() -> None:
+    tasks = [
+        EngineTask(engine="typst", scenario="cold", kind=kind, name=name, seconds=(1.0,))
+        for kind in ("pandoc html5", "pandoc latex")
+        for name in ("a/a", "b/b")
+    ]
+    results = Results(builds=msgspec.structs.replace(built(), engine_tasks=tuple(tasks)))
+    assert by_sentence(results, "Processes of pandoc").ratio == 2
+
+
+def test_a_call_without_the_filter_is_the_same_call_otherwise() -> None:
+    call = engines.Call(("pandoc", "--to=html5", "--lua-filter=x.lua", "a.md"), "/", None, b"")
+    assert without_filter(call).arguments == ("pandoc", "--to=html5", "a.md")
+    with pytest.raises(ValueError, match="without --lua-filter"):
+        without_filter(without_filter(call))
+
+
 # The page
 
 
 def test_the_page_is_written_from_the_results() -> None:
-    text = page.render(Results(builds=built(), scale=grown()))
+    text = page.render(Results(builds=built(), scale=grown(), filtering=FILTERING, checks=CHECKS))
+    assert "| `x` | 0.800 | 0.500 | 3 |" in text
+    assert "`.ci/run` 1200 s (1200 s of processor time); 5,430 tests passed" in text
     assert "| 2.50 | at most 2.5 | met |" in text
     assert "| 1.80 | at most 1.15 | **missed**:" in text
     assert "9.000 s (3) ✓" in text
