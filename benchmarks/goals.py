@@ -192,8 +192,8 @@ def _part_goals(tasks: Sequence[EngineTask]) -> Iterator[Goal]:
     figures = [median(task.seconds) for task in tasks if task.kind == "figure"]
     if figures:
         why = (
-            "matplotlib lays out every text of a figure and writes it twice, as PDF and as SVG "
-            "with text as paths"
+            "matplotlib places every text and draws the figure twice, as SVG and as PDF, for which "
+            "it cuts the fonts to the glyphs that are used"
         )
         yield _limit("One figure, in the median", median(figures), _FIGURE_S, why, time=True)
     calls = [task for task in tasks if task.kind.startswith("pandoc")]

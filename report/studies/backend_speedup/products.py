@@ -27,6 +27,8 @@ _PRODUCTS: Final = {"Math Kernel Library": "MKL", "openblas": "OpenBLAS"}
 #: The size of the bare products that every record of a CPU holds.
 _SQUARE: Final = "2048x2048x2048"
 _GIGA: Final = "GFLOP/s"
+#: Kernels of OpenBLAS with AVX2.
+_NARROW: Final = ("Haswell", "Zen")
 
 
 def product_name(text: str) -> str:
@@ -36,6 +38,17 @@ def product_name(text: str) -> str:
             kernel = text.split()[2:] if name == "OpenBLAS" else []
             return ", ".join((name, *kernel))
     return text
+
+
+def narrow_kernel(inputs: Inputs, run: Run) -> str:
+    """The kernel of 256-bit vectors that OpenBLAS took on a processor with wider ones, or nothing.
+
+    Kernels are named after processors (``kernel/x86_64`` of OpenBLAS).
+    """
+    own = (each for each in libraries(inputs, run) if each.name == NUMPY.backend)
+    kernel = next((product_name(each.matrix_products).partition(", ")[2] for each in own), "")
+    wide = "avx512f" in run.stored.record.environment.cpu.vector_extensions
+    return kernel if wide and kernel in _NARROW else ""
 
 
 def on_cpus(runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -29,7 +29,7 @@ from report.studies.backend_speedup.measured import (
 )
 from report.studies.backend_speedup.memory_values import least_explained
 from report.studies.backend_speedup.model import leaning, predictions
-from report.studies.backend_speedup.products import bare_ratio, on_cpus, ranking
+from report.studies.backend_speedup.products import bare_ratio, narrow_kernel, on_cpus, ranking
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
 from report.studies.backend_speedup.threads import THREAD_VALUES, thread_pair
@@ -71,7 +71,7 @@ def findings(inputs: Inputs) -> Findings:
             **_facts(inputs, measured, primary, gpu, claims),
             **_of_images(primary, images),
             "second": markdown(second.label) if second else "",
-            **_of_products(measured, second),
+            **_of_products(inputs, measured, second),
             "pair": [markdown(run.label) for run in pair] if pair else [],
             "thread_slows": pair is not None
             and _below_one(point(THREAD_VALUES["threads_large_torch"](pair))),
@@ -80,7 +80,7 @@ def findings(inputs: Inputs) -> Findings:
     )
 
 
-def _of_products(measured: Sequence[Run], second: Run | None) -> Mapping[str, Any]:
+def _of_products(inputs: Inputs, measured: Sequence[Run], second: Run | None) -> Mapping[str, Any]:
     """Whether libraries rank by their products on every CPU, and which one leads on each."""
     orders = {run.label: ranking(run) for run in on_cpus(measured)}
     first = {cpu: order[0].name for cpu, order in orders.items() if order}
@@ -89,6 +89,7 @@ def _of_products(measured: Sequence[Run], second: Run | None) -> Mapping[str, An
         "leaders": [{"cpu": markdown(cpu), "library": name} for cpu, name in first.items()],
         "all_differ": len(set(first.values())) == len(orders) > 1,
         "bare": second is not None and not bare_ratio(second).missing,
+        "narrow_kernel": narrow_kernel(inputs, second) if second else "",
     }
 
 

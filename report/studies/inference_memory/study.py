@@ -41,6 +41,7 @@ from report.studies.inference_memory.tables import all_tables, download
 from report.studies.inference_memory.timing import one_process, tiles_slower
 from report.studies.inference_memory.values import RUN_VALUES, all_values, paged
 from report.text.escape import markdown
+from report.theory.recorded import conditions_of
 
 
 def _slowdown(run: Run) -> Quantity:
@@ -70,8 +71,8 @@ def findings(inputs: Inputs) -> Findings:
     measured = tuple(sorted(measured, key=lambda run: run is not primary))
     gpu = next((run for run in measured if run.on_gpu and run is not primary), None)
     # The second CPU is the one that measured most: limits and large batches need many calls.
-    second = (run for run in measured if not run.on_gpu and run is not primary)
-    other = max(second, key=lambda run: len(run.timed(run.calls)), default=None)
+    further = [run for run in measured if not run.on_gpu and run is not primary]
+    others = sorted(further, key=lambda run: -len(run.timed(run.calls)))
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
     traced = traces.traces(inputs, shown) if shown else ()
@@ -79,7 +80,7 @@ def findings(inputs: Inputs) -> Findings:
     judged_claims = (*all_claims(inputs, measured), *imported_rates.claims(rates))
     claims = {claim.id: claim for claim in judged_claims}
     of_others = (imported_rates.rate_table(rates),) if rates and shown else ()
-    values = (*all_values(inputs, primary, other, gpu), *imported_rates.values(rates))
+    values = (*all_values(inputs, primary, others, gpu), *imported_rates.values(rates))
     downloads = {f"batches-{run.key}": download(run) for run in measured}
     return Findings(
         values={v.id: v for v in values},
@@ -88,7 +89,7 @@ def findings(inputs: Inputs) -> Findings:
         claims=claims,
         reconciliations={r.id: r for run in measured for r in reconciled(run).values()},
         facts={
-            **_facts(inputs, measured, shown, other, gpu, claims),
+            **_facts(inputs, measured, shown, others, gpu, claims),
             **imported_rates.facts(rates),
             "has": [v.id for v in values if not isinstance(v.number, Missing)],
         },
@@ -101,11 +102,12 @@ def _facts(
     inputs: Inputs,
     measured: Sequence[Run],
     primary: Run | None,
-    other: Run | None,
+    others: Sequence[Run],
     gpu: Run | None,
     claims: Mapping[str, Claim],
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
+    other, third, *_ = (*others, None, None)
     return {
         "measured": primary is not None,
         "primary": markdown(primary.label) if primary else "",
@@ -114,6 +116,8 @@ def _facts(
         "other_key": other.key if other else "",
         "other_wrong": [f"{c.network} at {c.batch:,}" for c in wrong(other)] if other else [],
         "paged": markdown(run.label) if (run := paged(primary, other)) else "",
+        "third": markdown(third.label) if third else "",
+        "third_tiles": third is not None and has_tiles(third),
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
@@ -134,7 +138,8 @@ _OF_PRIMARY: Final = (
     "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
     "other_reduced", "tiled",
 )  # fmt: skip
-_OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept")
+_OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept", "gpu_scored",
+           "gpu_reduced")  # fmt: skip
 
 
 def _of_primary(run: Run) -> Mapping[str, Any]:
@@ -165,6 +170,11 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
     }
 
 
+def has_tiles(run: Run) -> bool:
+    """Whether the processor multiplies bfloat16 in tiles (AMX)."""
+    return conditions_of(run.stored.record.environment).tiles
+
+
 def _below(run: Run, lower: str, upper: str) -> bool:
     """Whether one value of a run is known to lie below another."""
     share = point(RUN_VALUES[lower](run) / RUN_VALUES[upper](run))
@@ -179,4 +189,6 @@ def _of_gpu(run: Run) -> Mapping[str, Any]:
         "gpu_one": bool(names) and ends(run)[0].batch == 1,
         "gpu_always": bool(names) and len(host_bound(run)) == len(ends(run)),
         "gpu_kept": kept.network if kept else "",
+        "gpu_scored": scored_network(run),
+        "gpu_reduced": amp_precision(run),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -68,21 +68,28 @@ _REPORTED: Final = (
 
 
 def all_values(
-    inputs: Inputs, primary: Run | None, other: Run | None, gpu: Run | None
+    inputs: Inputs, primary: Run | None, others: Sequence[Run], gpu: Run | None
 ) -> Iterator[Value]:
     """Every number of the prose; those of a run are missing without one.
 
-    ``other`` is a second processor.
+    ``others`` are further processors, of which the prose tells two: more of the first of them.
     """
     yield from _chosen()
     yield from _reported(inputs)
     yield from values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED)
-    if other is not None:
-        named_ = {f"other_{id_}": RUN_VALUES[id_] for id_ in _OF_OTHER}
-        yield from values_of(other, named_, NO_RECORD, _shares(named_))
-    yield from values_of(paged(primary, other), OF_FAULTS, NO_RECORD)
+    for prefix, told, run in zip(("other", "third"), (_OF_OTHER, _OF_THIRD), others, strict=False):
+        yield from _prefixed(run, prefix, told)
+    yield from values_of(paged(primary, *others[:1]), OF_FAULTS, NO_RECORD)
     if gpu is not None:
         yield from values_of(gpu, GPU_VALUES, NO_RECORD, _SHARES, _ROUNDED)
+        yield from _prefixed(gpu, "gpu", _OF_GPU)
+
+
+def _prefixed(run: Run, prefix: str, ids: Iterable[str]) -> Iterator[Value]:
+    """Some values of a run that is not the one which the prose is about."""
+    getters = {f"{prefix}_{id_}": RUN_VALUES[id_] for id_ in ids}
+    shares = frozenset(f"{prefix}_{id_}" for id_ in ids if id_ in _SHARES)
+    yield from values_of(run, getters, NO_RECORD, shares)
 
 
 def paged(*processors: Run | None) -> Run | None:
@@ -367,6 +374,12 @@ _OF_OTHER: Final = (
     "needed_saved_most",
 )  # fmt: skip
 
+#: What it says of a third one, and of a GPU beside what is peculiar to it.
+_OF_THIRD: Final = (
+    "compared_all", "exact_all", "compared_reduced", "exact_reduced", "residual_reduced",
+)  # fmt: skip
+_OF_GPU: Final = ("half_batch_last", "half_saved_last", "half_needed_last")
+
 #: Of the deepest network on a processor that maps large blocks anew in every call.
 OF_FAULTS: Final[dict[str, Getter]] = {
     "block_batch": of_deepest(_block_batch),
@@ -394,8 +407,3 @@ _ROUNDED: Final = frozenset(
         "gpu_layout_base_peak",
     }
 )  # fmt: skip
-
-
-def _shares(ids: Iterable[str]) -> frozenset[str]:
-    """Those of a second processor that are printed as shares."""
-    return frozenset(id_ for id_ in ids if id_.removeprefix("other_") in _SHARES)

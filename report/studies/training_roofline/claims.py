@@ -122,18 +122,20 @@ def _gpu_gains(cases: Sequence[Corrected]) -> list[Quantity]:
 
 
 def _toward_memory(cases: Sequence[Corrected], network: str) -> list[Quantity]:
-    """How much nearer the roof of memory is, on GPUs and without collapsed cases."""
-    steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
-    return [c.toward_memory for c in steady if c.network == network]
+    """How much nearer the roof of memory is, on GPUs at the batches that collapsed on neither."""
+    own = [c for c in cases if c.device != CPU and c.network == network]
+    fell = {case.batch for case in own if collapsed(case, cases)}
+    return [case.toward_memory for case in own if case.batch not in fell]
 
 
 def _paradox(inputs: Inputs, cases: Sequence[Corrected]) -> dict[str, _Claimed]:
     """The efficiency of the weaker GPU over that of the other, beside the printed ratio."""
     printed = float(inputs.reported.value("paradox").number)
-    *_, matched, heavy = corrections(inputs, cases)
+    *_, matched, heavy, small, light = corrections(inputs, cases)
     return {
         "paradox": Statement(matched.ratio, equals(printed, within=ALIKE * printed)),
         "paradox-left": Statement(heavy.ratio, expect("> 1")),
+        "paradox-others": all_of(*(Statement(o.ratio, expect("> 1")) for o in (small, light))),
     }
 
 

@@ -161,7 +161,7 @@ def _case(profile: Profile) -> tuple[str, str]:
 
 
 def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dots | None:
-    """The share of the layers' time near either ceiling in every step, by network and threshold."""
+    """The share of the layers' time near each ceiling or neither in every step, by threshold."""
     rows = [(p, least) for p in profiles for least in thresholds if not _missing(p)]
     if not rows:
         return None
@@ -178,8 +178,12 @@ def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dot
 
     return Dots(
         tuple(f"{p.step.network}, {least:.0%}" for p, least in rows),
-        (DotSeries("arithmetic", of("arithmetic"), 0), DotSeries("memory", of("traffic"), 1)),
-        "Share of the layers' time near a ceiling (%)",
+        (
+            DotSeries("arithmetic", of("arithmetic"), 0),
+            DotSeries("memory", of("traffic"), 1),
+            DotSeries("neither", of("neither"), 2, hollow=True),
+        ),
+        "Share of the layers' time (%)",
     )
 
 

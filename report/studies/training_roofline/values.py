@@ -227,7 +227,7 @@ def _tabled(inputs: Inputs, device: str) -> Quantity:
 
 def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     cases = corrected(inputs, found)
-    by_print, *_, matched, heavy = corrections(inputs, cases)
+    by_print, *_, matched, heavy, small, alone = corrections(inputs, cases)
     steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
     none = Missing("no case was printed for both GPUs")
     light = {c.device: c for c in steady if c.network == LIGHT}
@@ -257,6 +257,8 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
         {
             "paradox": matched.ratio,
             "paradox_heavy": heavy.ratio,
+            "paradox_small": small.ratio,
+            "paradox_light": alone.ratio,
             "paradox_printed": _printed(inputs, "paradox"),
         }
     )
