@@ -106,7 +106,7 @@ def test_a_whole_record_gives_a_whole_paper() -> None:
     missing = {i for i, v in whole().values.items() if isinstance(v.number, Missing)}
     # The allocator's events, wrong predictions and failures are told in tests of their own.
     assert missing == {
-        *("block_batch", "fault_calls", "fault_near", "drift_reduced"),
+        *("block_batch", "fault_calls", "fault_near", "drift_reduced", "runs_median", "runs_most"),
         *("limited_wrong", "limited_excess", "failed_peak", "compared_new", "exact_new"),
     }
 

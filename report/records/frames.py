@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from report.records.imported_files import StoredImport
 from report.records.record import Case, Factor, Series
@@ -54,11 +54,15 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     A whole number stays one, also where other cases lack its factor.
     """
-    names = dict.fromkeys(name for row, _ in _series_rows(stored) for name in row)
+    names = dict.fromkeys(
+        name for common, series in _case_rows(stored) if any(series) for name in (*common, *_OWN)
+    )
     stream.write(_line((*names, Column.REPETITION, Column.VALUE)) + "\n")
-    for row, samples in _series_rows(stored):
-        begin = _line([row.get(name) for name in names])
-        stream.write("".join(f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)))
+    for common, series in _case_rows(stored):
+        cells = {name: _cell(common.get(name)) for name in names}
+        for own, samples in series:
+            begin = ",".join((cells | {name: _cell(own[name]) for name in _OWN}).values())
+            stream.write("".join([f"{begin},{i},{value!r}\n" for i, value in enumerate(samples)]))
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -72,23 +76,31 @@ def _cell(content: Any) -> str:
     return csv_of([(content, "")]).removesuffix(",\n")
 
 
-def _series_rows(
-    stored: Iterable[Stored | StoredImport],
-) -> Iterator[tuple[dict[str, Any], Sequence[float]]]:
+#: The columns in which series of one case differ.
+_OWN: Final = (Column.PROCESS, Column.POLICY, Column.QUANTITY, Column.UNIT)
+_Row: TypeAlias = tuple[dict[str, Any], Sequence[float]]
+
+
+def _series_rows(stored: Iterable[Stored | StoredImport]) -> Iterator[_Row]:
     """What all samples of a series have in common, with these samples."""
+    for common, series in _case_rows(stored):
+        yield from ((common | own, samples) for own, samples in series)
+
+
+def _case_rows(
+    stored: Iterable[Stored | StoredImport],
+) -> Iterator[tuple[dict[str, Any], Iterator[_Row]]]:
+    """What all samples of a case have in common, with its series and what is theirs alone."""
     for item in stored:
         for index, case in enumerate(item.record.cases):
-            columns = _case_columns(item, index, case)
-            for process, policy, measured in _measured(case):
-                for series in measured:
-                    row = {
-                        **columns,
-                        Column.PROCESS: process,
-                        Column.POLICY: policy,
-                        Column.QUANTITY: series.quantity,
-                        Column.UNIT: series.unit,
-                    }
-                    yield row, series.samples
+            yield _case_columns(item, index, case), _own_rows(case)
+
+
+def _own_rows(case: Case) -> Iterator[_Row]:
+    for process, policy, measured in _measured(case):
+        for series in measured:
+            own = (process, policy, series.quantity, series.unit)
+            yield dict(zip(_OWN, own, strict=True)), series.samples
 
 
 def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ...]]]:

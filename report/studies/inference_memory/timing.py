@@ -94,6 +94,18 @@ def drift(run: Run, dtype: str) -> Quantity:
     return recorded(name, "1", largest, run.file)
 
 
+def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:
+    """Of the ratios of the larger to the smaller median of the pooled runs, call by call."""
+
+    def found(run: Run) -> Quantity:
+        every = (point(run.between_runs("time", c.factors)) for c in run.timed(run.calls))
+        ratios = [each for each in every if not isinstance(each, Missing)]
+        name = "slower / faster of two runs"
+        return recorded(name, "1", choose(ratios), run.file) if ratios else _NO_TIME
+
+    return found
+
+
 TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "roof_least": _extreme(at_most),
     "roof_most": _extreme(at_least),
@@ -101,6 +113,9 @@ TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "roof_calls": lambda run: recorded("calls over roof", "1", len(_over_roof(run)), run.file),
     "timed": lambda run: recorded("timed calls", "1", len(run.timed(run.calls)), run.file),
     "one_process": one_process,
+    "runs_median": _between_runs(statistics.median),
+    "runs_most": _between_runs(max),
+    "runs": lambda run: recorded("pooled runs", "1", len(run.stored.runs), run.file),
     "fastest_tile": fastest_tile,
     "slowest_whole": slowest_whole,
     "drift": lambda run: drift(run, "float32"),
