@@ -221,8 +221,12 @@ def test_time_near_a_roof_falls_with_the_threshold() -> None:
     assert panel is not None
     shares = [
         [sum(steps) for steps in zip(*row, strict=True)]
-        for row in zip(*(series.x for series in panel.series), strict=True)  # type: ignore[arg-type]
+        for row in zip(*(series.x for series in panel.series[:2]), strict=True)  # type: ignore[arg-type]
     ]
+    neither = panel.series[2]
+    assert neither.label == "neither"
+    for row, near in zip(neither.x, shares, strict=True):
+        assert list(row) == pytest.approx([100 - share for share in near])  # type: ignore[arg-type]
     for loose, middle, strict in zip(shares[::3], shares[1::3], shares[2::3], strict=True):
         assert len(loose) == 8
         assert loose == middle == pytest.approx([100] * 8)
