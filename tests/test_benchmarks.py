@@ -205,7 +205,9 @@ def test_every_call_of_pandoc_is_counted_by_paper() -> None:
 
 
 def test_a_call_without_the_filter_is_the_same_call_otherwise() -> None:
-    call = engines.Call(("pandoc", "--to=html5", "--lua-filter=x.lua", "a.md"), "/", None, b"")
+    call = engines.Call(
+        ("pandoc", "--to=html5", "--lua-filter=x.lua", "--fail-if-warnings", "a.md"), "/", None, b""
+    )
     assert without_filter(call).arguments == ("pandoc", "--to=html5", "a.md")
     with pytest.raises(ValueError, match="without --lua-filter"):
         without_filter(without_filter(call))
