@@ -69,7 +69,7 @@ def capture(
     entropy of a matrix of scores, else the sum of the means of all results.  With ``history`` the
     call too is the second.  Raises ``MeasurementError`` with the operator for a network that needs
     the values of its tensors, or that cannot run on these inputs, and for a training step on a GPU
-    with a PyTorch that was built without CUDA.
+    where PyTorch has none.
     """
     _check_device(device, train)
     module = built(build).train(train)
@@ -97,11 +97,11 @@ def capture(
 
 
 def _check_device(device: Device, train: bool) -> None:
-    """Raise ``MeasurementError`` where automatic differentiation would end the process."""
-    if train and device == "cuda" and not torch.backends.cuda.is_built():
+    """Raise ``MeasurementError`` where automatic differentiation would fail or end the process."""
+    if train and device == "cuda" and not torch.cuda.is_available():
         raise MeasurementError(
-            "The network cannot be captured: a training step on a GPU needs a PyTorch that was "
-            "built with CUDA; capture it on the processor, whose operators are the same."
+            "The network cannot be captured: a training step on a GPU needs a GPU that PyTorch can "
+            "use; capture it on the processor, whose operators are the same."
         )
 
 

@@ -36,7 +36,7 @@ def checked(
     """
     on_gpu = allocator is not None
     # Without CUDA, PyTorch cannot run backward on fake tensors of a GPU, nor take slices of them.
-    device: Device = "cuda" if on_gpu and torch.backends.cuda.is_built() else "cpu"
+    device: Device = "cuda" if on_gpu and torch.cuda.is_available() else "cpu"
     captured = capture(build, inputs, train=train, device=device, history=on_gpu)
     return replace(of_capture(captured, allocator), roof=roof)
 

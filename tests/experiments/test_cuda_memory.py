@@ -139,7 +139,7 @@ def test_work_on_fake_tensors_of_a_gpu_is_that_on_a_processor() -> None:
 
 
 def test_a_training_step_on_a_gpu_is_refused_where_pytorch_would_abort() -> None:
-    if torch.backends.cuda.is_built():
+    if torch.cuda.is_available():
         pytest.skip("this PyTorch was built with CUDA")
     with pytest.raises(MeasurementError, match="built with CUDA"):
         capture(lambda: nn.Linear(2, 3), [Input((4, 2))], train=True, device="cuda")
@@ -156,7 +156,7 @@ def test_a_training_step_on_a_gpu_is_refused_where_pytorch_would_abort() -> None
 def test_the_memory_of_what_a_gpu_runs_otherwise_is_not_told(
     build: Any, shape: tuple[int, ...], train: bool, name: str
 ) -> None:
-    if torch.backends.cuda.is_built():
+    if torch.cuda.is_available():
         pytest.skip("this PyTorch was built with CUDA, whose operators are those of a GPU")
     found = checked(build, [Input(shape)], train=train, allocator=DEFAULT)
     assert found.peak is None and found.cuda is None and not found.complete
