@@ -115,7 +115,7 @@ def _refuse(found: Theory, network: str) -> None:
     if found.unlike_gpu:
         raise UnknownOperatorError(
             f"{network}: {', '.join(found.unlike_gpu)}: a GPU runs other kernels there, so that no "
-            "peak is told; ask a PyTorch that was built with CUDA, or leave out --device cuda."
+            "peak is told; ask where PyTorch has a GPU, or leave out --device cuda."
         )
 
 
