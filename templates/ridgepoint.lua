@@ -1,29 +1,84 @@
---- The filter that turns one Quarto markdown document into what pandoc needs for HTML, LaTeX and
---- Typst. The order of its passes is the design: what a format does not show goes first, so that
---- the numbers are the same in every format; references are resolved when all numbers are known.
---- Each pass visits every element once; nothing is repeated until it settles.
+--- Writes one Quarto markdown document in every format that is asked for, and pieces of markdown in
+--- plain words, in one process: `pandoc lua` runs this file, reads the job as JSON from the standard
+--- input and writes what it made as JSON (report/render/pandoc.py says what is in both).
+---
+--- The order of the passes is the design: what a format does not show goes first, so that the
+--- numbers are the same in every format; references are resolved when all numbers are known. Each
+--- pass visits every element once; nothing is repeated until it settles.
 
-local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
+local here = pandoc.path.directory(arg[0])
 package.path = pandoc.path.join({ here, "?.lua" }) .. ";" .. package.path
 
+local abbreviations = require("filter.abbreviations")
 local callouts = require("filter.callouts")
 local downloads = require("filter.downloads")
+local files = require("filter.files")
 local floats = require("filter.floats")
 local metadata = require("filter.metadata")
 local problems = require("filter.problems")
 local references = require("filter.references")
 local visibility = require("filter.visibility")
-local writer = require("filter." .. (FORMAT:match("^html") and "html" or FORMAT))
 
-function Pandoc(doc)
-  doc = doc:walk(visibility.filter(FORMAT))
+local READ_AS = "markdown"
+local READING = { standalone = true, abbreviations = abbreviations }
+
+--- The document of an edition; editions whose texts are the same share what was parsed.
+local parsed = {}
+local function parse(path)
+  local text = files.content(path)
+  parsed[text] = parsed[text] or pandoc.read(text, READ_AS, READING)
+  return parsed[text]
+end
+
+--- The document with everything in it that the writer of pandoc does not know.
+local function filtered(doc, format, writer)
+  doc = doc:walk(visibility.filter(format))
   problems.check_formulas(doc)
   doc = doc:walk(callouts.filter(writer))
   doc = doc:walk(downloads.filter(writer))
   local found = floats.collect(doc, writer)
   doc = found.doc:walk(references.filter(found.targets, pandoc.utils.references(doc), writer))
-  problems.check_links(doc, FORMAT)
+  problems.check_links(doc, format)
   doc = writer.finish(metadata.add(doc, writer))
   problems.stop()
   return doc
 end
+
+local function lowered(doc, levels)
+  return doc:walk({
+    Header = function(header)
+      header.level = header.level + levels
+      return header
+    end,
+  })
+end
+
+local function written(edition)
+  local format = edition.to:match("^%a+")
+  local doc = parse(edition.document)
+  doc.meta.bibliography = edition.bibliography
+  doc = filtered(doc, format, require("filter." .. format))
+  if edition.cites then
+    doc.meta.csl = edition.csl
+    doc.meta["link-citations"] = true
+    doc = pandoc.utils.citeproc(doc)
+  end
+  if edition.lower then
+    doc = lowered(doc, edition.lower)
+  end
+  local options = edition.options
+  options.template = pandoc.template.compile(files.content(edition.template), edition.template)
+  options.variables = edition.variables
+  return pandoc.write(doc, edition.to, options)
+end
+
+local function plain(markdown)
+  return pandoc.write(pandoc.read(markdown, READ_AS, READING), "plain", { wrap_text = "none" })
+end
+
+local job = pandoc.json.decode(io.read("a"), false)
+local made = {
+  editions = pandoc.List(job.editions):map(written),
+  plain = pandoc.List(job.plain):map(plain),
+}
+io.write(pandoc.json.encode(made))

@@ -229,13 +229,13 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
 
 
 def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
-    first = ["read", "study", "figure/a", "manuscript", "listed"]
+    first = ["read", "study", "figure/a", "manuscript", "convert"]
     own = [*first, "tex", "pdf", "bundle", "samples", "html"]
     assert list(all_steps()) == [f"{STUDY}/{name}" for name in own] + ["site/quarto", "site/index"]
     page_only = Wanted(html=True, pdf=False, engine="typst")
     later = later_steps(STUDY, (), FILES, page_only, links_pdf=False)
     assert [step.id for step in later] == [
-        f"{STUDY}/{name}" for name in ("manuscript", "listed", "samples", "html")
+        f"{STUDY}/{name}" for name in ("manuscript", "convert", "samples", "html")
     ]
 
 

@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import matplotlib as mpl
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
 from figures.bars import Bars
 from figures.canvas import Drawing, Panel
 from figures.diagram import Diagram
@@ -36,7 +41,6 @@ from figures.waterfall import Waterfall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 _Described = TypeVar("_Described")
@@ -55,11 +59,6 @@ class Rendered:
 
 def render(drawing: Drawing, salt: str) -> Rendered:
     """Draw ``drawing``; ``salt`` (its id) keeps the ids inside several SVGs of a page apart."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     register()
     width = style.PAGE_INCHES if drawing.wide else style.COLUMN_INCHES
     panels = tuple(_legible(panel) for panel in drawing.panels)

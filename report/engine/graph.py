@@ -6,8 +6,8 @@
 ``<study>/samples``     those records, and every sample of them as a table, for their reader
 ``<study>/figure/<n>``  one figure in both of its formats
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
-``<study>/listed``      what lists of studies say of it
-``<study>/html``        the page
+``<study>/convert``     what pandoc writes: the page, LaTeX and Typst, and plain words for lists
+``<study>/html``        the page with all that it shows
 ``<study>/single``      the page as one file, where that was asked
 ``<study>/tex``         the LaTeX source
 ``<study>/pdf``         the paper, by Typst or LaTeX; also beside its page, so that the page can
@@ -55,6 +55,10 @@ RECORDS_FOLDER: Final = "records"
 #: What lists of studies say of one: from the front matter of its document, and in plain words.
 LISTED: Final = "listed.json"
 ENTRY: Final = "entry.json"
+#: What pandoc wrote of a paper, as it is.
+PAGE: Final = "page.html"
+LATEX: Final = "paper.tex"
+TYPST: Final = "paper.typ"
 #: The bibliography of a paper as BibTeX set it.
 BIBLIOGRAPHY: Final = "paper.bbl"
 _DRAWING: Final = ".drawing"
@@ -182,11 +186,11 @@ def later_steps(
     if wanted.engine != "quarto" and wanted.pdf:
         formats += _print_steps(study, drawn, written, files, wanted)
     if wanted.engine != "quarto" and wanted.html:
-        page = _page(study, drawn, written, files, links_pdf=links_pdf)
-        formats += [_samples(study), page]
+        formats += [_samples(study), _page(study, drawn, written)]
     if wanted.single:
         formats.append(_single(study, drawn, written, files))
-    return (*drawn, _manuscript(study, files, wanted.style), _listed(study), *formats)
+    converted = _convert(study, drawn, written, files, links_pdf=links_pdf)
+    return (*drawn, _manuscript(study, files, wanted.style), converted, *formats)
 
 
 def _figure(study: str, name: str, files: Files) -> Step:
@@ -229,35 +233,44 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
     )
 
 
-def _listed(study: str) -> Step:
+def _convert(
+    study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
+) -> Step:
+    """All formats at once, whichever are wanted, so that asking for another converts nothing."""
     return Step(
-        id=f"{study}/listed",
+        id=f"{study}/convert",
         study=study,
-        action="listed",
-        packages=packages.PANDOC,
-        reads=(Reads(f"{study}/manuscript", (LISTED,)),),
+        action="convert",
+        files=(
+            "data/site.yaml",
+            *files.under(*_FILTER, *_PAGE, "templates/typst/paper.typ", _FONTS),
+            *(name for name in files.under("templates/latex/") if name.endswith(".tex")),
+        ),
+        packages=packages.CONVERTING,
+        reads=(
+            written,
+            Reads(f"{study}/read", (CHOSEN,)),
+            *(Reads(step.id, (".svg", ".pdf")) for step in drawn),
+        ),
+        parameters=(("pdf", "yes" if links_pdf else "no"),),
     )
 
 
-def _page(
-    study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
-) -> Step:
+def _page(study: str, drawn: Iterable[Step], written: Reads) -> Step:
     return Step(
         id=f"{study}/html",
         study=study,
         action="html",
-        files=(
-            "data/site.yaml",
-            *files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html", *_SHELL),
-        ),
+        files=("data/site.yaml",),
         packages=packages.PAGES,
         reads=(
             written,
+            Reads(f"{study}/convert", (PAGE,)),
+            Reads(f"{study}/read", (CHOSEN,)),
             Reads(f"{study}/samples"),
             Reads(f"{study}/study", (DETAILS,)),
             *(Reads(step.id) for step in drawn),
         ),
-        parameters=(("pdf", "yes" if links_pdf else "no"),),
     )
 
 
@@ -269,20 +282,21 @@ def _single(study: str, drawn: Iterable[Step], written: Reads, files: Files) -> 
         action="single",
         files=(
             "data/site.yaml",
-            *files.under(*_FILTER, "templates/numeric.csl", "templates/html/page.html", *_SHELL),
-            *files.under("templates/html/assets/"),
+            *files.under(*_FILTER, *_PAGE, "templates/html/assets/"),
         ),
         packages=packages.PAGES,
         reads=(
             written,
+            Reads(f"{study}/read", (CHOSEN,)),
             Reads(f"{study}/study", (DETAILS,)),
             *(Reads(step.id) for step in drawn),
         ),
     )
 
 
-#: What stands around every page.
+#: What a page is made by, with what stands around every page.
 _SHELL: Final = tuple(f"templates/html/{part}.html.j2" for part in ("head", "header", "footer"))
+_PAGE: Final = ("templates/numeric.csl", "templates/html/page.html", *_SHELL)
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/")
 _FONTS: Final = "templates/fonts/"
 
@@ -296,9 +310,9 @@ def _print_steps(
         id=f"{study}/tex",
         study=study,
         action="tex",
-        files=files.under(*_FILTER, "templates/latex/"),
+        files=files.under("templates/latex/"),
         packages=packages.PANDOC,
-        reads=(written, *figures),
+        reads=(written, Reads(f"{study}/convert", (LATEX,)), *figures),
     )
     if wanted.engine == "latex":
         paper = Step(
@@ -313,9 +327,9 @@ def _print_steps(
             id=f"{study}/pdf",
             study=study,
             action="typst",
-            files=files.under(*_FILTER, "templates/numeric.csl", "templates/typst/", _FONTS),
+            files=files.under("templates/typst/", _FONTS),
             packages=packages.TYPST,
-            reads=(written, *figures),
+            reads=(written, Reads(f"{study}/convert", (TYPST,)), *figures),
             parameters=(("standard", wanted.standard),),
         )
     return [source, paper, _bundle(source, paper)]
@@ -356,7 +370,7 @@ def _quarto_step(written: dict[str, tuple[str, ...]], files: Files, wanted: Want
         action="quarto",
         files=files.under("templates/quarto/", "templates/numeric.csl", "templates/filter/tabular"),
         packages=(*packages.LISTING, *(("quarto",) if wanted.engine == "quarto" else ())),
-        reads=(*manuscripts, *figures, *(Reads(f"{study}/listed") for study in written)),
+        reads=(*manuscripts, *figures, *(Reads(f"{study}/convert", (ENTRY,)) for study in written)),
         parameters=(
             ("render", _formats(wanted) if wanted.engine == "quarto" else ""),
             ("studies", " ".join(written)),
@@ -380,7 +394,7 @@ def _index_step(pages: dict[str, bool], files: Files) -> Step:
             read
             for study in pages
             for read in (
-                Reads(f"{study}/listed"),
+                Reads(f"{study}/convert", (ENTRY,)),
                 Reads(f"{study}/read", (RECORDS,)),
                 Reads(f"{study}/study", (DETAILS,)),
                 Reads(f"{study}/manuscript", (f"values/{study}.json",)),

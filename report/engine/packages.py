@@ -24,6 +24,7 @@ WRITING: Final = ("jinja2", "markupsafe", "msgspec", "numpy", "pylatex", "pyyaml
 PANDOC: Final = ("pypandoc_binary", "pyyaml")
 TYPST: Final = (*PANDOC, "fonttools", "typst")
 PAGES: Final = (*PANDOC, "jinja2", "markupsafe", "msgspec")
+CONVERTING: Final = (*PAGES, "fonttools")
 LISTING: Final = (*PANDOC, "jinja2", "markupsafe")
 
 

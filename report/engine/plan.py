@@ -269,7 +269,7 @@ def _is_in_place(study: str, entries: Mapping[str, Entry], world: World) -> bool
 
 def _listed_steps(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:
     """The steps of a study that the shared ones read."""
-    return (f"{study}/manuscript", f"{study}/listed", *_figures(study, entries))
+    return (f"{study}/manuscript", f"{study}/convert", *_figures(study, entries))
 
 
 def _figures(study: str, entries: Mapping[str, Entry]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 #: Steps that wait for a program of their own, so that a thread is enough for each.
-_ENGINES: Final = frozenset({"html", "tex", "latex", "listed", "index", "quarto"})
+_ENGINES: Final = frozenset({"convert", "single", "latex", "quarto"})
 
 
 def process_pool(jobs: int) -> ProcessPoolExecutor:

@@ -17,7 +17,7 @@ from report.render.citation import (
     citation_file,
     linked_data,
 )
-from report.render.pandoc import CITATIONS, TEMPLATES, convert
+from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
@@ -64,30 +64,36 @@ class PageLinks:
     devices: tuple[str, ...] = ()
 
 
+def page_edition(paper: Source, links: PageLinks) -> Edition:
+    """How pandoc writes the page of a paper."""
+    return Edition(
+        "html",
+        TEMPLATES / "html" / "page.html",
+        options={
+            "highlight_method": "none",
+            "html_math_method": "mathml",
+            "section_divs": True,
+            "table_of_contents": True,
+            # The title is the page's first heading, so that the paper's own begin one lower.
+            "toc_depth": paper.contents_depth(page=True) + 1,
+        },
+        variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
+        lower=1,
+    )
+
+
 def render_html(source: Path, study: str, links: PageLinks) -> str:
     """The complete page of the paper in the folder ``source``; raises ``RenderError``."""
-    return whole(_rendered(source, study, links)[0])
-
-
-def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, dict[str, str]]:
-    """The page with its supplement, and the files that it is cited by."""
     paper = read_source(source, study)
-    page = convert(
-        paper,
-        "html5",
-        TEMPLATES / "html" / "page.html",
-        options=(
-            *CITATIONS,
-            "--mathml",
-            "--section-divs",
-            "--shift-heading-level-by=1",
-            "--syntax-highlighting=none",
-            "--table-of-contents",
-            # The title is the page's first heading, so that the paper's own begin one lower.
-            f"--toc-depth={paper.contents_depth(page=True) + 1}",
-        ),
-        variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
-    )
+    return whole(_finished(_converted(paper, links), paper, links)[0])
+
+
+def _converted(paper: Source, links: PageLinks) -> str:
+    return convert(paper, [page_edition(paper, links)]).editions["html"]
+
+
+def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, dict[str, str]]:
+    """The page with its supplement, and the files that it is cited by, from what pandoc wrote."""
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
@@ -95,13 +101,17 @@ def _rendered(source: Path, study: str, links: PageLinks) -> tuple[str, dict[str
     return _cited(page, _work(page, paper, links))
 
 
-def write_page(source: Path, study: str, target: Path, links: PageLinks) -> Path:
+def write_page(
+    source: Path, study: str, target: Path, links: PageLinks, written: str | None = None
+) -> Path:
     """Write ``index.html``, what it shows and what it offers into ``target``; returns its path.
 
-    On a site the supplement is a page of its own.  Raises ``RenderError`` before anything is
-    written.
+    ``written`` is what pandoc made of ``page_edition``; it is called where there is none.  On a
+    site the supplement is a page of its own.  Raises ``RenderError`` before anything is written.
     """
-    page, citations = _rendered(source, study, links)
+    paper = read_source(source, study)
+    made = _converted(paper, links) if written is None else written
+    page, citations = _finished(made, paper, links)
     for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)

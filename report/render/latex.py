@@ -12,7 +12,7 @@ from typing import Final
 from report.errors import RenderError
 from report.missing import Missing
 from report.render.command import run
-from report.render.pandoc import TEMPLATES, convert
+from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.problems import (
     BIBLIOGRAPHY,
     name_of,
@@ -23,7 +23,7 @@ from report.render.problems import (
     place_of_text,
     refusal,
 )
-from report.render.source import read_source
+from report.render.source import Source, read_source
 from report.text.escape import bibtex, latex_source
 
 #: What the styles load that a small TeX installation may lack, and the Debian package it is in.
@@ -69,20 +69,27 @@ class LatexTools:
     pdflatex: Path
 
 
-def write_latex(source: Path, study: str, target: Path) -> Path:
+def latex_edition(paper: Source) -> Edition:
+    """How pandoc writes the LaTeX of a paper."""
+    return Edition(
+        "latex",
+        TEMPLATES / "latex" / f"{paper.style}.tex",
+        options={"highlight_method": "none", "top_level_division": "section"},
+        variables=paper.print_variables(),
+        cites=False,
+        printable=latex_source,
+    )
+
+
+def write_latex(source: Path, study: str, target: Path, text: str | None = None) -> Path:
     """Write ``<study>.tex`` and all that it needs into the folder ``target``; returns its path.
 
+    ``text`` is what pandoc has written for ``latex_edition``; it is called where there is none.
     Raises ``RenderError`` before anything is written.
     """
     paper = read_source(source, study)
-    text = convert(
-        paper,
-        "latex",
-        TEMPLATES / "latex" / f"{paper.style}.tex",
-        options=("--top-level-division=section", "--syntax-highlighting=none"),
-        variables=paper.print_variables(),
-        printable=latex_source,
-    )
+    if text is None:
+        text = convert(paper, [latex_edition(paper)]).editions["latex"]
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, source, target)
     for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):

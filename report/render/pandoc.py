@@ -1,4 +1,4 @@
-"""Calls the pandoc that ``pypandoc_binary`` carries, with the project's filter."""
+"""Calls the pandoc that ``pypandoc_binary`` carries, once for all formats of a paper."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible
 from report.errors import RenderError
-from report.render.command import run
+from report.render.command import Finished, run
 from report.render.problems import filter_problem, naming, pandoc_refusal
 from report.render.source import Source
+
+#: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
+Writer: TypeAlias = Literal["html", "latex", "typst-citations"]
 
 #: The shells, styles and filters of all formats.
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "templates"
@@ -26,13 +30,41 @@ PANDOC_VERSION: Final = "3.9"
 
 #: How the templates are named where pandoc works, beside the files of the paper.
 _OURS: Final = ".ridgepoint"
-#: Numbered citations, for the formats in which pandoc writes the list of references.
-CITATIONS: Final = ("--citeproc", f"--csl={_OURS}/numeric.csl", "--metadata=link-citations")
+_PROGRAM: Final = "ridgepoint.lua"
 
 #: The document and its bibliography.
 _TEXTS: Final = (".qmd", ".bib")
+_TAB: Final = 4
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One format of a paper: the pandoc template it is written by, and with which options.
+
+    ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions)
+    and ``variables`` are set in the template as they are, so that text in them has to be escaped.
+    ``cites`` says that pandoc writes the list of references, ``lower`` by how many levels headings
+    are lowered.  ``printable`` shows what the format cannot print, in the document and its
+    bibliography.
+    """
+
+    to: Writer
+    template: Path
+    options: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    cites: bool = True
+    lower: int = 0
+    printable: Callable[[str], str] = visible
+
+
+@dataclass(frozen=True)
+class Written:
+    """What pandoc made: the text of each edition, and pieces of markdown in plain words."""
+
+    editions: Mapping[Writer, str]
+    plain: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -54,60 +86,80 @@ def pandoc_path() -> Path:
     return path
 
 
-def convert(
-    source: Source,
-    to: str,
-    template: Path,
-    options: tuple[str, ...] = (),
-    variables: Mapping[str, Any] | None = None,
-    printable: Callable[[str], str] = visible,
-) -> str:
-    """Convert a paper to ``html5``, ``latex`` or ``typst`` by a pandoc template.
+def convert(source: Source, editions: Sequence[Edition], plain: Sequence[str] = ()) -> Written:
+    """Write a paper in all ``editions``, and the pieces of markdown ``plain`` as plain words.
 
-    ``variables`` are set in the template as they are, so text in them has to be escaped.
-    ``printable`` shows what the format cannot print, in the document and its bibliography.  Every
-    warning of pandoc is an error here, and so is every reference, citation, figure or alternative
-    text that is missing.  Raises ``RenderError``.
+    One process does all: what it has parsed for one edition serves the others whose text is the
+    same.  Every warning of pandoc is an error here, and so is every reference, citation, figure or
+    alternative text that is missing.  Raises ``RenderError``.
     """
-    command = [
-        str(pandoc_path()),
-        # Files of a user's own, such as a list of abbreviations, would change what pandoc writes.
-        f"--data-dir={_OURS}",
-        "--from=markdown",
-        f"--to={to}",
-        "--wrap=preserve",
-        "--fail-if-warnings",
-        f"--template={_OURS}/{template.relative_to(TEMPLATES).as_posix()}",
-        f"--lua-filter={_OURS}/ridgepoint.lua",
-        *options,
-        *(f"--variable-json={key}:{json.dumps(value)}" for key, value in (variables or {}).items()),
-        source.document.name,
-    ]
     with (
-        _working_folder(source.folder, printable) as folder,
+        _working_folder(source, editions) as folder,
         naming(source.document, folder),
     ):
-        finished = run(command, folder, _TIME_LIMIT_S)
-    if finished.code != 0:
+        job = {"editions": [_job(edition) for edition in editions], "plain": plain}
+        finished = _run_program(job, folder, f"{_OURS}/{_PROGRAM}")
+    if finished.code != 0 or _WARNING.search(finished.stderr):
         raise _refusal(source.document, finished.stderr)
-    return finished.stdout
+    made = json.loads(finished.stdout)
+    texts = {each.to: text for each, text in zip(editions, made["editions"], strict=True)}
+    return Written(texts, tuple(map(_in_one_line, made["plain"])))
+
+
+def plain_text(markdown: str) -> str:
+    """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
+    finished = _run_program({"editions": [], "plain": [markdown]}, TEMPLATES, _PROGRAM)
+    if finished.code != 0:
+        raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
+    return _in_one_line(json.loads(finished.stdout)["plain"][0])
+
+
+def _run_program(job: Mapping[str, object], folder: Path, program: str) -> Finished:
+    """Run the project's own program in pandoc's interpreter of Lua."""
+    return run([pandoc_path(), "lua", program], folder, _TIME_LIMIT_S, stdin=json.dumps(job))
+
+
+def _job(edition: Edition) -> dict[str, Any]:
+    """An edition as the program reads it; files are named as they lie where pandoc works."""
+    return {
+        "to": edition.to,
+        "document": f"{edition.to}.qmd",
+        "bibliography": f"{edition.to}-references.bib",
+        "template": f"{_OURS}/{edition.template.relative_to(TEMPLATES).as_posix()}",
+        "csl": f"{_OURS}/numeric.csl",
+        "cites": edition.cites,
+        "lower": edition.lower,
+        "options": {"wrap_text": "preserve", **edition.options},
+        "variables": dict(edition.variables),
+    }
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @contextmanager
-def _working_folder(source: Path, printable: Callable[[str], str]) -> Iterator[Path]:
+def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Path]:
     """A folder that holds the files of a paper and the templates, each under a name of ours.
 
     pandoc and Lua read some characters of a path as those of an address or of a pattern, so that
-    they are given no name that is the user's.  What pandoc reads as text is made ``printable``.
+    they are given no name that is the user's.  What pandoc reads as text is there once for each
+    edition, as that can print it.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
-        for path in source.resolve().iterdir():
-            if path.suffix in _TEXTS:
-                (folder / path.name).write_text(printable(path.read_text("utf-8")), "utf-8")
-            else:
+        for path in source.folder.resolve().iterdir():
+            if path.suffix not in _TEXTS:
                 _link(path, folder / path.name)
         _link(TEMPLATES, folder / _OURS)
+        document = source.document.read_text("utf-8").expandtabs(_TAB)
+        bibliography = source.folder / "references.bib"
+        entries = bibliography.read_text("utf-8") if bibliography.is_file() else None
+        for edition in editions:
+            named = _job(edition)
+            (folder / named["document"]).write_text(edition.printable(document), "utf-8")
+            if entries is not None:
+                (folder / named["bibliography"]).write_text(edition.printable(entries), "utf-8")
         yield folder
 
 
@@ -122,17 +174,8 @@ def _link(path: Path, link: Path) -> None:
             shutil.copyfile(path, link)
 
 
-def plain_text(markdown: str) -> str:
-    """The words of a piece of markdown without its markup, in one line; raises ``RenderError``."""
-    options = ("--data-dir=.", "--from=markdown", "--to=plain", "--wrap=none")
-    finished = run([pandoc_path(), *options], TEMPLATES, _TIME_LIMIT_S, stdin=markdown)
-    if finished.code != 0:
-        raise RenderError(f"pandoc: cannot read {markdown[:60]!r} ({finished.stderr.strip()}).")
-    return " ".join(finished.stdout.split())
-
-
 def _refusal(document: Path, said: str) -> RenderError:
-    """One line for each problem; the filter's own messages come first, then pandoc's."""
+    """One line for each problem; the program's own messages come first, then pandoc's."""
     problems = [line for line in said.split("\n") if line.startswith("RIDGEPOINT\t")]
     if problems:
         parts = (line.split("\t", 2)[1:] for line in dict.fromkeys(problems))

@@ -28,7 +28,7 @@ _ENTRY: Final = re.compile(r"@\w+\s*[{(]\s*([^\s,{}()]+)")
 _BIB_LINE: Final = re.compile(
     r"references\.bib:? \(line (\d+), column \d+\): (.*?)(?: stack trace|$)"
 )
-_LINE: Final = re.compile(r" at \S+ line (\d+) column \d+")
+_LINE: Final = re.compile(r" at line (\d+) column \d+")
 _MATH: Final = re.compile(r"TeX math (.*?),?\s*rendering as TeX:\s*(.*)$", re.DOTALL)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.render.crate import CRATE, crate
-from report.render.pandoc import plain_text
+from report.render.pandoc import convert
 from report.render.search import index_of_claims, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
-from report.render.source import front_matter
+from report.render.source import read_source
 from report.system.outputs import write_json
 from report.text.format import first_names, plain
 
@@ -134,14 +134,15 @@ def first_sentences(text: str, limit: int = 320) -> str:
 
 def describe(source: Path, study: str, page: str, pdf: str | None = None) -> Entry:
     """The entry of the paper in the folder ``source``; raises ``RenderError``."""
-    meta = front_matter(source / f"{study}.qmd")
-    title, abstract = str(meta.get("title", study)), str(meta.get("abstract", ""))
-    return Entry.of(in_plain_words(title, abstract), study=study, page=page, pdf=pdf)
+    paper = read_source(source, study)
+    markdown = (str(paper.front["title"]), str(paper.front.get("abstract", "")))
+    words = in_plain_words(*convert(paper, (), markdown).plain)
+    return Entry.of(words, study=study, page=page, pdf=pdf)
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
-    """Title and first sentences of a paper, which are markdown; raises ``RenderError``."""
-    return {"title": plain_text(title), "abstract": first_sentences(plain_text(abstract))}
+    """What lists say of a paper: its title and the first sentences of its abstract, plain words."""
+    return {"title": title, "abstract": first_sentences(abstract)}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Source:
         return {
             "one-column": True,
             "contents": self.contents_in(page=False),
-            "contents-depth": self.contents_depth(page=False),
+            "contents-depth": str(self.contents_depth(page=False)),
             "figure-list": bool(self.front.get("lof")),
             "table-list": bool(self.front.get("lot")),
         }

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from figures.drawing.fonts import FOLDER, printable
 from report.errors import RenderError
-from report.render.pandoc import CITATIONS, TEMPLATES, convert
+from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.problems import name_of, place_like, refusal
-from report.render.source import read_source
+from report.render.source import Source, read_source
 from report.render.styles import DEFAULT_STANDARD, PdfStandard
 
 if TYPE_CHECKING:
@@ -32,20 +32,25 @@ _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 _STOPPED = re.compile(r"┌─ (\S.*?):(\d+):\d+\n(?:.*\n)*?\s*\2 │ (.*)")
 
 
-def write_typst(source: Path, study: str, target: Path) -> Path:
-    """Write ``<study>.typ`` and all that it needs into the folder ``target``; returns its path.
-
-    Raises ``RenderError`` before anything is written.
-    """
-    paper = read_source(source, study)
-    text = convert(
-        paper,
-        "typst",
+def typst_edition(paper: Source) -> Edition:
+    """How pandoc writes the Typst source of a paper."""
+    return Edition(
+        "typst-citations",
         TEMPLATES / "typst" / "paper.typ",
-        options=CITATIONS,
         variables={"style": paper.style, **paper.print_variables()},
         printable=printable,
     )
+
+
+def write_typst(source: Path, study: str, target: Path, text: str | None = None) -> Path:
+    """Write ``<study>.typ`` and all that it needs into the folder ``target``; returns its path.
+
+    ``text`` is what pandoc has written for ``typst_edition``; it is called where there is none.
+    Raises ``RenderError`` before anything is written.
+    """
+    paper = read_source(source, study)
+    if text is None:
+        text = convert(paper, [typst_edition(paper)]).editions["typst-citations"]
     target.mkdir(parents=True, exist_ok=True)
     for name in sorted(set(_IMAGE.findall(text))):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -123,10 +128,18 @@ def _refusal(main: Path, error: typst.TypstError) -> RenderError:
     return refusal(place, "Typst", str(error))
 
 
-def render_typst(source: Path, study: str, standard: PdfStandard = DEFAULT_STANDARD) -> bytes:
-    """The PDF of the paper in the folder ``source``; raises ``RenderError``."""
+def render_typst(
+    source: Path,
+    study: str,
+    standard: PdfStandard = DEFAULT_STANDARD,
+    text: str | None = None,
+) -> bytes:
+    """The PDF of the paper in the folder ``source``; ``text`` is that of ``write_typst``.
+
+    Raises ``RenderError``.
+    """
     values = source / "values.json"
     measured = json.loads(values.read_text("utf-8"))["measured"] if values.exists() else None
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        main = write_typst(source, study, Path(scratch))
+        main = write_typst(source, study, Path(scratch), text)
         return compile_typst(main, standard, measured or _UNKNOWN_DAY)

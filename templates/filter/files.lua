@@ -11,6 +11,14 @@ function files.exists(path)
   return stream ~= nil
 end
 
+--- The whole text of a file that is there.
+function files.content(path)
+  local stream = assert(io.open(path, "r"))
+  local text = stream:read("a")
+  stream:close()
+  return text
+end
+
 --- The path of an image with the extension of the format, or the path as it is if it has one.
 function files.image(src, extension)
   local path = src:match("%.%a+$") and src or (src .. "." .. extension)
@@ -24,11 +32,7 @@ end
 --- is there.
 function files.outlined(src)
   local path = files.image(src, "svg")
-  local stream = io.open(path, "r")
-  local text = stream and stream:read("a") or ""
-  if stream then
-    stream:close()
-  end
+  local text = files.exists(path) and files.content(path) or ""
   if text:find("<text", 1, true) then
     problems.add(src, "the figure file " .. path .. " holds text instead of outlines; draw it with "
       .. "svg.fonttype: path")

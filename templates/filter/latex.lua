@@ -90,20 +90,13 @@ local function notes_of(float)
   return inlines
 end
 
-local function text_of(path)
-  local stream = assert(io.open(path, "r"))
-  local text = stream:read("a")
-  stream:close()
-  return text
-end
-
 --- The parts of a table for `longtable`, and what to measure its width by.
 local function long_parts(float)
   local path = float.id and tabular.file(float.id)
   if not path then
     return tabular.parts(float.table), tabular.build(float.table)
   end
-  local parts = tabular.parts_of(text_of(path))
+  local parts = tabular.parts_of(files.content(path))
   if not parts then
     problems.add("#" .. float.id, path .. " cannot be broken over pages; make it one tabular with "
       .. "\\toprule, \\midrule and \\bottomrule")

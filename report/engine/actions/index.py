@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from report.engine.actions.listed import entry_of
+from report.engine.entries import entry_of
 from report.engine.graph import DETAILS, KEPT, RECORDS
 from report.engine.task import Done, Task
 from report.render.settings import read_settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from report.engine.actions.listed import entry_of
+from report.engine.entries import entry_of
 from report.engine.task import Done, Task, files_in, write_paper
 from report.render.quarto import render_quarto, write_project
 from report.render.site import Entry

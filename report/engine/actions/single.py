@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from report.engine.actions.html import write_whole_page
+from report.engine.actions.html import write_openable
 from report.engine.graph import SINGLE
+from report.engine.page_links import page_links
 from report.engine.task import Done, Task
-from report.render.html import PageLinks
+from report.render.html import write_page
 from report.render.single import single_file
 
 
@@ -18,6 +20,8 @@ def perform(task: Task) -> Done:
     target = task.stage / name
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="ridgepoint-") as scratch:
-        write_whole_page(task, Path(scratch), PageLinks())
+        page, links = Path(scratch), replace(page_links(task), downloads=(), root="")
+        write_openable(task, page)
+        write_page(task.source, task.study, page, links)
         target.write_text(single_file(Path(scratch)), "utf-8", newline="\n")
     return Done((name,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from report.engine.graph import LATEX
 from report.engine.task import Done, Task, files_in
 from report.render.latex import write_latex
 
@@ -9,5 +10,6 @@ from report.render.latex import write_latex
 def perform(task: Task) -> Done:
     """Write the folder."""
     folder = task.stage / "tex" / task.study
-    write_latex(task.source, task.study, folder)
+    text = (task.kept / LATEX).read_text("utf-8")
+    write_latex(task.source, task.study, folder, text)
     return Done(files_in(task.stage, folder))

@@ -1,0 +1,33 @@
+"""What pandoc writes of one paper: every format, and what lists of studies say of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from report.engine.graph import ENTRY, LATEX, LISTED, PAGE, TYPST
+from report.engine.page_links import page_links
+from report.engine.task import Done, Task
+from report.render.html import page_edition
+from report.render.latex import latex_edition
+from report.render.pandoc import Writer, convert
+from report.render.site import in_plain_words
+from report.render.source import read_source
+from report.render.typst import typst_edition
+from report.system.outputs import write_json
+
+_FILES: Final[dict[Writer, str]] = {"html": PAGE, "latex": LATEX, "typst-citations": TYPST}
+
+
+def perform(task: Task) -> Done:
+    """Write all formats; the parameter ``pdf`` says whether the page leads to a PDF."""
+    paper = read_source(task.source, task.study)
+    listed = json.loads((task.kept / LISTED).read_text("utf-8"))
+    links = page_links(task, pdf=task.parameters["pdf"] == "yes")
+    editions = (page_edition(paper, links), latex_edition(paper), typst_edition(paper))
+    written = convert(paper, editions, (listed["title"], listed["abstract"]))
+    for to, text in written.editions.items():
+        (task.kept / _FILES[to]).write_text(text, "utf-8", newline="\n")
+    write_json({**listed, **in_plain_words(*written.plain)}, task.kept / ENTRY)
+    kept = task.kept.relative_to(task.stage).as_posix()
+    return Done(tuple(f"{kept}/{name}" for name in (*_FILES.values(), ENTRY)))
