@@ -11,7 +11,6 @@ package.path = pandoc.path.join({ here, "?.lua" }) .. ";" .. package.path
 
 local abbreviations = require("filter.abbreviations")
 local callouts = require("filter.callouts")
-local downloads = require("filter.downloads")
 local files = require("filter.files")
 local floats = require("filter.floats")
 local metadata = require("filter.metadata")
@@ -22,49 +21,36 @@ local visibility = require("filter.visibility")
 local READ_AS = "markdown"
 local READING = { standalone = true, abbreviations = abbreviations }
 
---- The document of an edition; editions whose texts are the same share what was parsed.
+--- What was parsed, by its text: editions whose texts are the same share it.
 local parsed = {}
-local function parse(path)
-  local text = files.content(path)
-  parsed[text] = parsed[text] or pandoc.read(text, READ_AS, READING)
+local function parse(text)
+  if not parsed[text] then
+    parsed[text] = pandoc.read(text, READ_AS, READING)
+    problems.check_formulas(parsed[text])
+  end
   return parsed[text]
 end
 
 --- The document with everything in it that the writer of pandoc does not know.
 local function filtered(doc, format, writer)
-  doc = doc:walk(visibility.filter(format))
-  problems.check_formulas(doc)
   doc = doc:walk(callouts.filter(writer))
-  doc = doc:walk(downloads.filter(writer))
   local found = floats.collect(doc, writer)
   doc = found.doc:walk(references.filter(found.targets, pandoc.utils.references(doc), writer))
-  problems.check_links(doc, format)
   doc = writer.finish(metadata.add(doc, writer))
   problems.stop()
   return doc
 end
 
-local function lowered(doc, levels)
-  return doc:walk({
-    Header = function(header)
-      header.level = header.level + levels
-      return header
-    end,
-  })
-end
-
 local function written(edition)
   local format = edition.to:match("^%a+")
-  local doc = parse(edition.document)
+  local text = files.content(edition.document)
+  local doc = visibility.only_shown(parse(text), text, format)
   doc.meta.bibliography = edition.bibliography
   doc = filtered(doc, format, require("filter." .. format))
   if edition.cites then
     doc.meta.csl = edition.csl
     doc.meta["link-citations"] = true
     doc = pandoc.utils.citeproc(doc)
-  end
-  if edition.lower then
-    doc = lowered(doc, edition.lower)
   end
   local options = edition.options
   options.template = pandoc.template.compile(files.content(edition.template), edition.template)

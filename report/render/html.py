@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from report.errors import RenderError
 from report.render.citation import (
     Work,
     as_data_block,
@@ -18,6 +19,7 @@ from report.render.citation import (
     linked_data,
 )
 from report.render.pandoc import TEMPLATES, Edition, convert
+from report.render.problems import filter_problem
 from report.render.settings import Settings
 from report.render.shell import parts, write_assets
 from report.render.source import Source, read_source
@@ -35,6 +37,14 @@ _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"
 #: A number with grouped digits, which the filter makes a text so that it stays whole.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
 #: pandoc's section of notes has no heading.
+#: A cell of a table, with its alignment.
+_CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
+#: Cells with more characters than this may break their lines; names and numbers stay whole.
+_LONG_CELL: Final = 26
+#: What a reader does not see of a cell: a formula but for its source, and tags.
+_UNSEEN = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
+_ID = re.compile(r'\sid="([^"]+)"')
+_INNER_LINK = re.compile(r'<a\b[^>]*\shref="#([^"]+)"')
 _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
 #: What the head says in plain words, and where the page shows how it is cited.
@@ -78,7 +88,6 @@ def page_edition(paper: Source, links: PageLinks) -> Edition:
             "toc_depth": paper.contents_depth(page=True) + 1,
         },
         variables={**_variables(paper, links), "contents": paper.contents_in(page=True)},
-        lower=1,
     )
 
 
@@ -97,8 +106,31 @@ def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, dict[str
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
-    page = _NOTES.sub(r"<div\1</div>", page)
+    page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
+    _check_links(page, paper)
     return _cited(page, _work(page, paper, links))
+
+
+def _with_classes(cell: re.Match[str]) -> str:
+    """A cell whose looks are classes, since the page may hold no style."""
+    tag, side, content = cell.groups()
+    long = len(html.unescape(_UNSEEN.sub("", content))) > _LONG_CELL
+    classes = [*([side] if side in ("right", "center") else []), *(["long"] if long else [])]
+    named = f' class="{" ".join(classes)}"' if classes else ""
+    return f"<{tag}{named}>{content}</{tag}>"
+
+
+def _check_links(page: str, paper: Source) -> None:
+    """Refuse a link to a place that the page does not have; raises ``RenderError``."""
+    there = set(_ID.findall(page))
+    lost = dict.fromkeys(id_ for id_ in _INNER_LINK.findall(page) if id_ not in there)
+    remedy = "leads nowhere; add an element with that id or mend the link"
+    problems = (
+        filter_problem(paper.document, f"#{id_}", f"the link to #{id_} {remedy}")
+        for id_ in map(html.unescape, lost)
+    )
+    if lost:
+        raise RenderError("\n".join(problems))
 
 
 def write_page(

@@ -45,9 +45,8 @@ class Edition:
 
     ``options`` are those of pandoc's writer (https://pandoc.org/lua-filters.html#type-writeroptions)
     and ``variables`` are set in the template as they are, so that text in them has to be escaped.
-    ``cites`` says that pandoc writes the list of references, ``lower`` by how many levels headings
-    are lowered.  ``printable`` shows what the format cannot print, in the document and its
-    bibliography.
+    ``cites`` says that pandoc writes the list of references.  ``printable`` shows what the format
+    cannot print, in the document and its bibliography.
     """
 
     to: Writer
@@ -55,7 +54,6 @@ class Edition:
     options: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     cites: bool = True
-    lower: int = 0
     printable: Callable[[str], str] = visible
 
 
@@ -128,7 +126,6 @@ def _job(edition: Edition) -> dict[str, Any]:
         "template": f"{_OURS}/{edition.template.relative_to(TEMPLATES).as_posix()}",
         "csl": f"{_OURS}/numeric.csl",
         "cites": edition.cites,
-        "lower": edition.lower,
         "options": {"wrap_text": "preserve", **edition.options},
         "variables": dict(edition.variables),
     }

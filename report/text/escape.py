@@ -84,6 +84,7 @@ _LATEX: Final = (
         "≪": r"\ensuremath{\ll}",
         "≫": r"\ensuremath{\gg}",
         "⁻": r"\ensuremath{^{-}}",
+        "ᵀ": r"\textsuperscript{T}",
         "\N{ZERO WIDTH SPACE}": r"\hspace{0pt}",
         "\N{NON-BREAKING HYPHEN}": r"\mbox{-}",
         "\N{THIN SPACE}": r"\,",

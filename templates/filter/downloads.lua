@@ -17,20 +17,17 @@ local function in_print(link, name)
   return inlines
 end
 
-function downloads.filter(writer)
-  return {
-    Link = function(link)
-      local name = name_of(link)
-      if not name then
-        return nil
-      end
-      if not files.exists(link.target) then
-        problems.add(link.target, "the link leads to " .. link.target
-          .. ", which does not exist; add the download to the study or mend the link")
-      end
-      return writer.download and writer.download(link) or in_print(link, name)
-    end,
-  }
+--- What stands for a link to a download; nil for any other link.
+function downloads.written(link, writer)
+  local name = name_of(link)
+  if not name then
+    return nil
+  end
+  if not files.exists(link.target) then
+    problems.add(link.target, "the link leads to " .. link.target
+      .. ", which does not exist; add the download to the study or mend the link")
+  end
+  return writer.download and writer.download(link) or in_print(link, name)
 end
 
 return downloads

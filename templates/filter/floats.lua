@@ -68,12 +68,17 @@ local function split_caption(div)
   return pandoc.Inlines({}), body
 end
 
+--- Whether a table has to go over pages, where the format has pages and floats one column.
+function Collector:breaks(tbl, in_one_column)
+  return in_one_column and self.writer.has_pages and tabular.is_long(tbl)
+end
+
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
 function Collector:styled(float)
   float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
-  float.long = float.table and (self.one_column or float.here) and tabular.is_long(float.table)
+  float.long = float.table and self:breaks(float.table, self.one_column or float.here)
   return float
 end
 
@@ -221,15 +226,23 @@ local function equation_id(inlines, i)
   return id, rest, skip
 end
 
+local function is_display(inline)
+  return inline.t == "Math" and inline.mathtype == "DisplayMath"
+end
+
 --- Splits a paragraph at its numbered equations; the writer joins the pieces again.
 function Collector:paragraph(para)
+  local content = para.content
+  if not content:find_if(is_display) then
+    return nil
+  end
   local pieces, text, found = {}, pandoc.Inlines({}), false
   local i = 1
-  while i <= #para.content do
-    local inline = para.content[i]
+  while i <= #content do
+    local inline = content[i]
     local id, rest, skip
-    if inline.t == "Math" and inline.mathtype == "DisplayMath" then
-      id, rest, skip = equation_id(para.content, i)
+    if is_display(inline) then
+      id, rest, skip = equation_id(content, i)
     end
     if id then
       local number = self:next("eq")
@@ -282,7 +295,7 @@ function floats.collect(doc, writer)
       if tbl.identifier:match("^tbl%-") then
         return once(collector:captioned_table(tbl))
       end
-      return once(writer.bare_table(tbl, collector.one_column and tabular.is_long(tbl)))
+      return once(writer.bare_table(tbl, collector:breaks(tbl, collector.one_column)))
     end,
     Div = function(div)
       if div.identifier:match("^fig%-") then

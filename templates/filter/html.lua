@@ -94,34 +94,10 @@ function html.figure(float)
   return blocks
 end
 
---- Cells with more characters than this may break their lines; names and numbers stay whole.
-local long_cell = 26
-
-local sides = { AlignRight = "right", AlignCenter = "center" }
-
-local function mark_cells(rows, specs)
-  for _, row in ipairs(rows) do
-    for column, cell in ipairs(row.cells) do
-      local side = sides[specs[column] and specs[column][1]]
-      if side then
-        cell.attr.classes:insert(side)
-      end
-      if utf8.len(pandoc.utils.stringify(cell.contents)) > long_cell then
-        cell.attr.classes:insert("long")
-      end
-    end
-  end
-end
-
---- A table without the column widths that pandoc guesses from the dashes in the source, and aligned
---- by classes: the page may hold no style.
+--- A table without the column widths that pandoc guesses from the dashes in the source.
 local function natural_widths(tbl)
-  mark_cells(tbl.head.rows, tbl.colspecs)
-  for _, body in ipairs(tbl.bodies) do
-    mark_cells(body.body, tbl.colspecs)
-  end
-  tbl.colspecs = tbl.colspecs:map(function()
-    return { "AlignDefault", nil }
+  tbl.colspecs = tbl.colspecs:map(function(spec)
+    return { spec[1], nil }
   end)
   tbl.caption = { long = {} }
   tbl.identifier = ""
@@ -234,12 +210,18 @@ function html.plain_list(texts)
   return html.plain(table.concat(texts, ", "))
 end
 
+--- The title is the page's first heading, so that the paper's own begin one lower.
+local function lower(header)
+  header.level = header.level + 1
+  return header
+end
+
 function html.finish(doc)
   local bibliography = require("filter.bibliography")
   local function math(element)
     return pandoc.Math(element.mathtype, numbers.whole(element.text))
   end
-  return bibliography.with_heading(doc):walk({ Image = inline_image, Math = math })
+  return bibliography.with_heading(doc):walk({ Header = lower, Image = inline_image, Math = math })
 end
 
 return html

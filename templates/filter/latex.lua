@@ -5,7 +5,7 @@ local files = require("filter.files")
 local problems = require("filter.problems")
 local tabular = require("filter.tabular")
 local words = require("filter.words")
-local latex = {}
+local latex = { has_pages = true }
 
 local cited = false
 

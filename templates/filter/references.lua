@@ -1,5 +1,6 @@
---- Resolves `@fig-x` and its like, checks citations, and treats links to values.
+--- Resolves `@fig-x` and its like, checks citations, and treats links to values and downloads.
 
+local downloads = require("filter.downloads")
 local problems = require("filter.problems")
 local references = {}
 
@@ -110,9 +111,10 @@ function references.filter(targets, bibliography, writer)
     end,
     Link = function(link)
       -- The list that values link to is on the page only; elsewhere they are plain text.
-      if link.classes:includes("value") and not writer.links_values then
-        return link.content
+      if link.classes:includes("value") then
+        return not writer.links_values and link.content or nil
       end
+      return downloads.written(link, writer)
     end,
   }
 end

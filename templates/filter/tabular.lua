@@ -56,7 +56,13 @@ end
 
 --- Is the table too long to be kept on one page of text in one column?
 function tabular.is_long(tbl)
-  local widths, rows = column_widths(tbl), 0
+  local rows = 0
+  each_row(tbl, function() rows = rows + 1 end)
+  if rows > most_rows then
+    return true
+  end
+  local widths = column_widths(tbl)
+  rows = 0
   each_row(tbl, function(row)
     local lines = 1
     for i, cell in ipairs(row.cells) do

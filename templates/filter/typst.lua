@@ -6,7 +6,7 @@ local files = require("filter.files")
 local heads = require("filter.heads")
 local numbers = require("filter.numbers")
 local words = require("filter.words")
-local typst = {}
+local typst = { has_pages = true }
 
 local function raw(text)
   return pandoc.RawInline("typst", text)
@@ -81,12 +81,15 @@ local alignments = {
   AlignRight = "right",
 }
 
+local before_cell, after_cell, after_row = raw("["), raw("], "), raw("\n")
+
 local function extend_cells(inlines, row)
   for _, cell in ipairs(row.cells) do
-    local content = words.in_cells(pandoc.utils.blocks_to_inlines(cell.contents), place)
-    inlines:extend(bracketed("", content, ", "))
+    inlines:insert(before_cell)
+    inlines:extend(words.in_cells(pandoc.utils.blocks_to_inlines(cell.contents), place))
+    inlines:insert(after_cell)
   end
-  inlines:insert(raw("\n"))
+  inlines:insert(after_row)
 end
 
 --- A rule in the foot is repeated where a table breaks; a foot must have a cell.

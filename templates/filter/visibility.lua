@@ -27,8 +27,11 @@ local function holds(format, attributes, id)
     and not (unless and names[format][unless])
 end
 
-function visibility.filter(format)
-  format = format:match("^html") and "html" or format
+--- The document, which was made from `text`, without what the format does not show.
+function visibility.only_shown(doc, text, format)
+  if not text:find("content%-") then
+    return doc
+  end
   local function decide(element)
     local visible = element.classes:includes("content-visible")
     local hidden = element.classes:includes("content-hidden")
@@ -40,7 +43,8 @@ function visibility.filter(format)
     end
     return {}
   end
-  return { Div = decide, Span = decide }
+  -- A paper has a thousand spans, and hardly ever one that is not for all formats.
+  return doc:walk({ Div = decide, Span = text:find("%]{[^}]*content%-") and decide or nil })
 end
 
 return visibility

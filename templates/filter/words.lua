@@ -62,9 +62,12 @@ local function filter(most, place)
   }
 end
 
---- `element` with the raw inline `place` wherever a line of text may break within a word.
-function words.in_text(element, place)
-  return element:walk(filter(in_text, place))
+--- The document with the raw inline `place` wherever a line of text may break within a word.
+function words.in_text(doc, place)
+  if not pandoc.utils.stringify(doc):find(("%S"):rep(in_text + 1)) then
+    return doc
+  end
+  return doc:walk(filter(in_text, place))
 end
 
 --- The same for the inlines of a cell in a narrow column of a table.
