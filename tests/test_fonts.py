@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +12,14 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.font_manager import FontProperties
+from matplotlib.backends import _backend_pdf_ps
+from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import TextPath
 from pypdf import PdfReader
 
 from figures.drawing import style
-from figures.drawing.fonts import families, ink_width, only_glyphs
+from figures.drawing.fonts import FOLDER, families, ink_width, only_glyphs, register
 from figures.drawing.render import render
 from tests.test_figures import DRAWING
 
@@ -51,11 +54,26 @@ def test_words_can_still_be_read_out_of_a_pdf() -> None:
 
 
 def test_others_get_whole_fonts_from_font_tools() -> None:
-    load_font = subset.load_font
+    load_font, cut = subset.load_font, _backend_pdf_ps.get_glyphs_subset
     with pytest.raises(RuntimeError), only_glyphs():
-        assert subset.load_font is not load_font
+        assert _backend_pdf_ps.get_glyphs_subset is not cut
         raise RuntimeError
-    assert subset.load_font is load_font
+    assert (subset.load_font, _backend_pdf_ps.get_glyphs_subset) == (load_font, cut)
+
+
+def test_a_glyph_outside_the_common_ones_is_drawn_by_the_whole_font() -> None:
+    rare = "\N{CYRILLIC CAPITAL LETTER ZHE} \N{WHITE SMILING FACE}"
+    pdf = render(replace(DRAWING, panels=(replace(DRAWING.panels[0], x_label=rare),)), "x").pdf
+    text = PdfReader(io.BytesIO(pdf)).pages[0].extract_text()
+    assert all(char in text for char in rare)
+
+
+def test_text_is_set_in_fonts_of_the_project_alone() -> None:
+    """Fonts stand in a PDF in the order of their paths, which must not depend on the machine."""
+    register()
+    for slant in ("normal", "italic", "oblique"):
+        path = findfont(FontProperties(family=style.FAMILIES[0], style=slant))
+        assert Path(path).parent == FOLDER
 
 
 def test_the_layout_is_computed_once_for_both_formats(monkeypatch: pytest.MonkeyPatch) -> None:

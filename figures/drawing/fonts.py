@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from figures import characters
 from figures.drawing import style
 
-#: Fonts that come with the project, so that they are the same on every machine.
+#: Fonts that come with the project, so that they are the same on every machine, and so is the order
+#: in which a PDF holds them, which is that of their paths.
 FOLDER: Final = Path(__file__).resolve().parents[2] / "templates" / "fonts"
 
+#: Latin and Greek letters, punctuation, arrows and signs.
+_COMMON: Final = frozenset((*range(0x20, 0x250), *range(0x370, 0x400), *range(0x2000, 0x2300)))
 #: The tables of a font by which text is set.  A PDF holds text that has been set.
 _SETTING: Final = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
 
@@ -69,21 +73,55 @@ def only_glyphs() -> Iterator[None]:
     """Let PDFs hold of a font what draws its glyphs.
 
     matplotlib has fontTools cut down the whole font for each PDF.  Most of that work is in tables
-    by which text is set, which no viewer reads; here they are gone before it begins.
+    by which text is set, which no viewer reads, and in thousands of glyphs of other scripts; here
+    they are gone before it begins.
     """
     from fontTools import subset  # type: ignore[import-untyped]
+    from matplotlib.backends import _backend_pdf_ps as backend
 
-    load_font = subset.load_font
+    load_font, cut = subset.load_font, backend.get_glyphs_subset
 
-    def load_glyphs(*arguments: Any, **options: Any) -> Any:
-        font = load_font(*arguments, **options)
-        for table in _SETTING:
-            if table in font:
-                del font[table]
-        return font
+    @contextmanager
+    def cut_common(path: Any, glyphs: Collection[int]) -> Iterator[Any]:
+        common = _common_glyphs(Path(path))
+        known = common.numbers.keys() >= set(glyphs)
+        source: Any = io.BytesIO(common.font) if known else path
+        numbers = common.numbers if known else {glyph: glyph for glyph in glyphs}
+        subset.load_font = lambda _, options: load_font(source, options)
+        with cut(path, {numbers[glyph] for glyph in glyphs}) as found:
+            new = {glyph: found.glyph_index_map[numbers[glyph]] for glyph in glyphs}
+            yield found._replace(glyph_index_map=new)
 
-    subset.load_font = load_glyphs
+    backend.get_glyphs_subset = cut_common  # type: ignore[assignment]
     try:
         yield
     finally:
-        subset.load_font = load_font
+        subset.load_font, backend.get_glyphs_subset = load_font, cut
+
+
+class _Common(NamedTuple):
+    """A font with the glyphs that most texts need, and their numbers in it: old → new."""
+
+    font: bytes
+    numbers: Mapping[int, int]
+
+
+@cache
+def _common_glyphs(path: Path) -> _Common:
+    """Nothing of a font that is not the project's, such as those of formulas, which are small."""
+    if path.parent != FOLDER:
+        return _Common(b"", {})
+    from fontTools import subset
+    from fontTools.ttLib import TTFont
+
+    with TTFont(path, recalcBBoxes=False, recalcTimestamp=False, lazy=True) as font:
+        numbers = font.getReverseGlyphMap()
+        names = [name for code, name in font.getBestCmap().items() if code in _COMMON]
+        options = subset.Options(glyph_names=True, recommended_glyphs=True)
+        options.drop_tables += [*_SETTING, "FFTM"]
+        subsetter = subset.Subsetter(options)
+        subsetter.populate(gids={numbers[name] for name in names})
+        subsetter.subset(font)
+        stream = io.BytesIO()
+        font.save(stream, reorderTables=False)
+    return _Common(stream.getvalue(), subsetter.glyph_index_map)
