@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 #: Steps that wait for a program of their own, so that a thread is enough for each.
-_ENGINES: Final = frozenset({"convert", "single", "latex", "quarto"})
+_ENGINES: Final = frozenset({"convert", "single", "latex", "typst", "quarto"})
 
 
 def process_pool(jobs: int) -> ProcessPoolExecutor:
     """Worker processes that end with this one.
 
-    New processes, not copies of this one: a copy would wait for ever for the threads that Typst
-    has started here, which are not copied.
+    New processes, not copies of this one: a copy could wait for ever for one of this one's threads,
+    which are not copied.
     """
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from figures.drawing.fonts import FOLDER, printable
 from report.errors import RenderError
+from report.render.command import run
 from report.render.pandoc import TEMPLATES, Edition, convert
-from report.render.problems import name_of, place_like, refusal
+from report.render.problems import name_of, naming, place_like, refusal
 from report.render.source import Source, read_source
 from report.render.styles import DEFAULT_STANDARD, PdfStandard
-
-if TYPE_CHECKING:
-    import typst
 
 #: How pandoc's filter lets a figure or table float.
 _FLOATING = "#figure(placement: auto,"
 #: Typst's tags come apart where a float meets the end of a page; a float that stands in the text
 #: instead moves that (https://github.com/typst/typst/issues/8487 and 8776).
 _OWN_FAULT = "internal error"
+_TIME_LIMIT_S: Final = 120.0
+_PROGRAM: Final = Path(__file__).with_name("typst_process.py")
 #: When nothing was measured.
 _UNKNOWN_DAY: Final = "1970-01-01"
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
@@ -40,6 +43,14 @@ def typst_edition(paper: Source) -> Edition:
         variables={"style": paper.style, **paper.print_variables()},
         printable=printable,
     )
+
+
+class TypstRefusalError(Exception):
+    """What Typst said of a source that it does not compile, and where it stopped."""
+
+    def __init__(self, message: str, diagnostic: str) -> None:
+        super().__init__(message)
+        self.diagnostic = diagnostic
 
 
 def write_typst(source: Path, study: str, target: Path, text: str | None = None) -> Path:
@@ -72,14 +83,12 @@ def compile_typst(
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the
     bytes depend on the source, these fonts and the version of Typst.  Raises ``RenderError``.
     """
-    import typst
-
     failed = None
     for text in _with_fewer_floats(main.read_text("utf-8")):
         main.write_text(text, "utf-8", newline="\n")
         try:
             return _compiled(main, standard, measured)
-        except typst.TypstError as error:
+        except TypstRefusalError as error:
             failed = failed or error
             if not str(error).startswith(_OWN_FAULT):
                 break
@@ -99,24 +108,43 @@ def _with_fewer_floats(text: str) -> Iterator[str]:
 
 
 def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
-    import typst
-
     day = dict(zip(("year", "month", "day"), map(int, measured.split("-")), strict=True))
-    pdf = typst.compile(
-        main,
-        root=main.parent,
-        format="pdf",
-        font_paths=[FOLDER],
-        ignore_system_fonts=True,
-        timestamp=0,
-        pdf_standards=[standard],
-        sys_inputs={"date": json.dumps(day)} if standard == "a-2b" else {},
-    )
-    assert pdf is not None  # without an output path the bytes are returned
-    return bytes(pdf)
+    pdf = main.with_suffix(".pdf")
+    arguments = {
+        "input": str(main),
+        "output": str(pdf),
+        "root": str(main.parent),
+        "format": "pdf",
+        "font_paths": [str(FOLDER)],
+        "ignore_system_fonts": True,
+        "timestamp": 0,
+        "pdf_standards": [standard],
+        "sys_inputs": {"date": json.dumps(day)} if standard == "a-2b" else {},
+    }
+    job = json.dumps({"packages": str(_packages()), "arguments": arguments})
+    # Isolated, so that no module of ours is taken for one of Python's.
+    command: tuple[str | Path, ...] = (sys.executable, "-I", _PROGRAM)
+    with naming(main, main.parent):
+        finished = run(command, main.parent, _TIME_LIMIT_S, stdin=job)
+    if finished.code == 0:
+        return pdf.read_bytes()
+    try:
+        said = json.loads(finished.stdout)
+    except json.JSONDecodeError:
+        said = {"message": finished.stderr.strip() or f"ended with {finished.code}"}
+    raise TypstRefusalError(said["message"], said.get("diagnostic", ""))
 
 
-def _refusal(main: Path, error: typst.TypstError) -> RenderError:
+@cache
+def _packages() -> Path:
+    """The folder in which the package ``typst`` lies; raises ``RenderError`` without it."""
+    found = find_spec("typst")
+    if found is None or found.origin is None:
+        raise RenderError("typst: the package is not installed; run 'pip install -e .'.")
+    return Path(found.origin).parents[1]
+
+
+def _refusal(main: Path, error: TypstRefusalError) -> RenderError:
     """What Typst said, of the place that the line was made from at which it stopped."""
     stopped = _STOPPED.search(error.diagnostic)
     if stopped is None:

@@ -160,8 +160,6 @@ def test_quarto_is_passed_on_in_one_sentence(
 def test_floats_go_elsewhere_where_typst_loses_its_own_tags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import typst as engine
-
     from report.render import typst as room
 
     tried: list[str] = []
@@ -169,7 +167,7 @@ def test_floats_go_elsewhere_where_typst_loses_its_own_tags(
     def compiled(main: Path, *how: str) -> bytes:
         tried.append(main.read_text("utf-8"))
         if len(tried) < 4:
-            raise engine.TypstError("internal error: parent group")
+            raise room.TypstRefusalError("internal error: parent group", "")
         return b"%PDF"
 
     monkeypatch.setattr(room, "_compiled", compiled)
