@@ -1,10 +1,9 @@
 """The own time of the engines and of matplotlib for the five papers, in a bare pool of workers.
 
 ``python -m benchmarks.engines`` prints it.  The pool does nothing but start pandoc, Typst and
-latexmk on sources that are written already, and draw figures that are computed already; Typst and
-matplotlib are imported once a worker.  pandoc writes what ``build.py`` makes: HTML and LaTeX
-source, and Typst for that engine.  The makespan over the cores is what ridgepoint's own times are
-compared with.
+latexmk on sources that are written already, and draw figures that are computed already; matplotlib
+is imported once a worker.  pandoc writes what ``build.py`` makes: HTML, LaTeX and Typst, in one
+process a paper.  The makespan over the cores is what ridgepoint's own times are compared with.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,20 +31,10 @@ from benchmarks.scenarios import Scenario
 from benchmarks.timing import Command, CommandError, plain_environment, run
 
 Engine: TypeAlias = Literal["typst", "latex"]
-Kind: TypeAlias = Literal["latexmk", "pandoc html5", "pandoc latex", "pandoc typst", "typst",
-                          "figure"]  # fmt: skip
-#: What takes long comes first, so that the cores are done at the same time.
-#: The kinds of calls.
-ORDER: Final[tuple[Kind, ...]] = (
-    "latexmk", "pandoc html5", "pandoc typst", "pandoc latex", "typst", "figure",
-)  # fmt: skip
+Kind: TypeAlias = Literal["latexmk", "pandoc", "typst", "figure"]
+#: The kinds of calls; what takes long comes first, so that the cores are done at the same time.
+ORDER: Final[tuple[Kind, ...]] = ("latexmk", "pandoc", "typst", "figure")
 _WARMING_S: Final = 0.2
-#: By which option a call of pandoc is known.
-_WRITERS: Final[Mapping[Kind, str]] = {
-    "pandoc html5": "--to=html5",
-    "pandoc latex": "--to=latex",
-    "pandoc typst": "--to=typst",
-}
 
 
 @dataclass(frozen=True)
@@ -92,21 +81,23 @@ def prepare(folder: Path, data: Path = ROOT / "data") -> Prepared:
 
 def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
     from report.engine.compose import compose
-    from report.render.html import PageLinks, render_html
-    from report.render.latex import write_latex
-    from report.render.typst import write_typst
+    from report.render.html import PageLinks, page_edition
+    from report.render.latex import latex_edition, write_latex
+    from report.render.pandoc import convert
+    from report.render.source import read_source
+    from report.render.typst import typst_edition, write_typst
 
     source, tex = folder / "source" / study, folder / "tex" / study
     source.parent.mkdir(parents=True, exist_ok=True)
     compose(study, data, ROOT / "templates" / "papers", source)
+    paper = read_source(source, study)
+    editions = (page_edition(paper, PageLinks()), latex_edition(paper), typst_edition(paper))
     with _recorded_calls(folder / "calls" / study) as calls:
-        render_html(source, study, PageLinks())
-        write_latex(source, study, tex)
-        main = write_typst(source, study, folder / "typst" / study)
-    for call in calls:
-        for kind, option in _WRITERS.items():
-            if option in call.arguments:
-                yield Task(kind, study, study, call)
+        written = convert(paper, editions, (str(paper.front["title"]),)).editions
+    # pandoc is asked for its version, too.
+    yield from (Task("pandoc", study, study, call) for call in calls if call.stdin)
+    write_latex(source, study, tex, written["latex"])
+    main = write_typst(source, study, folder / "typst" / study, written["typst-citations"])
     yield Task("typst", study, study, str(main))
     yield Task("latexmk", study, study, str(tex))
 
@@ -154,8 +145,8 @@ def chosen(
 
     ``figures`` are the names of those that the changed record changes.
     """
-    other: tuple[Kind, ...] = ("latexmk",) if engine == "typst" else ("pandoc typst", "typst")
-    found = [task for task in tasks if task.kind not in other]
+    other: Kind = "latexmk" if engine == "typst" else "typst"
+    found = [task for task in tasks if task.kind != other]
     if scenario is Scenario.STYLE:
         found = [task for task in found if task.kind == "latexmk"]
     if scenario is Scenario.RECORD:

@@ -1,7 +1,8 @@
-"""What the Lua filter adds to a call of pandoc: each paper's page with it and without, in turns."""
+"""What the Lua filter adds to pandoc's work on a page, with it and without it in turns."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,7 @@ from benchmarks.progress import Tell
 from benchmarks.results import Filtered, Filtering
 
 REPEATS: Final = 5
-_OPTION: Final = "--lua-filter"
-_STRICT: Final = "--fail-if-warnings"
+_PROGRAM: Final = Path(__file__).with_name("without_filter.lua")
 
 
 def measure(tell: Tell, repeats: int = REPEATS) -> Filtering:
@@ -22,7 +22,7 @@ def measure(tell: Tell, repeats: int = REPEATS) -> Filtering:
     start = surroundings.begin()
     with tempfile.TemporaryDirectory(prefix="filter-") as scratch:
         tell("prepares the papers", 0.0)
-        tasks = [task for task in prepare(Path(scratch)).tasks if task.kind == "pandoc html5"]
+        tasks = [task for task in prepare(Path(scratch)).tasks if task.kind == "pandoc"]
         papers = []
         for number, task in enumerate(tasks):
             tell(task.study, (number + 1) / (len(tasks) + 1))
@@ -31,19 +31,20 @@ def measure(tell: Tell, repeats: int = REPEATS) -> Filtering:
 
 
 def _filtered(task: Task, repeats: int) -> Filtered:
-    bare = replace(task, what=without_filter(task.what))
-    taken = [(perform(task), perform(bare)) for _ in range(repeats)]
+    page = replace(task, what=page_alone(task.what))
+    bare = replace(page, what=without_filter(page.what))
+    taken = [(perform(page), perform(bare)) for _ in range(repeats)]
     with_filter, without = zip(*taken, strict=True)
     return Filtered(study=task.study, with_filter=with_filter, without=without)
 
 
-def without_filter(call: Call) -> Call:
-    """The same call without its Lua filters; raises ``ValueError`` where it has none.
+def page_alone(call: Call) -> Call:
+    """The same call for nothing but the page."""
+    job = json.loads(call.stdin or b"")
+    pages = [edition for edition in job["editions"] if edition["to"] == "html"]
+    return replace(call, stdin=json.dumps({"editions": pages, "plain": []}).encode())
 
-    What the filter resolves then stays as it is, of which pandoc warns.
-    """
-    own = [each for each in call.arguments if each.startswith(f"{_OPTION}=")]
-    kept = tuple(each for each in call.arguments if each not in (*own, _STRICT))
-    if not own:
-        raise ValueError(f"pandoc is called without {_OPTION}=FILE: {' '.join(call.arguments)}")
-    return replace(call, arguments=kept)
+
+def without_filter(call: Call) -> Call:
+    """The same call by a program that has no filter."""
+    return replace(call, arguments=(*call.arguments[:-1], str(_PROGRAM)))

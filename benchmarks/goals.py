@@ -178,7 +178,7 @@ def _build_goals(builds: Builds) -> Iterator[Goal]:
     cold = find_timed(builds, _OWN, _COLD)
     if cold:
         peak = median_peak(cold.samples)
-        why = "a worker holds matplotlib, and the records and findings of a study"
+        why = "Typst keeps all that it has computed of a paper until it has written the PDF"
         yield _limit("Peak memory of a cold build, its largest process", peak, _BUILD_PEAK, why)
     yield from _part_goals([t for t in builds.engine_tasks if _is_cold_typst(t)])
 
@@ -206,7 +206,7 @@ def _part_goals(tasks: Sequence[EngineTask]) -> Iterator[Goal]:
             ratio=len(calls) / len(papers),
             bound=1.0,
             kind="at most",
-            reason="HTML, LaTeX and Typst are written by a process each, which parses anew",
+            reason="each format is written by a process of its own, which parses anew",
         )
 
 
@@ -263,7 +263,7 @@ def _scale_limits(scale: Scale) -> Iterator[Goal]:
     for point in points_of(scale.points, "studies_cold"):
         if point.size == _MANY_STUDIES:
             wall = median_wall(point.samples)
-            why = "each starts pandoc for its page, its title and its abstract"
+            why = "each is computed, drawn and converted by itself, and starts pandoc once"
             yield _limit(f"{point.size} small studies, all pages built from nothing", wall,
                          _MANY_STUDIES_S, why, time=True)  # fmt: skip
 
