@@ -5,12 +5,17 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Tests start hundreds of interpreters, in the project and in copies of it, each of which would
+# compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: papers test lint format schema bench size clean
 
 papers: $(VENV)/papers.stamp  ## Build every paper as PDF and HTML into out/
 	$(RUN) build.py --pdf --html
 
 test: $(VENV)/test.stamp lint  ## Check the code and run all tests
+	$(RUN) -m compileall -q build.py report figures experiments
 	$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/test.stamp  ## Format, lint, types and the contract of imports

@@ -77,7 +77,7 @@ def write_project(project: Path) -> Path:
     """Copy the project to a new folder, with one old record and nothing built."""
     project.mkdir()
     for name in ("report", "figures", "templates"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, project / name)
     shutil.copyfile(ROOT / "build.py", project / "build.py")
     data = data_folder(project)
     (old,) = (ROOT / "tests" / "records" / "v1").glob("*.json")

@@ -17,7 +17,7 @@ from report.errors import StudyError
 
 SLUG, TITLE = "layer_width", "How the rate of a layer grows with its width"
 _PARTS = ("report", "experiments", "figures", "templates", "tests", "data")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.json.gz")
+_LEFT_OUT = shutil.ignore_patterns("*.json.gz")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from report.engine.contents import Contents, files_below, text_digest
 
@@ -141,16 +141,21 @@ def _imported_names(module: str, path: str) -> set[str]:
     return {name for name in names if name.split(".")[0] in PACKAGES}
 
 
+#: Where a statement holds others.  No expression can import, and most nodes are expressions.
+_BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below ``node`` but those that only type checkers see."""
+    """All statements in ``node`` but those that only type checkers see."""
     import ast
 
     yield node
-    children: Iterable[Any] = ast.iter_child_nodes(node)
+    bodies: Iterable[str] = _BODIES
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        children = node.orelse
-    for child in children:
-        yield from _running(child)
+        bodies = ("orelse",)
+    for body in bodies:
+        for child in getattr(node, body, ()):
+            yield from _running(child)
 
 
 def _names_of(node: ast.AST, package: str) -> Iterator[str]:

@@ -236,7 +236,7 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
 def _convert(
     study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
 ) -> Step:
-    """All formats at once, whichever are wanted, so that asking for another converts nothing."""
+    """All formats at once, also for the page alone where there is a PDF, since it will be asked."""
     return Step(
         id=f"{study}/convert",
         study=study,

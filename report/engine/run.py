@@ -5,11 +5,13 @@ A study that fails does not stop the others, and its old output stays where it i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from queue import SimpleQueue
+from typing import Final, TypeAlias
 
 from report.engine.graph import Step
 from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
@@ -20,6 +22,8 @@ from report.engine.task import Result, Task, unwritable
 from report.engine.workers import Workers
 from report.errors import RidgepointError
 
+#: How much longer a build does other things than writing its manifest.
+_BETWEEN_SAVES: Final = 20.0
 #: Called with a step and why it is run.
 Explain: TypeAlias = Callable[[Step, tuple[str, ...]], None]
 
@@ -35,7 +39,7 @@ class Outcome:
     trace: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Work:
     """The state of one study while it is built; the shared steps have the study «»."""
 
@@ -66,24 +70,28 @@ class Runner:
         self._workers = workers
         self._progress = progress
         self._explain = explain
+        self._unsaved, self._next_save = False, 0.0
         self._futures: dict[Future[Result], tuple[_Work, Step]] = {}
+        #: To wait for all futures would look at each of them whenever one ends.
+        self._ended: SimpleQueue[Future[Result]] = SimpleQueue()
 
     def run(self) -> Iterator[Outcome]:
         """Build every study, then what all share; each outcome as it is finished."""
         works = [_Work(study, self._stage / study) for study in self._goal.studies]
-        yield from self._run_all(works)
-        yield from self._run_all([_Work("", self._stage / "shared")])
+        try:
+            yield from self._run_all(works)
+            yield from self._run_all([_Work("", self._stage / "shared")])
+        finally:
+            self._save()
 
     def _run_all(self, works: list[_Work]) -> Iterator[Outcome]:
-        open_works = works
-        while open_works:
-            ready = [item for work in open_works for item in self._ready(work)]
-            self._start(ready)
-            finished = [work for work in open_works if not work.running]
-            for work in finished:
-                yield self._finish(work)
-            open_works = [work for work in open_works if work.running]
-            self._collect()
+        changed = works
+        while changed:
+            self._start([item for work in changed for item in self._ready(work)])
+            for work in changed:
+                if not work.running:
+                    yield self._finish(work)
+            changed = self._collect()
 
     def _ready(self, work: _Work) -> list[tuple[_Work, Step, tuple[str, ...]]]:
         """The stale steps that can run now; the fresh ones on the way are taken as they are."""
@@ -125,7 +133,9 @@ class Runner:
                 self._failed(work, step, Result({}, failure=str(error)))
                 continue
             task = self._task(work, step)
-            self._futures[self._workers.submit(task, alone=alone)] = (work, step)
+            future = self._workers.submit(task, alone=alone)
+            self._futures[future] = (work, step)
+            future.add_done_callback(self._ended.put)
 
     def _set_out(self, work: _Work, step: Step) -> None:
         """Put on the stage what the step reads and no step of this build has made."""
@@ -145,13 +155,14 @@ class Runner:
             parameters=dict(step.parameters),
         )
 
-    def _collect(self) -> None:
-        """Wait for a step to end, and take in all that have ended."""
-        if not self._futures:
-            return
-        ended, _ = wait(self._futures, return_when=FIRST_COMPLETED)
-        for future in ended:
+    def _collect(self) -> list[_Work]:
+        """Wait for a step to end and take in all that have; returns the studies of these."""
+        changed: list[_Work] = []
+        while self._futures and not (changed and self._ended.empty()):
+            future = self._ended.get()
             work, step = self._futures.pop(future)
+            if work not in changed:
+                changed.append(work)
             result = _result(future, step)
             if result.failure is None:
                 inputs = work.running.pop(step.id)
@@ -159,6 +170,7 @@ class Runner:
                 self._progress.done(step, result.seconds)
             else:
                 self._failed(work, step, result)
+        return changed
 
     def _failed(self, work: _Work, step: Step, result: Result) -> None:
         work.running.pop(step.id)
@@ -207,7 +219,7 @@ class Runner:
         ]
 
     def _remember(self, work: _Work) -> None:
-        """Write the manifest anew, when what it says is in place."""
+        """Put into the manifest what is in place now."""
         replaced = set(self._replaced(work))
         kept = {id: entry for id, entry in self.manifest.steps.items() if id not in replaced}
         code = self._world.code
@@ -215,12 +227,25 @@ class Runner:
         for step in self._steps(work):
             closures[work.entries[step.id].inputs.code] = code.closure(step.roots)
         manifest = Manifest({**kept, **work.entries}, closures)
-        if manifest != self.manifest:
-            try:
-                write_manifest(manifest, self._world.places.out)
-            except OSError as error:
-                raise unwritable(error) from error
+        self._unsaved |= manifest != self.manifest
         self.manifest = manifest
+        if time.monotonic() >= self._next_save:
+            self._save()
+
+    def _save(self) -> None:
+        """Write the manifest, which takes the longer the more studies there are.
+
+        What is in place and not in it is made again by the next build, if this one is killed.
+        """
+        if not self._unsaved:
+            return
+        start = time.monotonic()
+        try:
+            write_manifest(self.manifest, self._world.places.out)
+        except OSError as error:
+            raise unwritable(error) from error
+        end = time.monotonic()
+        self._unsaved, self._next_save = False, end + _BETWEEN_SAVES * (end - start)
 
 
 def _result(future: Future[Result], step: Step) -> Result:

@@ -17,6 +17,7 @@ from figures.characters import visible
 from report.errors import RenderError
 from report.render.command import Finished, run
 from report.render.problems import filter_problem, naming, pandoc_refusal
+from report.render.references import cited_entries
 from report.render.source import Source
 
 #: What pandoc calls the formats of a paper; in that of Typst, pandoc writes the citations.
@@ -150,14 +151,21 @@ def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Pat
                 _link(path, folder / path.name)
         _link(TEMPLATES, folder / _OURS)
         document = source.document.read_text("utf-8").expandtabs(_TAB)
-        bibliography = source.folder / "references.bib"
-        entries = bibliography.read_text("utf-8") if bibliography.is_file() else None
+        entries = _bibliography(source.folder / "references.bib", document)
         for edition in editions:
             named = _job(edition)
             (folder / named["document"]).write_text(edition.printable(document), "utf-8")
             if entries is not None:
                 (folder / named["bibliography"]).write_text(edition.printable(entries), "utf-8")
         yield folder
+
+
+def _bibliography(path: Path, document: str) -> str | None:
+    """What a document may cite, since to read an entry takes as long as a page of text."""
+    if not path.is_file():
+        return None
+    entries = path.read_text("utf-8")
+    return cited_entries(entries, lambda key: f"@{key}" in document, keep_lines=True)
 
 
 def _link(path: Path, link: Path) -> None:

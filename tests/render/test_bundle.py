@@ -11,8 +11,9 @@ import pytest
 from pypdf import PdfReader
 
 from report.missing import Missing
-from report.render.bundle import bundle, cited_entries
+from report.render.bundle import bundle
 from report.render.latex import Compiled, LatexTools, compile_latex, find_latex, write_latex
+from report.render.references import cited_entries
 
 TOOLS = find_latex()
 
@@ -72,7 +73,7 @@ def test_only_what_is_cited_stands_in_its_bibliography() -> None:
   title = {A title}
 }
 """
-    found = cited_entries(bibliography, r"As \cite{cited, twice} show.")
+    found = cited_entries(bibliography, {"cited", "twice"}.__contains__)
     for part in ("@string{acm", "@inproceedings{cited,", "me@example.org", "@proceedings(volume"):
         assert part in found
     assert "@misc{twice" in found and "Not cited" not in found
