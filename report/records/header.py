@@ -91,18 +91,23 @@ def parse_listing(text: bytes, place: str, *, as_written: bool = False) -> Listi
 def _by_parts(text: bytes, place: str, *, as_written: bool) -> Listing:
     """What can be told of a text whose head or cases are not as they should be."""
     try:
-        head = _head.decode(text)
-    except strict.NO_JSON:
-        # Of an older schema, or wrong: either is a matter of the whole record.
-        whole = parse(text, place, as_written=as_written)
-    else:
-        return Listing(head, ())
-    try:
         # As they lie in the file: later schemas put some of an older one's cases together.
         outcomes = _outcomes.decode(text).cases
     except strict.NO_JSON:
-        outcomes = tuple(Outcome(case.factors, case.status, case.reason) for case in whole.cases)
+        return _by_head(text, place, as_written=as_written)
+    # The head is of an older schema, or wrong: either is a matter of the whole record.
+    whole = parse(text, place, as_written=as_written)
     return Listing(_head_of(whole), outcomes, whole)
+
+
+def _by_head(text: bytes, place: str, *, as_written: bool) -> Listing:
+    """What can be told of a text whose cases are none of this schema."""
+    try:
+        return Listing(_head.decode(text), ())
+    except strict.NO_JSON:
+        whole = parse(text, place, as_written=as_written)
+    cases = tuple(Outcome(case.factors, case.status, case.reason) for case in whole.cases)
+    return Listing(_head_of(whole), cases, whole)
 
 
 def _head_of(wider: _WithOutcomes | Record) -> Head:
