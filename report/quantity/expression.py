@@ -2,11 +2,13 @@
 
 A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
 units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded, and it
-derives its formula, its sources and its missing parts from its leaves.  Nothing is computed here.
+derives its formula, its sources and its missing parts from its leaves.  Its value is computed by
+``report.quantity.evaluation``, and kept with it, since it never changes.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,6 +16,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from report.missing import Missing
+from report.quantity.intervals import inflation
 from report.quantity.place import caller
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate
@@ -67,10 +70,25 @@ class Quantity:
         """The files behind it, records and reported values; none for pure theory."""
         return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
 
-    @property
+    @cached_property
     def missing(self) -> Missing | None:
         """Why it cannot be computed, which is why its first missing leaf is."""
         return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
+
+    @cached_property
+    def fitted(self) -> bool:
+        """Whether a curve was fitted, whose scatter is an uncertainty of its own."""
+        return any(part.fitted for part in self.parts)
+
+    @cached_property
+    def widened(self) -> bool:
+        """Whether a part has bounds that its values in single processes do not tell."""
+        return any(part.widened for part in self.parts)
+
+    @cached_property
+    def estimates(self) -> dict[float, Estimate | Missing]:
+        """What was computed of it so far, by the level that was asked for."""
+        return {}
 
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))
@@ -128,6 +146,11 @@ class Exact(Leaf):
 
     value: Number | Fraction = 0
 
+    @cached_property
+    def fraction(self) -> Fraction:
+        """The number as one that is computed with without rounding."""
+        return Fraction(self.value)
+
 
 @dataclass(frozen=True)
 class Reported(Leaf):
@@ -155,6 +178,16 @@ class Process:
     samples: tuple[float, ...]
     disturbed: bool = False
 
+    @cached_property
+    def median(self) -> float:
+        """The median of its samples."""
+        return statistics.median(self.samples)
+
+    @cached_property
+    def inflation(self) -> float:
+        """How many of its samples, which resemble each other, say as much as one by itself."""
+        return inflation(self.samples)
+
 
 @dataclass(frozen=True)
 class Sampled(Leaf):
@@ -171,10 +204,21 @@ class Sampled(Leaf):
         """Whether something else ran while any of it was measured."""
         return any(process.disturbed for process in self.processes)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
         """The processes that the series comes from."""
         return tuple((process.run, process.name) for process in self.processes)
+
+    @cached_property
+    def median(self) -> float:
+        """The median of the medians of its processes."""
+        return statistics.median(process.median for process in self.processes)
+
+    @cached_property
+    def medians(self) -> dict[tuple[str, str], float]:
+        """The median of each process, by its key; of two of one key, that of the first."""
+        each = zip(reversed(self.keys), reversed(self.processes), strict=True)
+        return {key: process.median for key, process in each}
 
 
 @dataclass(frozen=True)
@@ -287,6 +331,19 @@ class Derived(Quantity):
     def sampled(self) -> bool:
         """Whether its value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
+
+    @cached_property
+    def fitted(self) -> bool:
+        return self.operation.fit is not None or super().fitted
+
+    @cached_property
+    def widened(self) -> bool:
+        return self.operation.widened or super().widened
+
+    @cached_property
+    def constants(self) -> list[float]:
+        """Its value, once it was computed, where that depends on no series."""
+        return []
 
     @property
     def binding(self) -> int:
