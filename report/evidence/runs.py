@@ -134,6 +134,11 @@ class Run(MeasuredDevice):
 
         Absent, with the reason, where no process recorded it.
         """
+        return self._series(quantity, tuple(factors.items()))
+
+    @remembered
+    def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
+        factors = dict(levels)
         name, unit = self._described(quantity, factors), QUANTITIES[quantity].unit
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):
