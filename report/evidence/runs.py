@@ -15,8 +15,9 @@ from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
 from report.evidence.remembered import known, remembered
 from report.missing import Missing
-from report.quantity.expression import Leaf, Process, Quantity, absent, exact, named
+from report.quantity.expression import Leaf, Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
+from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Factor, Policy, Round, Sample

@@ -14,15 +14,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 from report.errors import StudyError
 from report.missing import Missing
+from report.quantity.bounds import Interval
 from report.quantity.expression import (
     Derived,
     Exact,
     Inferred,
-    Interval,
     Leaf,
     Number,
     Quantity,
@@ -244,7 +245,7 @@ def _inferred(quantity: Quantity) -> bool:
 
 
 def _median(leaf: Sampled) -> float:
-    return leaf.median
+    return statistics.median(process.median for process in leaf.processes)
 
 
 def value(quantity: Quantity, look: Look) -> float:
@@ -265,7 +266,7 @@ def value(quantity: Quantity, look: Look) -> float:
         return quantity.interval(CONFIDENCE).value
     if isinstance(quantity, Exact):
         # Whole numbers and quotients of them are computed without rounding.
-        return quantity.fraction  # type: ignore[return-value]
+        return Fraction(quantity.value)  # type: ignore[return-value]
     return _fixed(quantity)[0]
 
 

@@ -2,13 +2,11 @@
 
 A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
 units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded, and it
-derives its formula, its sources and its missing parts from its leaves.  Its value is computed by
-``report.quantity.evaluation``, and kept with it, since it never changes.
+derives its formula, sources and missing parts from its leaves, and keeps what is computed of it.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,14 +14,13 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from report.missing import Missing
-from report.quantity.intervals import inflation
+from report.quantity.bounds import Interval, product_bounds, quotient_bounds
 from report.quantity.place import caller
+from report.quantity.process import Process
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate
 
 Number: TypeAlias = int | float
-#: A value between its bounds: (value, low, high).
-Interval: TypeAlias = tuple[float, float, float]
 
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
@@ -146,11 +143,6 @@ class Exact(Leaf):
 
     value: Number | Fraction = 0
 
-    @cached_property
-    def fraction(self) -> Fraction:
-        """The number as one that is computed with without rounding."""
-        return Fraction(self.value)
-
 
 @dataclass(frozen=True)
 class Reported(Leaf):
@@ -164,29 +156,6 @@ class Reported(Leaf):
         """The printed number and the numbers between which it was rounded to it."""
         half = 0.5 * 10.0**-self.decimals
         return self.value, self.value - half, self.value + half
-
-
-@dataclass(frozen=True)
-class Process:
-    """The samples of one process, in the order in which they were taken, of one run.
-
-    ``disturbed`` says that something else on the machine ran meanwhile.
-    """
-
-    run: str
-    name: str
-    samples: tuple[float, ...]
-    disturbed: bool = False
-
-    @cached_property
-    def median(self) -> float:
-        """The median of its samples."""
-        return statistics.median(self.samples)
-
-    @cached_property
-    def inflation(self) -> float:
-        """How many of its samples, which resemble each other, say as much as one by itself."""
-        return inflation(self.samples)
 
 
 @dataclass(frozen=True)
@@ -210,15 +179,9 @@ class Sampled(Leaf):
         return tuple((process.run, process.name) for process in self.processes)
 
     @cached_property
-    def median(self) -> float:
-        """The median of the medians of its processes."""
-        return statistics.median(process.median for process in self.processes)
-
-    @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
         """The median of each process, by its key; of two of one key, that of the first."""
-        each = zip(reversed(self.keys), reversed(self.processes), strict=True)
-        return {key: process.median for key, process in each}
+        return {(each.run, each.name): each.median for each in reversed(self.processes)}
 
 
 @dataclass(frozen=True)
@@ -342,7 +305,7 @@ class Derived(Quantity):
 
     @cached_property
     def constants(self) -> list[float]:
-        """Its value, once it was computed, where that depends on no series."""
+        """Its value, once it was computed, where it depends on no series."""
         return []
 
     @property
@@ -402,20 +365,6 @@ def same_unit(units: Sequence[Unit]) -> Unit:
     return units[0]
 
 
-def product_bounds(intervals: Sequence[Interval]) -> Interval:
-    """The bounds of a product of two."""
-    (a, a_low, a_high), (b, b_low, b_high) = intervals
-    ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
-    return a * b, min(ends), max(ends)
-
-
-def _quotient_bounds(intervals: Sequence[Interval]) -> Interval:
-    above, (value, low, high) = intervals
-    if low <= 0 <= high:
-        raise ZeroDivisionError("the interval of the divisor holds 0")
-    return product_bounds([above, (1 / value, 1 / high, 1 / low)])
-
-
 ADD: Final = Operation(
     "the sum",
     same_unit,
@@ -437,7 +386,7 @@ MULTIPLY: Final = Operation(
     PRODUCT,
 )  # fmt: skip
 DIVIDE: Final = Operation(
-    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], _quotient_bounds, " / ".join,
+    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], quotient_bounds, " / ".join,
     PRODUCT,
 )  # fmt: skip
 
