@@ -6,7 +6,7 @@ are bounded so that no computation on them overflows, texts so that a table can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +42,9 @@ def faults(record: Record) -> Iterator[str]:
 def case_faults(cases: Sequence[Case]) -> Iterator[str]:
     """What is wrong with cases, one by one, and which of them are the same."""
     # Records have up to a million cases, and nearly all are right, which is told quickly.
-    if all(map(_is_right, cases)) and _are_distinct([case.factors for case in cases]):
+    combinations = [case.factors for case in cases]
+    short = all(len(name) <= LONGEST_NAME for name in frozenset().union(*combinations))
+    if short and all(map(_is_right, cases)) and _are_distinct(combinations):
         return
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
     for index, case in enumerate(cases):
@@ -63,10 +65,10 @@ def _are_distinct(combinations: Sequence[Mapping[str, Factor]]) -> bool:
 
 
 def _is_right(case: Case) -> bool:
-    """Whether ``_case_faults`` finds nothing."""
+    """Whether ``_case_faults`` finds nothing, where the names of factors are short enough."""
     return (
         _ended_right(case)
-        and _are_right_factors(case.factors)
+        and _are_right_levels(case.factors.values())
         and (not case.rounds or _are_right_rounds(case.rounds))
     )
 
@@ -101,11 +103,8 @@ def _is_right_series(series: Series) -> bool:
     return quantity is not None and quantity.unit == series.unit and quantity.admits(series.samples)
 
 
-def _are_right_factors(factors: Mapping[str, Factor]) -> bool:
-    """Whether ``_factor_faults`` finds nothing."""
-    for name, level in factors.items():
-        if len(name) > LONGEST_NAME:
-            return False
+def _are_right_levels(levels: Iterable[Factor]) -> bool:
+    for level in levels:
         if isinstance(level, str):
             if len(level) > LONGEST_NAME:
                 return False

@@ -18,6 +18,7 @@ from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
 from report.records.header import Head, Outcome, parse_listing
 from report.records.record import Attachment, Record
+from report.records.strict import no_cycles
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
@@ -341,6 +342,7 @@ def _check_folder(study: str, path: Path, place: str) -> None:
         )
 
 
+@no_cycles()
 def read_study(study: str, data: Path) -> tuple[Stored, ...]:
     """All records of a study in the order of their names, oldest first; none is not an error."""
     return tuple(read_record(path, data) for path in _paths(study, data))
