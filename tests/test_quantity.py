@@ -16,7 +16,6 @@ from report.paper.findings import Claim
 from report.quantity.evaluation import estimate
 from report.quantity.expression import (
     Inferred,
-    Process,
     Quantity,
     absent,
     declared,
@@ -36,6 +35,7 @@ from report.quantity.operations import (
     share_of_ceiling,
     spanning,
 )
+from report.quantity.process import Process
 from report.quantity.units import UnitError, unit
 from report.quantity.verdicts import Statement, all_of, any_of, equals, expect, faster, slower
 from report.statistics.estimates import Estimate

@@ -16,7 +16,8 @@ from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Absent, Process, Quantity
+from report.quantity.expression import Absent, Quantity
+from report.quantity.process import Process
 from report.records.frames import case_frame, select
 from report.records.record import Factor, Round
 from report.records.store import Stored

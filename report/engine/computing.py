@@ -10,9 +10,11 @@ from report.errors import StudyError
 from report.evidence.runs import Run
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, detailed, with_all_machines
+from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 
 
+@no_cycles()
 def compute(study: str, inputs: Inputs) -> Findings:
     """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault.
 

@@ -30,6 +30,7 @@ from report.records.store import (
     read_attachments,
     read_record,
 )
+from report.records.strict import no_cycles
 from report.records.told import Choices, choices_of, told
 from report.studies import STUDIES, attachments_of, names_left_runs
 
@@ -97,6 +98,7 @@ def gather(study: str, data: Path) -> Inputs:
     return load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
 
 
+@no_cycles()
 def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     """The records that the paper of ``study`` uses, told by the heads of all that there are.
 
@@ -142,6 +144,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
     )
 
 
+@no_cycles()
 def load(
     study: str,
     data: Path,

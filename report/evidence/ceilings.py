@@ -11,8 +11,9 @@ from report.evidence.peaks import FLOAT32
 from report.evidence.remembered import known, remembered
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Leaf, Process, Quantity, absent, exact, measured, named
+from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.operations import at_least
+from report.quantity.process import Process
 from report.records.record import Ceiling
 from report.records.store import Stored
 from report.statistics.estimates import Estimate

@@ -15,8 +15,9 @@ from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
 from report.evidence.remembered import known, remembered
 from report.missing import Missing
-from report.quantity.expression import Leaf, Process, Quantity, absent, exact, named
+from report.quantity.expression import Leaf, Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
+from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
 from report.records.record import Case, Factor, Policy, Round, Sample
@@ -134,6 +135,11 @@ class Run(MeasuredDevice):
 
         Absent, with the reason, where no process recorded it.
         """
+        return self._series(quantity, tuple(factors.items()))
+
+    @remembered
+    def _series(self, quantity: str, levels: tuple[tuple[str, Factor], ...]) -> Leaf:
+        factors = dict(levels)
         name, unit = self._described(quantity, factors), QUANTITIES[quantity].unit
         found = self.by_process(quantity, factors)
         if isinstance(found, Missing):

@@ -8,7 +8,8 @@ from typing import Any, Final
 from report.missing import Missing
 from report.paper.values import Value
 from report.quantity.evaluation import number
-from report.quantity.expression import Derived, Process, Quantity, Sampled
+from report.quantity.expression import Derived, Quantity, Sampled
+from report.quantity.process import Process
 from report.records.store import Stored, parts_of
 from report.statistics.estimates import Estimate
 from report.text.format import bounded, interval_text, quantity_text, scale_for

@@ -16,15 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 from report.errors import StudyError
 from report.missing import Missing
+from report.quantity.bounds import Interval
 from report.quantity.expression import (
     Derived,
     Exact,
     Inferred,
-    Interval,
     Leaf,
     Number,
     Quantity,
@@ -45,10 +44,6 @@ Key: TypeAlias = tuple[str, str]
 #: From so many runs on the runs are the units, else their processes.
 _ENOUGH_RUNS: Final = 6
 
-#: What was computed of a quantity that others share, such as a ceiling, for as long as it lives.
-_ESTIMATES: Final[WeakKeyDictionary[Derived, dict[float, Estimate | Missing]]] = WeakKeyDictionary()
-_CONSTANTS: Final[WeakKeyDictionary[Derived, float]] = WeakKeyDictionary()
-
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
     """The value of ``quantity`` with its interval.
@@ -58,9 +53,7 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
     digits, and level 1.  Missing where a leaf is, or where there is no result, such as a quotient
     by an interval that holds 0.
     """
-    if not isinstance(quantity, Derived):
-        return _estimate(quantity, confidence)
-    known = _ESTIMATES.setdefault(quantity, {})
+    known = quantity.estimates
     if confidence not in known:
         known[confidence] = _estimate(quantity, confidence)
     return known[confidence]
@@ -87,7 +80,7 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
     """
     if quantity.missing:
         return quantity.missing
-    if _fitted(quantity) or not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
+    if quantity.fitted or not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
         result = estimate(quantity, confidence)
         if isinstance(result, Missing) or not result.low == result.high == round(result.value):
             return result
@@ -142,12 +135,6 @@ def _intervals(units: Sequence[Quantity], confidence: float) -> dict[Quantity, E
     return {**found, **{unit: _of_unit(unit, bonferroni(1 - left, len(rest))) for unit in rest}}
 
 
-def _fitted(quantity: Quantity) -> bool:
-    """Whether a curve was fitted, whose scatter is an uncertainty of its own."""
-    own = isinstance(quantity, Derived) and quantity.operation.fit is not None
-    return own or any(map(_fitted, quantity.parts))
-
-
 def samples(quantity: Quantity) -> int:
     """The number of samples behind the part that has fewest; 0 where nothing was measured."""
     counts = (
@@ -165,7 +152,7 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    together = len(_shared(measured)) > 1 and not _widened(quantity)
+    together = len(_shared(measured)) > 1 and not quantity.widened
     fitted = isinstance(quantity, Derived) and quantity.operation.fit is not None
     if together or fitted or not quantity.parts:
         yield quantity
@@ -174,16 +161,11 @@ def _units(quantity: Quantity) -> Iterator[Quantity]:
         yield from _units(part)
 
 
-def _widened(quantity: Quantity) -> bool:
-    """Whether a part has bounds that its values in single processes do not tell."""
-    own = isinstance(quantity, Derived) and quantity.operation.widened
-    return own or any(map(_widened, quantity.parts))
-
-
 def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
     """The processes that all ``leaves`` have; a number with a rule of its own has none."""
     first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
-    return tuple(key for key in first if all(key in keys for keys in others))
+    differing = [keys for keys in others if keys != first]
+    return tuple(key for key in first if all(key in keys for keys in differing))
 
 
 def _of_unit(unit: Quantity, confidence: float) -> Estimate:
@@ -197,9 +179,10 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
             return _fit(fit, unit.parts, confidence)
     leaf = leaves[0]
     if fit is None and len(leaf.processes) == 1:
-        return calls_interval(leaf.processes[0].samples, confidence)
+        process = leaf.processes[0]
+        return calls_interval(process.samples, confidence, process.inflation)
     results = [
-        (key[0], value(unit, lambda leaf, at=key: _median_of(leaf, at)))  # type: ignore[misc]
+        (key[0], value(unit, lambda leaf, at=key: leaf.medians[at]))  # type: ignore[misc]
         for key in _shared(leaves)
     ]
     runs = dict.fromkeys(run for run, _ in results)
@@ -262,11 +245,7 @@ def _inferred(quantity: Quantity) -> bool:
 
 
 def _median(leaf: Sampled) -> float:
-    return statistics.median(statistics.median(process.samples) for process in leaf.processes)
-
-
-def _median_of(leaf: Sampled, key: Key) -> float:
-    return statistics.median(leaf.processes[leaf.keys.index(key)].samples)
+    return statistics.median(process.median for process in leaf.processes)
 
 
 def value(quantity: Quantity, look: Look) -> float:
@@ -277,11 +256,11 @@ def value(quantity: Quantity, look: Look) -> float:
     if isinstance(quantity, Sampled):
         return look(quantity)
     if isinstance(quantity, Derived):
-        if quantity in _CONSTANTS:
-            return _CONSTANTS[quantity]
+        if quantity.constants:
+            return quantity.constants[0]
         found = quantity.operation.value([value(part, look) for part in quantity.operands])
         if not quantity.sampled:
-            _CONSTANTS[quantity] = found
+            quantity.constants.append(found)
         return found
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value

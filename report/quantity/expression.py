@@ -2,7 +2,7 @@
 
 A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  It checks
 units when it is built, so that a study that adds bytes to FLOPs fails when it is loaded, and it
-derives its formula, its sources and its missing parts from its leaves.  Nothing is computed here.
+derives its formula, sources and missing parts from its leaves, and keeps what is computed of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from report.missing import Missing
+from report.quantity.bounds import Interval, product_bounds, quotient_bounds
 from report.quantity.place import caller
+from report.quantity.process import Process
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate
 
 Number: TypeAlias = int | float
-#: A value between its bounds: (value, low, high).
-Interval: TypeAlias = tuple[float, float, float]
 
 #: How tightly the parts of a formula bind: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
@@ -67,10 +67,25 @@ class Quantity:
         """The files behind it, records and reported values; none for pure theory."""
         return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
 
-    @property
+    @cached_property
     def missing(self) -> Missing | None:
         """Why it cannot be computed, which is why its first missing leaf is."""
         return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
+
+    @cached_property
+    def fitted(self) -> bool:
+        """Whether a curve was fitted, whose scatter is an uncertainty of its own."""
+        return any(part.fitted for part in self.parts)
+
+    @cached_property
+    def widened(self) -> bool:
+        """Whether a part has bounds that its values in single processes do not tell."""
+        return any(part.widened for part in self.parts)
+
+    @cached_property
+    def estimates(self) -> dict[float, Estimate | Missing]:
+        """What was computed of it so far, by the level that was asked for."""
+        return {}
 
     def __add__(self, other: Quantity | Number) -> Quantity:
         return combine(ADD, self, as_quantity(other))
@@ -144,19 +159,6 @@ class Reported(Leaf):
 
 
 @dataclass(frozen=True)
-class Process:
-    """The samples of one process, in the order in which they were taken, of one run.
-
-    ``disturbed`` says that something else on the machine ran meanwhile.
-    """
-
-    run: str
-    name: str
-    samples: tuple[float, ...]
-    disturbed: bool = False
-
-
-@dataclass(frozen=True)
 class Sampled(Leaf):
     """A measured series, process by process; its value is the median.
 
@@ -171,10 +173,15 @@ class Sampled(Leaf):
         """Whether something else ran while any of it was measured."""
         return any(process.disturbed for process in self.processes)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
         """The processes that the series comes from."""
         return tuple((process.run, process.name) for process in self.processes)
+
+    @cached_property
+    def medians(self) -> dict[tuple[str, str], float]:
+        """The median of each process, by its key; of two of one key, that of the first."""
+        return {(each.run, each.name): each.median for each in reversed(self.processes)}
 
 
 @dataclass(frozen=True)
@@ -288,6 +295,19 @@ class Derived(Quantity):
         """Whether its value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
+    @cached_property
+    def fitted(self) -> bool:
+        return self.operation.fit is not None or super().fitted
+
+    @cached_property
+    def widened(self) -> bool:
+        return self.operation.widened or super().widened
+
+    @cached_property
+    def constants(self) -> list[float]:
+        """Its value, once it was computed, where it depends on no series."""
+        return []
+
     @property
     def binding(self) -> int:
         return NAME if self.name else self.operation.binding
@@ -345,20 +365,6 @@ def same_unit(units: Sequence[Unit]) -> Unit:
     return units[0]
 
 
-def product_bounds(intervals: Sequence[Interval]) -> Interval:
-    """The bounds of a product of two."""
-    (a, a_low, a_high), (b, b_low, b_high) = intervals
-    ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
-    return a * b, min(ends), max(ends)
-
-
-def _quotient_bounds(intervals: Sequence[Interval]) -> Interval:
-    above, (value, low, high) = intervals
-    if low <= 0 <= high:
-        raise ZeroDivisionError("the interval of the divisor holds 0")
-    return product_bounds([above, (1 / value, 1 / high, 1 / low)])
-
-
 ADD: Final = Operation(
     "the sum",
     same_unit,
@@ -380,7 +386,7 @@ MULTIPLY: Final = Operation(
     PRODUCT,
 )  # fmt: skip
 DIVIDE: Final = Operation(
-    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], _quotient_bounds, " / ".join,
+    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], quotient_bounds, " / ".join,
     PRODUCT,
 )  # fmt: skip
 

@@ -22,16 +22,17 @@ _FEWEST: Final = 8
 _MOST_ALIKE: Final = 0.98
 
 
-def calls_interval(samples: Sequence[float], confidence: float) -> Estimate:
+def calls_interval(samples: Sequence[float], confidence: float, inflation: float) -> Estimate:
     """The median of the calls of one process, with an interval for that process.
 
-    Of n autocorrelated samples only ``m = n / inflation`` count: the ranks of so many independent
-    ones are stretched to the n that there are.  Where so few cannot reach the level, the interval
-    runs between the extremes and states the ``1 - 2^(1 - m)`` that these reach.  Raises
-    ``StudyError`` as ``median_interval`` does.
+    Of n autocorrelated samples only ``m = n / inflation`` count, with the ``inflation`` that the
+    function of that name finds: the ranks of so many independent ones are stretched to the n that
+    there are.  Where so few cannot reach the level, the interval runs between the extremes and
+    states the ``1 - 2^(1 - m)`` that these reach.  Raises ``StudyError`` as ``median_interval``
+    does.
     """
     plain = median_interval(samples, confidence)
-    n, effective = len(samples), len(samples) / inflation(samples)
+    n, effective = len(samples), len(samples) / inflation
     if effective == n:
         return plain
     rank, reached = binomial_rank(max(1, math.floor(effective)), confidence)

@@ -19,7 +19,7 @@ from report.records import strict
 from report.records.captures import CaptureRef
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
-from report.records.migration import MIGRATIONS
+from report.records.migration import MIGRATIONS, plain_of_1
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -221,7 +221,7 @@ def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
             # One look at a file that is right; at any other a second one tells why it is not.
             filed = _decoder.decode(text)
         except strict.NO_JSON:
-            filed = _other(text, place)
+            filed = _other(text, place, as_written)
         if not as_written:
             strict.refuse_repeated_keys(text, place, _REMEDY)
         record = _record(filed, place)
@@ -274,11 +274,11 @@ def _layers(ref: LayersRef, networks: Sequence[Network], where: str) -> Network:
 # ------------------------------------------------------------------------------- older versions
 
 
-def _other(text: bytes, place: str) -> FiledRecord:
+def _other(text: bytes, place: str, as_written: bool) -> FiledRecord:
     """A record of an older schema; raises ``RecordError`` for what is none."""
     version = _schema_version(text, place)
     if version < SCHEMA_VERSION:
-        return _migrated(text, version, place)
+        return _migrated(text, version, place, as_written)
     return strict.parse_json(text, _decoder.decode, place, _REMEDY)
 
 
@@ -311,9 +311,10 @@ def _schema_version(text: bytes, place: str) -> int:
     return version
 
 
-def _migrated(text: bytes, version: int, place: str) -> FiledRecord:
+def _migrated(text: bytes, version: int, place: str, as_written: bool) -> FiledRecord:
     """An older record, brought up the ladder of ``MIGRATIONS`` and then read like a new one."""
-    data = strict.parse_json(text, msgspec.json.decode, place, _REMEDY)
+    decode = plain_of_1 if as_written and version == 1 else msgspec.json.decode
+    data = strict.parse_json(text, decode, place, _REMEDY)
     for step in range(version, SCHEMA_VERSION):
         try:
             data = MIGRATIONS[step](data)

@@ -5,11 +5,10 @@ Reading it takes a small part of the time of reading the record, and no memory f
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from report.errors import RecordError
 from report.records import strict
 from report.records.filed import parse
 from report.records.record import (
@@ -19,6 +18,7 @@ from report.records.record import (
     Environment,
     Factor,
     Protocol,
+    Record,
     Shard,
     Slug,
     Status,
@@ -42,22 +42,6 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shard: Shard | None = None
 
 
-_decoder = msgspec.json.Decoder(Head)
-
-
-def parse_head(text: bytes, place: str) -> Head:
-    """Read the head of a record, and of its cases no more than that they are JSON.
-
-    Raises ``RecordError`` as ``report.records.filed.parse`` does.
-    """
-    try:
-        return _decoder.decode(text)
-    except strict.NO_JSON:
-        # Of an older schema, or wrong: either is a matter of the whole record.
-        whole = parse(text, place)
-    return Head(**{name: getattr(whole, name) for name in Head.__struct_fields__})
-
-
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one combination of factors ended; ``reason`` is null exactly when it went well."""
 
@@ -66,23 +50,65 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     reason: Text | None
 
 
+class Listing(NamedTuple):
+    """What a list of records tells of one; ``whole`` is the record where it had to be read."""
+
+    head: Head
+    outcomes: tuple[Outcome, ...]
+    whole: Record | None = None
+
+
 class _Outcomes(msgspec.Struct, gc=False):
     cases: tuple[Outcome, ...]
 
 
+class _WithOutcomes(Head, frozen=True, kw_only=True, gc=False):
+    """Both in one look at the text, most of which is neither."""
+
+    cases: tuple[Outcome, ...]
+
+
+_FIELDS: Final = Head.__struct_fields__
+_both = msgspec.json.Decoder(_WithOutcomes)
+_head = msgspec.json.Decoder(Head)
 _outcomes = msgspec.json.Decoder(_Outcomes)
 
 
-def read_outcomes(text: bytes, place: str) -> tuple[Outcome, ...]:
-    """How each case of a record ended; nothing where its cases are wrong.
+def parse_listing(text: bytes, place: str, *, as_written: bool = False) -> Listing:
+    """Read the head of a record, and how each of its cases ended.
 
-    Only whether a record is used needs its cases to be right, and is told by who uses it.
+    There are no outcomes where the cases are wrong: only whether a record is used needs them to be
+    right, and is told by who uses it.  Raises ``RecordError`` for a wrong head as
+    ``report.records.filed.parse`` does, to which ``as_written`` is passed on.
     """
     try:
-        return _outcomes.decode(text).cases
+        both = _both.decode(text)
     except strict.NO_JSON:
-        try:
-            cases = parse(text, place).cases
-        except RecordError:
-            return ()
-    return tuple(Outcome(case.factors, case.status, case.reason) for case in cases)
+        return _by_parts(text, place, as_written=as_written)
+    return Listing(_head_of(both), both.cases)
+
+
+def _by_parts(text: bytes, place: str, *, as_written: bool) -> Listing:
+    """What can be told of a text whose head or cases are not as they should be."""
+    try:
+        # As they lie in the file: later schemas put some of an older one's cases together.
+        outcomes = _outcomes.decode(text).cases
+    except strict.NO_JSON:
+        return _by_head(text, place, as_written=as_written)
+    # The head is of an older schema, or wrong: either is a matter of the whole record.
+    whole = parse(text, place, as_written=as_written)
+    return Listing(_head_of(whole), outcomes, whole)
+
+
+def _by_head(text: bytes, place: str, *, as_written: bool) -> Listing:
+    """What can be told of a text whose cases are none of this schema."""
+    try:
+        return Listing(_head.decode(text), ())
+    except strict.NO_JSON:
+        whole = parse(text, place, as_written=as_written)
+    cases = tuple(Outcome(case.factors, case.status, case.reason) for case in whole.cases)
+    return Listing(_head_of(whole), cases, whole)
+
+
+def _head_of(wider: _WithOutcomes | Record) -> Head:
+    return Head(**{name: getattr(wider, name) for name in _FIELDS})

@@ -16,8 +16,9 @@ from typing import Final, Protocol, Self, TypeVar
 from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
-from report.records.header import Head, Outcome, parse_head, read_outcomes
+from report.records.header import Head, Outcome, parse_listing
 from report.records.record import Attachment, Record
+from report.records.strict import no_cycles
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
 _NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
@@ -341,6 +342,7 @@ def _check_folder(study: str, path: Path, place: str) -> None:
         )
 
 
+@no_cycles()
 def read_study(study: str, data: Path) -> tuple[Stored, ...]:
     """All records of a study in the order of their names, oldest first; none is not an error."""
     return tuple(read_record(path, data) for path in _paths(study, data))
@@ -372,17 +374,17 @@ def _paths(study: str, data: Path) -> list[Path]:
 
 def _listed(path: Path, data: Path) -> Listed:
     text, place, name = _read(path, data)
-    head = parse_head(text, place)
+    as_written = file_hash(text) == name["hash"]
+    head, outcomes, whole = parse_listing(text, place, as_written=as_written)
     _check_folder(head.study, path, place)
-    same = file_hash(text) == name["hash"] or _parsed_hash(text, place) == name["hash"]
+    same = as_written or _hash_of(whole, text, place) == name["hash"]
     file = path.relative_to(data).as_posix()
-    outcomes = read_outcomes(text, place)
     return Listed(head, file, digest(text), _alterations(head, name, same), outcomes)
 
 
-def _parsed_hash(text: bytes, place: str) -> str | None:
+def _hash_of(whole: Record | None, text: bytes, place: str) -> str | None:
     """The hash of a record in another layout; None for cases that no experiment wrote."""
     try:
-        return content_hash(parse(text, place))
+        return content_hash(whole or parse(text, place))
     except RecordError:
         return None

@@ -12,7 +12,8 @@ from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Exact, Leaf, Process, Quantity, Sampled, absent, exact
+from report.quantity.expression import Exact, Leaf, Quantity, Sampled, absent, exact
+from report.quantity.process import Process
 from report.records.record import Factor
 from report.records.store import Stored
 from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds, total

@@ -12,8 +12,9 @@ from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Inferred, Process, Quantity, absent
+from report.quantity.expression import Inferred, Quantity, absent
 from report.quantity.operations import at_least
+from report.quantity.process import Process
 from report.quantity.units import ONE
 from report.quantity.verdicts import Several, all_of, expect, faster
 from report.statistics.anomaly import WIDE, Spread, spread

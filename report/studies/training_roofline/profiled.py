@@ -10,8 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point, to_digits
-from report.quantity.expression import Process, Quantity, Sampled, absent, exact, measured
+from report.quantity.expression import Quantity, Sampled, absent, exact, measured
 from report.quantity.operations import spanning
+from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.record import Case, Round
 from report.studies.training_roofline.declared import fixed
