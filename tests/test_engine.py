@@ -12,9 +12,6 @@ import pytest
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import (
-    Files,
-    Step,
-    Wanted,
     figure_names,
     first_steps,
     later_steps,
@@ -38,6 +35,7 @@ from report.engine.pipeline import ROOT
 from report.engine.place import lay_out, only_build, put, stage_in, tidy
 from report.engine.plan import Places, World, altered, inputs_of, reasons
 from report.engine.progress import Progress
+from report.engine.step import Files, Step, Wanted
 from report.engine.task import Task, do
 from report.errors import OutputError
 from report.system.outputs import install

@@ -24,14 +24,12 @@ is named relative to ``out/``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from report.engine import packages
+from report.engine.step import Files, Reads, Step, Wanted
 from report.records import COUNTS
-from report.render.styles import DEFAULT_STANDARD, PdfStandard
 from report.studies import checking_modules, module_of
-
-Engine: TypeAlias = Literal["latex", "typst", "quarto"]
 
 #: Where a step leaves what only later steps read.
 KEPT: Final = ".steps"
@@ -64,56 +62,6 @@ BIBLIOGRAPHY: Final = "paper.bbl"
 _DRAWING: Final = ".drawing"
 _OPENED: Final = ".opened.json"
 _SHARED: Final = "site"
-
-
-class Reads(NamedTuple):
-    """A step reads the outputs of the step ``id`` that end with one of ``endings``."""
-
-    id: str
-    endings: tuple[str, ...] = ("",)
-
-
-class Step(NamedTuple):
-    """One piece of work: what it reads, which code does it, and on what that depends.
-
-    ``action`` is a module of ``report.engine.actions``.  ``parameters`` are (name, value).
-    """
-
-    id: str
-    study: str
-    action: str
-    packages: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
-    reads: tuple[Reads, ...] = ()
-    parameters: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """The modules from which the code of the step is reached."""
-        return (f"report.engine.actions.{self.action}", *self.code)
-
-
-class Files(NamedTuple):
-    """The input files that there are, as the project names them."""
-
-    records: dict[str, tuple[str, ...]]
-    templates: tuple[str, ...]
-
-    def under(self, *prefixes: str) -> tuple[str, ...]:
-        """The files of ``templates/`` that begin with one of ``prefixes``."""
-        return tuple(name for name in self.templates if name.startswith(prefixes))
-
-
-class Wanted(NamedTuple):
-    """What a build shall make: the formats, the engine of the PDFs, a style for all papers."""
-
-    html: bool
-    pdf: bool
-    engine: Engine
-    style: str | None = None
-    standard: PdfStandard = DEFAULT_STANDARD
-    single: bool = False
 
 
 def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[Step, ...]:

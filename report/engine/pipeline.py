@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.engine.code import Code
 from report.engine.contents import Contents
-from report.engine.graph import SCRATCH, Step, Wanted
+from report.engine.graph import SCRATCH
 from report.engine.manifest import Manifest, read_index, read_manifest, write_index
 from report.engine.packages import installed
 from report.engine.plan import Goal, Places, Verdict, World, list_files, survey
 from report.engine.programs import Tex, find_tex
+from report.engine.step import Step, Wanted
 from report.errors import RenderError
 from report.render.styles import DEFAULT_STANDARD, PdfStandard
 

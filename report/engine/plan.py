@@ -10,9 +10,6 @@ from typing import NamedTuple
 from report.engine.code import Code
 from report.engine.contents import Contents, files_below, text_digest
 from report.engine.graph import (
-    Files,
-    Step,
-    Wanted,
     figure_names,
     first_steps,
     later_steps,
@@ -21,6 +18,7 @@ from report.engine.graph import (
 )
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
 from report.engine.packages import versions
+from report.engine.step import Files, Step, Wanted
 from report.records import IMPORTED
 from report.studies import STUDIES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
-from report.engine.graph import Step
+from report.engine.step import Step
 
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]

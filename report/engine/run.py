@@ -13,11 +13,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
-from report.engine.graph import Step
 from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
 from report.engine.place import lay_out, put
 from report.engine.plan import Goal, World, inputs_of, reasons
 from report.engine.progress import Progress
+from report.engine.step import Step
 from report.engine.task import Result, Task, unwritable
 from report.engine.workers import Workers
 from report.errors import RidgepointError
