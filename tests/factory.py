@@ -33,6 +33,7 @@ from report.records.record import (
     Torch,
 )
 from report.records.store import Stored, record_name, write_record
+from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,19 +54,7 @@ GPU = Gpu(
 
 def layer(batch: int, name: str = "conv2") -> Convolution:
     """The convolution of the study."""
-    return Convolution(
-        name=name,
-        input_shape=(batch, 32, 26, 26),
-        output_shape=(batch, 64, 24, 24),
-        dtype="float32",
-        kernel=(3, 3),
-        stride=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        bias=True,
-        transposed=False,
-    )
+    return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
 def series(quantity: str, samples: Iterable[Sample]) -> Series:

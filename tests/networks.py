@@ -59,6 +59,13 @@ def mnist_conv2(batch: int) -> Convolution:
     return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
 
 
+def linear(rows: int, inputs: int, outputs: int) -> Linear:
+    """A linear layer with bias on ``rows`` images."""
+    (layer,) = Chain(rows, inputs).linear(outputs).layers
+    assert isinstance(layer, Linear)
+    return layer
+
+
 class Chain:
     """A network in the making."""
 
