@@ -113,6 +113,20 @@ class Reported(_Part, frozen=True):
                 return value
         raise self._nothing("value", id, [value.id for value in self.values])
 
+    def count(self, id: str) -> int:
+        """The single value with this id, which must be a whole number (``StudyError``)."""
+        return self.whole(self.value(id).number, id)
+
+    def whole(self, cell: Cell, place: str) -> int:
+        """The cell at ``place``, which must be a whole number (``StudyError``)."""
+        if isinstance(cell, int):
+            return cell
+        raise self.fault(f"{place}: expected a whole number, found {cell!r}")
+
+    def fault(self, what: str) -> StudyError:
+        """The error of a file that does not hold what the study needs."""
+        return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
+
     def _nothing(self, kind: str, id: str, known: list[str]) -> StudyError:
         if not self.source:
             return StudyError(

@@ -29,7 +29,7 @@ from report.studies.conv_profiling.reconciled import (
     reported_estimate,
 )
 from report.studies.conv_profiling.run_values import ALL_PAGES, pages_of_call
-from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
+from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes
 from report.studies.conv_profiling.subject import dimensions_of
 from report.text.format import quantity_text
 from report.theory.reconciliation import Reconciliation
@@ -173,7 +173,7 @@ def _share(amount: int, told: Reconciliation) -> float:
 
 def _memory(inputs: Inputs, run: Run | None, gpu: Run | None, owns: Sequence[Traced]) -> Figure:
     """Bytes of a call over those of its output: rules of estimation, runs, and the source."""
-    batch = value(inputs.reported, "profiled_batch")
+    batch = inputs.reported.count("profiled_batch")
     batches = (1, batch)
     size = operator_bytes(inputs.reported, CONVOLUTION, "allocation_size")
     allocated = {

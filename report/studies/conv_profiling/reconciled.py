@@ -19,7 +19,6 @@ from report.studies.conv_profiling.source import (
     MB,
     WORKSPACE,
     operator_bytes,
-    value,
 )
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.theory.convolutions import executed_terms, method, unfolded_peak
@@ -49,7 +48,7 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
     The workspace is what another row of the same table shows; the other terms follow from shapes.
     """
     reported = inputs.reported
-    batch = value(reported, "profiled_batch")
+    batch = reported.count("profiled_batch")
     size = layer_memory(BASE.layer(1))
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
@@ -82,7 +81,7 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
 def reported_self_size(inputs: Inputs) -> Reconciliation:
     """The source's negative self size: the convolution frees what another operator allocated."""
     reported = inputs.reported
-    batch = value(reported, "profiled_batch")
+    batch = reported.count("profiled_batch")
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
     return Reconciliation(
         "reported-self-size",
