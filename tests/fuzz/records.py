@@ -14,7 +14,7 @@ from report.engine.computing import compute
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.paper.manuscript import write_manuscript
+from report.paper.manuscript import render_manuscript
 from report.records.filed import encode, parse
 from report.records.record import Record
 from report.records.store import read_record, record_name
@@ -158,7 +158,7 @@ def _use(path: Path, whole: Small, *, computed: bool) -> Outcome:
         found = compute(study, gather(study, data))
         wrong = list(not_finite(found.as_json(study, ())))
         assert not wrong, f"not finite: {', '.join(wrong[:3])}"
-        write_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+        render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
     return Outcome.UNCHANGED if stored.untouched else Outcome.MARKED
 
 
