@@ -34,6 +34,7 @@ from report.commands.verify import Verified, project_files, verify
 from report.engine.pipeline import ROOT, Request
 from report.errors import OutputError, RenderError
 from report.missing import Missing
+from tests.folders import write_files
 
 STUDY = "conv_scaling"
 #: What of a build is copied and changed by the tests.
@@ -42,13 +43,6 @@ COPIED = ("build.py", "pyproject.toml", "report", "figures", "templates", "data"
 
 def silent(words: str, share: float) -> None:
     """No progress."""
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
 
 
 # The comparison
@@ -63,14 +57,14 @@ def test_every_built_file_is_compared_and_nothing_else(tmp_path: Path) -> None:
         MANIFEST: b"old",
         "diff/index.html": b"of another command",
     }
-    found = files_of(write(tmp_path, {**built, **others}))
+    found = files_of(write_files(tmp_path, {**built, **others}))
     assert found == {n: hashlib.sha256(c).hexdigest() for n, c in sorted(built.items())}
     assert list(found) == sorted(built)
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_the_manifest_is_what_sha256sum_checks(tmp_path: Path) -> None:
-    write(tmp_path, {"pdf/a.pdf": b"%PDF", "html/a b/ü.html": b"a"})
+    write_files(tmp_path, {"pdf/a.pdf": b"%PDF", "html/a b/ü.html": b"a"})
     (tmp_path / MANIFEST).write_text(sums(files_of(tmp_path)), "utf-8")
     check = ["sha256sum", "--check", "--strict", MANIFEST]
     assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 0
@@ -79,8 +73,8 @@ def test_the_manifest_is_what_sha256sum_checks(tmp_path: Path) -> None:
 
 
 def test_files_that_only_one_build_made_differ(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", {"same": b"s", "changed": b"a\nb", "gone": b""})
-    two = write(tmp_path / "two", {"same": b"s", "changed": b"a\nc", "new": b""})
+    one = write_files(tmp_path / "one", {"same": b"s", "changed": b"a\nb", "gone": b""})
+    two = write_files(tmp_path / "two", {"same": b"s", "changed": b"a\nc", "new": b""})
     names = differing(files_of(one), files_of(two))
     assert [(item.name, item.where) for item in explain(names, one, two)] == [
         ("changed", "line 2, column 1: 'b' and 'c'"),
@@ -232,12 +226,14 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_git_says_what_belongs_to_the_project(tmp_path: Path) -> None:
-    write(tmp_path, {"build.py": b"", "report/new.py": b"", "out/a": b"", ".gitignore": b"/out/\n"})
+    write_files(
+        tmp_path, {"build.py": b"", "report/new.py": b"", "out/a": b"", ".gitignore": b"/out/\n"}
+    )
     (tmp_path / "report" / "__pycache__").mkdir()
     without = project_files(tmp_path)
     assert without == ("build.py", "report/new.py"), "without git, what a build needs"
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    write(tmp_path, {"notes.txt": b""})
+    write_files(tmp_path, {"notes.txt": b""})
     assert project_files(tmp_path) == (".gitignore", "build.py", "notes.txt", "report/new.py")
     subprocess.run(["git", "add", "notes.txt"], cwd=tmp_path, check=True)
     (tmp_path / "notes.txt").unlink()
