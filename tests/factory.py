@@ -317,6 +317,19 @@ def known_ceilings(product: float = 2e11, memory: float = 3e10) -> tuple[Ceiling
     )
 
 
+#: What a server tells of itself, apart from what sets it off from others of its kind.
+SERVER = host(
+    vendor="AuthenticAMD",
+    family=25,
+    model=1,
+    stepping=1,
+    flags=("avx2", "fma"),
+    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
+    sockets=1,
+    virtualisation="kvm",
+)
+
+
 def known_host() -> Host:
     """A host whose two cores have 64 KiB of L1 and 2 MiB of L2, and share 16 MiB of L3."""
     return host(
