@@ -221,7 +221,7 @@ def _check_goals(checks: Checks) -> Iterator[Goal]:
     found = checks.check.wall_s
     why = (
         f"{checks.passed:,} tests and both linters take {checks.check.cpu_s / 60:.0f} minutes of "
-        f"processor time on {checks.surroundings.cores} cores"
+        f"processor time on {checks.environment.cores} cores"
     )
     yield _limit("`.ci/run` in a fresh clone, packages installed", found, _CHECKS_S, why, time=True)
 
