@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from report.records.layers import (
     Activation,
     Addition,
@@ -88,26 +90,10 @@ class Chain:
         }
 
     def conv(
-        self,
-        channels: int,
-        kernel: int,
-        stride: int = 1,
-        padding: int = 0,
-        *,
-        groups: int = 1,
-        bias: bool = True,
+        self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **more: Any
     ) -> Chain:
-        return self._add(
-            convolution(
-                self.shape,
-                channels,
-                (kernel, kernel),
-                stride=(stride, stride),
-                padding=(padding, padding),
-                groups=groups,
-                bias=bias,
-            )
-        )
+        window = {"stride": (stride,) * 2, "padding": (padding,) * 2}
+        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window, **more))
 
     def pool(self, mode: str, kernel: int, stride: int | None = None, padding: int = 0) -> Chain:
         step = stride or kernel
