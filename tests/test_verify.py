@@ -24,11 +24,11 @@ from report.commands.compare_files import (
 )
 from report.commands.environments import (
     Clock,
-    Surroundings,
+    Environment,
+    differing_environments,
     foreign_locale,
-    furnish,
+    prepare_environment,
     shifted_clock,
-    surroundings,
 )
 from report.commands.verify import Verified, project_files, verify
 from report.engine.pipeline import ROOT, Request
@@ -119,13 +119,13 @@ def test_a_comparison_is_the_same_from_both_sides(one: dict[str, str], two: dict
     assert set(differing(one, two)) == {name for name, _ in one.items() ^ two.items()}
 
 
-# The surroundings
+# The environments
 
 
-def test_the_two_surroundings_differ_in_everything() -> None:
-    first, second = surroundings(jobs=2)
+def test_the_two_environments_differ_in_everything() -> None:
+    first, second = differing_environments(jobs=2)
     may_be_the_same = {"clock", "locale"}
-    for each in dataclasses.fields(Surroundings):
+    for each in dataclasses.fields(Environment):
         if each.name not in may_be_the_same:
             assert getattr(first, each.name) != getattr(second, each.name), each.name
 
@@ -155,8 +155,8 @@ def test_without_faketime_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_shifted_clock_shifts_dates_but_no_waiting(tmp_path: Path) -> None:
     clock = shifted_clock(2987)
     assert isinstance(clock, Clock)
-    around = dataclasses.replace(surroundings(2)[1], clock=clock)
-    environment = furnish(around, tmp_path)
+    environment = dataclasses.replace(differing_environments(2)[1], clock=clock)
+    variables = prepare_environment(environment, tmp_path)
     program = (
         "import subprocess, sys, threading, time\n"
         "print(time.time())\n"
@@ -169,7 +169,7 @@ def test_a_shifted_clock_shifts_dates_but_no_waiting(tmp_path: Path) -> None:
     )
     python = [sys.executable, "-c", program]
     finished = subprocess.run(
-        python, env=environment, capture_output=True, text=True, check=True, timeout=300
+        python, env=variables, capture_output=True, text=True, check=True, timeout=300
     )
     plain = subprocess.run(
         [sys.executable, "-c", "import time; print(time.time())"],
@@ -187,11 +187,11 @@ def test_what_the_user_has_set_does_not_reach_a_build(
 ) -> None:
     for name in ("MPLCONFIGDIR", "LC_NUMERIC", "XDG_CONFIG_HOME", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
-    for around in surroundings(2):
-        environment = furnish(around, tmp_path)
-        assert "mine" not in environment.values()
-        assert environment["HOME"] == str(tmp_path / around.home)
-        assert environment["LC_ALL"] == around.locale
+    for environment in differing_environments(2):
+        variables = prepare_environment(environment, tmp_path)
+        assert "mine" not in variables.values()
+        assert variables["HOME"] == str(tmp_path / environment.home)
+        assert variables["LC_ALL"] == environment.locale
 
 
 # The builds
@@ -283,7 +283,7 @@ def test_a_seeded_difference_is_found_and_told(
     assert any(line.startswith("  html/assets/style.css: line ") for line in lines)
     assert not (tmp_path / "out" / MANIFEST).exists()
     assert done.kept is not None
-    assert (done.kept / done.around[0].out / "html" / "assets" / "style.css").is_file(), (
+    assert (done.kept / done.environments[0].out / "html" / "assets" / "style.css").is_file(), (
         "both can be looked at"
     )
 
@@ -297,7 +297,9 @@ def test_a_build_that_fails_is_a_sentence(tmp_path: Path, project: Path, scratch
 
 
 def test_what_was_built_before_is_compared_too(tmp_path: Path) -> None:
-    done = Verified(surroundings(2), {}, (), (), ("pdf/a.pdf",), tmp_path / MANIFEST, None)
+    done = Verified(
+        differing_environments(2), {}, (), (), ("pdf/a.pdf",), tmp_path / MANIFEST, None
+    )
     lines = list(done.lines())
     assert f"note: 1 file is not like this in {tmp_path}; build the same papers there:" in lines
     assert "  pdf/a.pdf" in lines

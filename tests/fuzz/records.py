@@ -119,7 +119,7 @@ def attack(random: Random, room: Path) -> Report:
     kind, text = damaged(random, whole.text)
     folder = room / "data" / study
     if not folder.exists():
-        _furnish(folder.parent)
+        _add_others(folder.parent)
         folder.mkdir()
     path = folder / _name(text, whole.record, renamed=random.random() < 0.5)
     path.write_bytes(text)
@@ -131,7 +131,7 @@ def attack(random: Random, room: Path) -> Report:
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
 
-def _furnish(data: Path) -> None:
+def _add_others(data: Path) -> None:
     """All that a study reads beside its records."""
     data.mkdir(exist_ok=True, parents=True)
     shutil.copytree(ROOT / "data" / "reported", data / "reported", dirs_exist_ok=True)
