@@ -107,8 +107,8 @@ def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
     }
     for name, setting in named.items():
         if setting is not None and run.others(setting):
-            told = name.format(hidden=setting.hidden, samples=setting.samples)
-            yield f"{run.label}: {told}", run, setting
+            size = name.format(hidden=setting.hidden, samples=setting.samples)
+            yield f"{run.label}: {size}", run, setting
 
 
 def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSeries:
@@ -287,8 +287,8 @@ def _memory(inputs: Inputs, run: Run | None) -> Drawing:
 
 def _own_memory(run: Run) -> Bars | None:
     setting, found = run.training(), memory.wholes(run)
-    told = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
-    if setting is None or not told:
+    complete = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
+    if setting is None or not complete:
         return None
 
     def scaled(size: int | Missing) -> float | None:
@@ -299,17 +299,17 @@ def _own_memory(run: Run) -> Bars | None:
             title,
             (
                 memory.theory(setting, name) / _MEGA,
-                *(scaled(memory.component(run, setting, v, name)) for v in told),
+                *(scaled(memory.component(run, setting, v, name)) for v in complete),
             ),
             series=index,
         )
         for index, (name, title) in enumerate(memory.COMPONENTS.items())
     ]
-    overhead = [r.start.amount / _MEGA for r in told.values()]
-    rest = [scaled(r.residual) for r in told.values()]
+    overhead = [r.start.amount / _MEGA for r in complete.values()]
+    rest = [scaled(r.residual) for r in complete.values()]
     series.append(BarSeries("Framework", (None, *overhead), series=4))
     series.append(BarSeries("Unexplained", (None, *rest), series=5))
-    names = ("Theory", *(v.name for v in told))
+    names = ("Theory", *(v.name for v in complete))
     return Bars(names, tuple(series), "Resident memory (MB)", stacked=True)
 
 

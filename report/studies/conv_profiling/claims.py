@@ -77,14 +77,14 @@ def _of_source(inputs: Inputs) -> dict[str, Statement]:
     kept = bytes_of(CONVOLUTION, "size_increase")
     work = exact("printed result", "FLOP", reported.count("flops"), file)
     without = bytes_of(CONVOLUTION, "allocation_size") - bytes_of(WORKSPACE, "self_allocation_size")
-    told = [
+    residuals = [
         residual([r], "B", file) for r in (reported_self_size(inputs), reported_estimate(inputs))
     ]
     return {
         "batch-in-product": Statement(work / theory.work(1), exactly(printed)),
         "table-of-one-image": Statement(kept / theory.OUTPUT_BYTES, exactly(1)),
         "parameters-per-image": Statement(without / theory.for_every_image(batch), exactly(1)),
-        "temporary-storage": Statement(furthest_from_zero(*told), exactly(0)),
+        "temporary-storage": Statement(furthest_from_zero(*residuals), exactly(0)),
         "recovery": Statement(kept / (batch * theory.OUTPUT_BYTES), expect("> 1")),
     }
 
