@@ -191,7 +191,7 @@ def test_each_case_has_a_process_of_its_own_with_its_policy_set(
 
 def second_is_killed(timed: Study, folder: Path, notes: Notes) -> list[Case]:
     """Run three cases of which the second kills its process, and no other one fails."""
-    cases = run(timed, folder / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
+    cases = run(timed, folder / ".j.journal.jsonl", notes, sizes=(1, tiny_study.CRASHING, 3))
     assert [case.status for case in cases] == ["ok", "failed", "ok"]
     assert "killed, most likely for lack of memory" in str(cases[1].reason)
     return cases
