@@ -63,19 +63,21 @@ def request_of(options: argparse.Namespace) -> Request:
         engine=options.engine,
         jobs=min(options.jobs, most_jobs()),
         data=options.data.resolve(),
-        use=_asked(options, studies),
+        use=_named_records(options, studies),
         style=options.style,
         standard=options.pdf_standard or DEFAULT_STANDARD,
     )
 
 
-def _asked(options: argparse.Namespace, studies: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _named_records(
+    options: argparse.Namespace, studies: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
     """The records that --use names, by study; raises ``RecordError``."""
     if not options.use:
         return {}
-    from report.engine.asked import asked_records
+    from report.engine.named_records import named_records
 
-    return asked_records(options.use, studies, options.data.resolve(), Path.cwd())
+    return named_records(options.use, studies, options.data.resolve(), Path.cwd())
 
 
 def most_jobs() -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from benchmarks.environment import ROOT
 from benchmarks.results import Sample, Tool
 from benchmarks.scenarios import Scenario
-from benchmarks.surroundings import ROOT
 from benchmarks.timing import Command, plain_environment, run
 
 _CODE: Final = "import json, hashlib"

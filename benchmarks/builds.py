@@ -12,6 +12,7 @@ import msgspec
 
 from benchmarks.bare import Bare
 from benchmarks.engines import Engines
+from benchmarks.environment import begin, finish
 from benchmarks.peers import PEERS
 from benchmarks.peers.install import CACHE, InstallError
 from benchmarks.peers.subject import PeerSubject
@@ -21,7 +22,6 @@ from benchmarks.quarto import Quarto
 from benchmarks.results import Builds, Sample, Timed, Tool
 from benchmarks.scenarios import TITLES, Scenario
 from benchmarks.subject import Subject
-from benchmarks.surroundings import begin, finish
 from benchmarks.timing import CommandError
 
 #: Repetitions of each scenario; what takes long is repeated less often.
@@ -105,7 +105,7 @@ def measure(
         found = perform(plan(ready, repeats), tell)
         engines = [subject for subject in ready if isinstance(subject, Engines)]
         return Builds(
-            surroundings=finish(start, versions),
+            environment=finish(start, versions),
             tools=tuple(missing.get(s.tool.name, s.tool) for s in invited),
             timed=tuple(_timed(found)),
             engine_tasks=tuple(task for engine in engines for task in engine.tasks()),

@@ -9,10 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from benchmarks import surroundings
+from benchmarks.environment import ROOT, begin, finish
 from benchmarks.progress import Tell
 from benchmarks.results import Checks
-from benchmarks.surroundings import ROOT
 from benchmarks.timing import Command, plain_environment, run
 
 #: CI stops after this time.
@@ -28,7 +27,7 @@ def measure(tell: Tell) -> Checks:
     The packages come from the index or from pip's cache, so that the time of the installation says
     as much of the network as of the project; it is told apart.
     """
-    start = surroundings.begin()
+    start = begin()
     with tempfile.TemporaryDirectory(prefix="checks-") as scratch:
         clone, home = Path(scratch) / "clone", Path(scratch) / "home"
         home.mkdir()
@@ -42,7 +41,7 @@ def measure(tell: Tell) -> Checks:
         check, output = run(Command(_CHECK, clone, environment), LIMIT_S)
         tell("done", 1.0)
     return Checks(
-        surroundings=surroundings.finish(start, {}),
+        environment=finish(start, {}),
         install=install,
         check=check,
         passed=sum(map(int, _PASSED.findall(output))),

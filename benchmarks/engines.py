@@ -259,10 +259,12 @@ class Engines:
         sample, output = _run(
             "perform", str(self._folder), self._engine, scenario.value, *self._redrawn()
         )
-        told = json.loads(output.strip().split("\n")[-1])
-        for kind, name, seconds in told["tasks"]:
+        printed = json.loads(output.strip().split("\n")[-1])
+        for kind, name, seconds in printed["tasks"]:
             self._seconds.setdefault((scenario.value, kind, name), []).append(seconds)
-        return Sample(wall_s=told["makespan_s"], cpu_s=sample.cpu_s, peak_bytes=sample.peak_bytes)
+        return Sample(
+            wall_s=printed["makespan_s"], cpu_s=sample.cpu_s, peak_bytes=sample.peak_bytes
+        )
 
     def faults(self, scenario: Scenario, last: bool) -> tuple[str, ...]:
         """An engine that refuses its source ends the run."""
@@ -325,10 +327,10 @@ def _print_all() -> None:
         prepared = prepare(Path(scratch))
         (Path(scratch) / "prepared.pickle").write_bytes(pickle.dumps(prepared))
         for engine in ("typst", "latex"):
-            told = _performed(Path(scratch), engine, Scenario.COLD, ())
-            print(f"{engine}: {told['makespan_s']:.2f} s over {cores()} cores")
+            printed = _performed(Path(scratch), engine, Scenario.COLD, ())
+            print(f"{engine}: {printed['makespan_s']:.2f} s over {cores()} cores")
             for kind in ORDER:
-                found = [seconds for k, _, seconds in told["tasks"] if k == kind]
+                found = [seconds for k, _, seconds in printed["tasks"] if k == kind]
                 if found:
                     print(f"  {kind}: {len(found)} calls, {sum(found):.2f} s together")
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks import surroundings
 from benchmarks.engines import Call, Task, perform, prepare
+from benchmarks.environment import begin, finish
 from benchmarks.progress import Tell
 from benchmarks.results import Filtered, Filtering
 
@@ -19,7 +19,7 @@ _PROGRAM: Final = Path(__file__).with_name("without_filter.lua")
 
 def measure(tell: Tell, repeats: int = REPEATS) -> Filtering:
     """Both calls of every paper, ``repeats`` times; raises ``CommandError`` if pandoc refuses."""
-    start = surroundings.begin()
+    start = begin()
     with tempfile.TemporaryDirectory(prefix="filter-") as scratch:
         tell("prepares the papers", 0.0)
         tasks = [task for task in prepare(Path(scratch)).tasks if task.kind == "pandoc"]
@@ -27,7 +27,7 @@ def measure(tell: Tell, repeats: int = REPEATS) -> Filtering:
         for number, task in enumerate(tasks):
             tell(task.study, (number + 1) / (len(tasks) + 1))
             papers.append(_filtered(task, repeats))
-    return Filtering(surroundings=surroundings.finish(start, {}), papers=tuple(papers))
+    return Filtering(environment=finish(start, {}), papers=tuple(papers))
 
 
 def _filtered(task: Task, repeats: int) -> Filtered:

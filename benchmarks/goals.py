@@ -221,7 +221,7 @@ def _check_goals(checks: Checks) -> Iterator[Goal]:
     found = checks.check.wall_s
     why = (
         f"{checks.passed:,} tests and both linters take {checks.check.cpu_s / 60:.0f} minutes of "
-        f"processor time on {checks.surroundings.cores} cores"
+        f"processor time on {checks.environment.cores} cores"
     )
     yield _limit("`.ci/run` in a fresh clone, packages installed", found, _CHECKS_S, why, time=True)
 
@@ -310,12 +310,12 @@ def _linear(cases: tuple[Point, ...]) -> Goal:
     sizes = [float(point.size) for point in cases]
     times = [median_wall(point.samples) for point in cases]
     last = last_slope(sizes, times)
-    told = "unknown" if last is None else f"{last:.2f}"
+    exponent = "unknown" if last is None else f"{last:.2f}"
     ends = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f} cases"
     return Goal(
         sentence="Time over cases: the exponent fitted over all sizes (1 is linear)",
         measured=f"{ends}: {times[0]:.3f} s to {times[-1]:.2f} s",
-        base=f"between the two largest the exponent is {told}",
+        base=f"between the two largest the exponent is {exponent}",
         ratio=slope(sizes, times),
         bound=1.1,
         kind="at most",

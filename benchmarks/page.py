@@ -16,11 +16,11 @@ from benchmarks.results import (
     Builds,
     Checks,
     EngineTask,
+    Environment,
     Filtering,
     Point,
     Results,
     Scale,
-    Surroundings,
     Timed,
     Tool,
 )
@@ -62,8 +62,8 @@ def render(results: Results) -> str:
 def builds_page(builds: Builds) -> dict[str, str]:
     """The pieces of the part ``builds``."""
     return {
-        "surroundings": surroundings_text(builds.surroundings),
-        "versions": versions_text(builds.surroundings),
+        "environment": environment_text(builds.environment),
+        "versions": versions_text(builds.environment),
         "tools": tools_table(builds.tools),
         "times": times_table(builds),
         "faults": faults_list(builds),
@@ -76,8 +76,8 @@ def scale_page(grown: Scale) -> dict[str, str]:
     """The pieces of the part ``scale``."""
     tables = (axis_table(axis, points_of(grown.points, axis)) for axis in scale.AXES)
     return {
-        "surroundings": surroundings_text(grown.surroundings),
-        "versions": versions_text(grown.surroundings),
+        "environment": environment_text(grown.environment),
+        "versions": versions_text(grown.environment),
         "axes": "\n\n".join(table for table in tables if table),
     }
 
@@ -95,7 +95,7 @@ def filtering_page(filtering: Filtering) -> dict[str, str]:
         for p in filtering.papers
     )
     return {
-        "surroundings": surroundings_text(filtering.surroundings),
+        "environment": environment_text(filtering.environment),
         "papers": table(headings, rows, numbers=3),
     }
 
@@ -103,7 +103,7 @@ def filtering_page(filtering: Filtering) -> dict[str, str]:
 def checks_page(checks: Checks) -> dict[str, str]:
     """The pieces of the part ``checks``."""
     return {
-        "surroundings": surroundings_text(checks.surroundings),
+        "environment": environment_text(checks.environment),
         "text": f"To install the environment took {checks.install.wall_s:.0f} s, `.ci/run` "
         f"{checks.check.wall_s:.0f} s ({checks.check.cpu_s:.0f} s of processor time); "
         f"{checks.passed:,} tests passed. One run each.",
@@ -241,7 +241,7 @@ def _exponent(value: float | None) -> str:
     return _NONE if value is None else f"{value:.2f}"
 
 
-def surroundings_text(where: Surroundings) -> str:
+def environment_text(where: Environment) -> str:
     """The machine and the moment in a sentence."""
     commit = where.commit[:10] if where.commit else "unknown"
     changed = "" if where.tree_clean else ", with changes that are not committed"
@@ -253,6 +253,6 @@ def surroundings_text(where: Surroundings) -> str:
     )
 
 
-def versions_text(where: Surroundings) -> str:
+def versions_text(where: Environment) -> str:
     """Names and versions, separated by commas."""
     return ", ".join(f"{name} {version}" for name, version in where.versions.items())

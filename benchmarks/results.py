@@ -1,7 +1,7 @@
 """What a run of the benchmarks leaves behind: raw samples, and where and with what they were taken.
 
 A part (``builds``, ``scale``, ``filter``, ``checks``) is measured in one run and carries its own
-surroundings, because ratios are only formed within one part.
+environment, because ratios are only formed within one part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """Where and when a part was measured; ``versions`` are those of the tools that took part."""
 
     started: str
@@ -36,6 +36,12 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     load_before: float
     load_after: float
     versions: dict[str, str]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured in one run."""
+
+    environment: Environment
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +80,9 @@ class Computing(msgspec.Struct, frozen=True, kw_only=True):
     seconds: tuple[float, ...]
 
 
-class Builds(msgspec.Struct, frozen=True, kw_only=True):
+class Builds(_Part, frozen=True, kw_only=True):
     """The part in which all tools and the bare engines take turns."""
 
-    surroundings: Surroundings
     tools: tuple[Tool, ...]
     timed: tuple[Timed, ...]
     engine_tasks: tuple[EngineTask, ...]
@@ -97,10 +102,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     idle_peak_bytes: int | None
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
+class Scale(_Part, frozen=True, kw_only=True):
     """The part that grows records, cases and studies."""
 
-    surroundings: Surroundings
     points: tuple[Point, ...]
 
 
@@ -112,17 +116,15 @@ class Filtered(msgspec.Struct, frozen=True, kw_only=True):
     without: tuple[float, ...]
 
 
-class Filtering(msgspec.Struct, frozen=True, kw_only=True):
+class Filtering(_Part, frozen=True, kw_only=True):
     """The part that tells what the Lua filter costs."""
 
-    surroundings: Surroundings
     papers: tuple[Filtered, ...]
 
 
-class Checks(msgspec.Struct, frozen=True, kw_only=True):
+class Checks(_Part, frozen=True, kw_only=True):
     """The part that runs the project's checks in a fresh clone; ``passed`` counts tests."""
 
-    surroundings: Surroundings
     install: Sample
     check: Sample
     passed: int

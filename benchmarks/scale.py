@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import synthetic
+from benchmarks.environment import begin, finish
 from benchmarks.peers.install import cores
 from benchmarks.progress import Tell
 from benchmarks.project import ROOT, build_command, copy_project, package_versions
 from benchmarks.results import Point, Sample, Scale
-from benchmarks.surroundings import begin, finish
 from benchmarks.timing import Command, plain_environment, run
 
 #: Cases of one record where the axis is the number of cases, and where it is that of records.
@@ -60,7 +60,7 @@ def measure(tell: Tell, largest: int | None = None) -> Scale:
             points += take(Path(scratch), size)
     tell("done", 1.0)
     versions = package_versions(("pandas", "msgspec"))
-    return Scale(surroundings=finish(start, versions), points=tuple(points))
+    return Scale(environment=finish(start, versions), points=tuple(points))
 
 
 def _steps() -> list[tuple[str, int, Callable[[Path, int], Sequence[Point]]]]:

@@ -33,6 +33,7 @@ from report.records.record import (
     Torch,
 )
 from report.records.store import Stored, record_name, write_record
+from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,19 +54,7 @@ GPU = Gpu(
 
 def layer(batch: int, name: str = "conv2") -> Convolution:
     """The convolution of the study."""
-    return Convolution(
-        name=name,
-        input_shape=(batch, 32, 26, 26),
-        output_shape=(batch, 64, 24, 24),
-        dtype="float32",
-        kernel=(3, 3),
-        stride=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        bias=True,
-        transposed=False,
-    )
+    return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
 def series(quantity: str, samples: Iterable[Sample]) -> Series:
@@ -326,6 +315,19 @@ def known_ceilings(product: float = 2e11, memory: float = 3e10) -> tuple[Ceiling
             ),
         )
     )
+
+
+#: What a server tells of itself, apart from what sets it off from others of its kind.
+SERVER = host(
+    vendor="AuthenticAMD",
+    family=25,
+    model=1,
+    stepping=1,
+    flags=("avx2", "fma"),
+    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
+    sockets=1,
+    virtualisation="kvm",
+)
 
 
 def known_host() -> Host:

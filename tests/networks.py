@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from report.records.layers import (
     Activation,
     Addition,
@@ -59,6 +61,13 @@ def mnist_conv2(batch: int) -> Convolution:
     return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
 
 
+def linear(rows: int, inputs: int, outputs: int) -> Linear:
+    """A linear layer with bias on ``rows`` images."""
+    (layer,) = Chain(rows, inputs).linear(outputs).layers
+    assert isinstance(layer, Linear)
+    return layer
+
+
 class Chain:
     """A network in the making."""
 
@@ -81,26 +90,10 @@ class Chain:
         }
 
     def conv(
-        self,
-        channels: int,
-        kernel: int,
-        stride: int = 1,
-        padding: int = 0,
-        *,
-        groups: int = 1,
-        bias: bool = True,
+        self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **more: Any
     ) -> Chain:
-        return self._add(
-            convolution(
-                self.shape,
-                channels,
-                (kernel, kernel),
-                stride=(stride, stride),
-                padding=(padding, padding),
-                groups=groups,
-                bias=bias,
-            )
-        )
+        window = {"stride": (stride,) * 2, "padding": (padding,) * 2}
+        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window, **more))
 
     def pool(self, mode: str, kernel: int, stride: int | None = None, padding: int = 0) -> Chain:
         step = stride or kernel

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from report.engine.pipeline import ROOT
@@ -15,6 +16,8 @@ from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.tables import to_csv, to_latex, to_markdown
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity
 from report.records.record import Record
 from report.statistics.estimates import Estimate
 from report.studies import find_study
@@ -56,6 +59,13 @@ def number(found: Findings, id_: str) -> Any:
     return found.values[id_].number
 
 
+def value_of(quantity: Quantity) -> float:
+    """What a quantity was measured as."""
+    found = estimate(quantity)
+    assert isinstance(found, Estimate), found
+    return found.value
+
+
 def value(found: Findings, id_: str) -> float:
     content = number(found, id_)
     assert not isinstance(content, Missing), f"{id_}: {content.reason}"
@@ -75,6 +85,13 @@ def column(found: Findings, table: str, name: str) -> list[Any]:
 def rendered(study: str, found: Findings) -> Manuscript:
     """The paper, with the findings as it captions them."""
     return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+
+
+def written_paper(folder: Path, template: str, found: Findings) -> Manuscript:
+    """The paper of a small template, which is written into ``folder``."""
+    path = folder / "study.qmd.j2"
+    path.write_text(template, encoding="utf-8")
+    return render_manuscript(path, found)
 
 
 def manuscript(study: str, found: Findings) -> str:

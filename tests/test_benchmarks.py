@@ -36,13 +36,13 @@ from benchmarks.results import (
     Checks,
     Computing,
     EngineTask,
+    Environment,
     Filtered,
     Filtering,
     Point,
     Results,
     Sample,
     Scale,
-    Surroundings,
     Timed,
     Tool,
 )
@@ -50,7 +50,7 @@ from benchmarks.scenarios import Expected, Scenario, cold_faults, faults
 from benchmarks.summary import last_slope, median_peak, median_wall, net_peak, slope
 from report.records.store import read_record
 
-SURROUNDINGS = Surroundings(
+ENVIRONMENT = Environment(
     started="2026-11-21T14:00:00Z",
     finished="2026-11-21T14:09:00Z",
     commit="0123456789abcdef",
@@ -80,7 +80,7 @@ def timed(name: str, scenario: str, *walls: float, wrong: tuple[str, ...] = ()) 
 
 def built() -> Builds:
     return Builds(
-        surroundings=SURROUNDINGS,
+        environment=ENVIRONMENT,
         tools=(tool("python"), tool("ridgepoint_typst"), tool("sphinx_myst_nb"),
                tool("mystmd", "no Node.js"), tool("engines_typst")),
         timed=(
@@ -100,11 +100,11 @@ def built() -> Builds:
 
 
 FILTERING = Filtering(
-    surroundings=SURROUNDINGS,
+    environment=ENVIRONMENT,
     papers=(Filtered(study="x", with_filter=(0.9, 0.8, 0.7), without=(0.5, 0.4, 0.6)),),
 )
 CHECKS = Checks(
-    surroundings=SURROUNDINGS, install=samples(90.0)[0], check=samples(1200.0)[0], passed=5430
+    environment=ENVIRONMENT, install=samples(90.0)[0], check=samples(1200.0)[0], passed=5430
 )
 
 
@@ -117,7 +117,7 @@ def point(axis: str, size: int, wall: float, peak: int = 10**8) -> Point:
 
 def grown() -> Scale:
     read = [point("cases_read", size, size / 1e6) for size in (10_000, 100_000)]
-    return Scale(surroundings=SURROUNDINGS, points=(*read, point("cases_pandas", 100_000, 0.4)))
+    return Scale(environment=ENVIRONMENT, points=(*read, point("cases_pandas", 100_000, 0.4)))
 
 
 # Medians, slopes, ratios

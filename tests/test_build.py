@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -25,14 +24,12 @@ from report.engine.manifest import INDEX
 from report.engine.pipeline import ROOT, Request, choose_engine
 from report.errors import RenderError
 from report.records.store import read_record, write_record
-from report.render.latex import LatexTools, find_latex
 from report.studies import STUDIES
+from tests import folders
 from tests.factory import data_folder
+from tests.latex import needs_latex
 
 STUDY = "conv_scaling"
-needs_latex = pytest.mark.skipif(
-    not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
-)
 
 
 @pytest.fixture
@@ -65,12 +62,7 @@ def run(
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The hash of every file below ``folder``."""
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != INDEX
-    }
+    return folders.digests(folder, {INDEX})
 
 
 def built(out: Path, data: Path, *more: str) -> int:
@@ -162,13 +154,7 @@ def test_a_changed_record_changes_the_paper(tmp_path: Path, data: Path) -> None:
     out = tmp_path / "out"
     assert built(out, data, "--html") == 0
     before = digests(out)
-    path = data / file
-    record = json.loads(path.read_text("utf-8"))
-    for case in record["cases"]:
-        for series in case["series"]:
-            if series["quantity"] == "time":
-                series["samples"] = [2 * sample for sample in series["samples"]]
-    path.write_text(json.dumps(record), "utf-8")
+    folders.double_times(data / file)
     assert built(out, data, "--html") == 0
     after = digests(out)
     changed = {name for name in before if before[name] != after.get(name)}

@@ -16,8 +16,8 @@ from report.engine.manifest import INDEX, MANIFEST
 from report.engine.pipeline import ROOT, Request
 from report.errors import TemplateError
 from report.paper.findings import Download, Findings, Inputs
-from report.paper.manuscript import write_manuscript
 from report.paper.tables import Column, Table
+from tests.papers import written_paper
 
 STUDY = "conv_scaling"
 TRACE = Download("trace-1.json.gz", gzip.compress(b"{}", mtime=0), "Trace of *one* call [gzip]")
@@ -66,10 +66,8 @@ def test_the_link_is_markdown_with_its_title_escaped() -> None:
 
 
 def test_a_download_that_does_not_exist_is_a_fault_of_the_template(tmp_path: Path) -> None:
-    template = tmp_path / "study.qmd.j2"
-    template.write_text('Text.\n\n{{ downloads["none"] }}\n', "utf-8")
     with pytest.raises(TemplateError, match=r"study\.qmd\.j2:3: .*none"):
-        write_manuscript(template, FINDINGS)
+        written_paper(tmp_path, 'Text.\n\n{{ downloads["none"] }}\n', FINDINGS)
 
 
 @pytest.fixture

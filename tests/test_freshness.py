@@ -6,7 +6,6 @@ compares: the steps that ran with those that had to, and all of ``out/`` with a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ import pytest
 from report.engine.pipeline import ROOT
 from report.records.store import read_record, write_record
 from report.render.shell import OVERVIEWS
+from tests import folders
 from tests.factory import data_folder
 
 ONE, OTHER = "conv_scaling", "training_roofline"
@@ -57,12 +57,7 @@ def ran(project: Path, *arguments: str) -> set[str]:
 
 def digests(project: Path, out: str = "out") -> dict[str, str]:
     """The digest of every file that a build is answerable for."""
-    folder = project / out
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in (".index.json", ".lock")
-    }
+    return folders.digests(project / out, {".index.json", ".lock"})
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +102,7 @@ def replace(file: str, old: str, new: str) -> Change:
 def slower(project: Path) -> None:
     """A record whose times are twice as long, under the same name."""
     (path,) = (project / "data" / ONE).glob("*.json")
-    record = json.loads(path.read_text("utf-8"))
-    for case in record["cases"]:
-        for series in case["series"]:
-            if series["quantity"] == "time":
-                series["samples"] = [2 * sample for sample in series["samples"]]
-    path.write_text(json.dumps(record), "utf-8")
+    folders.double_times(path)
 
 
 def another_typst(project: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from report.errors import TemplateError
 from report.missing import Missing
 from report.paper.findings import Claim, Download, Findings
-from report.paper.manuscript import write_manuscript
+from report.paper.manuscript import render_manuscript
 from report.paper.tables import Column, Table
 from report.paper.values import Value
+from tests.papers import written_paper
 
 FINDINGS = Findings(
     values={
@@ -27,9 +28,7 @@ FINDINGS = Findings(
 
 
 def written(folder: Path, text: str) -> str:
-    template = folder / "study.qmd.j2"
-    template.write_text(text, encoding="utf-8")
-    return write_manuscript(template, FINDINGS)
+    return written_paper(folder, text, FINDINGS).text
 
 
 def refusal(folder: Path, text: str) -> str:
@@ -87,7 +86,7 @@ def test_a_template_is_told_its_line(text: str, line: int, word: str, tmp_path: 
 
 def test_a_template_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(TemplateError) as caught:
-        write_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
+        render_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
     assert str(caught.value) == (
         "templates/papers/study.qmd.j2: cannot be read (No such file or directory); restore it "
         "with git, or write the study's paper there."
@@ -97,11 +96,11 @@ def test_a_template_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_a_template_in_another_encoding_is_told(tmp_path: Path) -> None:
     (tmp_path / "study.qmd.j2").write_bytes(b"caf\xe9")
     with pytest.raises(TemplateError, match="0xe9, which is not UTF-8; save the file as UTF-8"):
-        write_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
+        render_manuscript(tmp_path / "study.qmd.j2", FINDINGS)
 
 
 def test_the_line_is_known_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("study.qmd.j2").write_text("a\n{{ v.nope }}\n", encoding="utf-8")
     with pytest.raises(TemplateError, match=r"study\.qmd\.j2:2: "):
-        write_manuscript(Path("study.qmd.j2"), FINDINGS)
+        render_manuscript(Path("study.qmd.j2"), FINDINGS)

@@ -8,27 +8,14 @@ import msgspec
 import pytest
 
 from report.evidence.naming import names
-from report.records.record import Cache, Environment, Host
+from report.records.record import Cache, Environment
 from tests import factory
 
-HOST = Host(
-    vendor="AuthenticAMD",
-    family=25,
-    model=1,
-    stepping=1,
-    microcode=None,
-    flags=("avx2", "fma"),
-    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
-    sockets=1,
-    virtualisation="kvm",
-    c_library=None,
-    machine=None,
-)
 PLAIN = "Example Processor, 2 threads"
 
 
 def device(key: str = "a", host: dict[str, Any] | None = None, **change: Any) -> Environment:
-    found = None if host is None else msgspec.structs.replace(HOST, **host)
+    found = None if host is None else msgspec.structs.replace(factory.SERVER, **host)
     return factory.environment(key, host=found, **change)
 
 

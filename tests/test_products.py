@@ -16,17 +16,11 @@ from report.theory.products import (
     product_terms,
 )
 from report.theory.terms import padded_channels, theory_macs
-from tests.networks import Chain, mnist_conv2
+from tests.networks import linear, mnist_conv2
 
 BUILD = f"PyTorch built with: - GCC 13.3 - Intel(R) oneAPI {LIBRARY}-Product Build 20240605"
 #: Conversions of the two factors of every product, which lackey counts too.
 CONVERSIONS = 2
-
-
-def linear(rows: int, inputs: int, outputs: int) -> Linear:
-    (layer,) = Chain(rows, inputs).linear(outputs).layers
-    assert isinstance(layer, Linear)
-    return layer
 
 
 def executed(layer: Linear, kernel: str | None) -> int:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.missing import Missing
-from report.paper.reconciliations import as_figure, as_table, series_table
-from report.paper.tables import Column, to_latex, to_markdown
+from report.paper.reconciliations import as_figure, series_table
+from report.paper.tables import Column
 from report.theory.reconciliation import Reconciliation, Term, without_idle_terms
 
 
@@ -90,41 +90,6 @@ def test_start_terms_and_residual_are_the_measurement(
 def test_a_name_stands_for_one_term() -> None:
     with pytest.raises(StudyError, match="two terms have the name 'Theory'"):
         replace(V100, terms=(term("Theory", 1),))
-
-
-# ----------------------------------------------------------------------------------------- table
-
-
-def test_the_table_has_a_row_a_step_and_ends_with_the_residual() -> None:
-    table = as_table(V100, "tbl-flops", "The reconciliation.")
-    assert [row[0] for row in table.rows] == [
-        "Theory",
-        "Bias additions",
-        "Output scaling",
-        "Sum",
-        "Reported",
-        "Residual",
-    ]
-    amounts = [339_738_624, 589_824, 589_824, 340_918_272, 340_918_272, 0]
-    assert [row[1] for row in table.rows] == amounts
-    assert [row[2] for row in table.rows][3:] == [100, 100, 0]
-    assert table.rows[1][3:] == ("formula of Bias additions", "evidence of Bias additions")
-    assert table.columns[1] == Column("Amount", "FLOP")
-
-
-def test_an_unexplained_residual_is_named_in_both_formats() -> None:
-    table = as_table(reconciliation(100, [-30], 71), "tbl-x", "Caption.")
-    assert table.rows[-1][:3] == ("Residual, unexplained", 1, pytest.approx(100 / 71))
-    assert "| Residual, unexplained | 1 | 1.408 |" in to_markdown(table).replace("\\", "")
-    assert "Residual, unexplained" in to_latex(table)
-
-
-def test_a_table_without_a_measurement_says_why() -> None:
-    table = as_table(reconciliation(100, [5], None), "tbl-x", "Caption.")
-    assert table.reasons == ("no counter",)
-    assert [row[0] for row in table.rows[-2:]] == ["Measured", "Residual"]
-    assert table.rows[-1][1] == Missing("no counter")
-    assert table.rows[2][1] == 105
 
 
 # ---------------------------------------------------------------------------------------- series

@@ -58,12 +58,18 @@ def assert_sentence(message: str) -> None:
     assert any(word in remedy for word in ("restore", "run the experiment", "update ridgepoint"))
 
 
+def found_at(document: dict[str, Any], path: tuple[str | int, ...]) -> tuple[Any, str | int]:
+    """The part that holds what ``path`` leads to, and its key there."""
+    *above, last = path
+    part: Any = document
+    for step in above:
+        part = part[step]
+    return part, last
+
+
 def change(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
     def apply(document: dict[str, Any]) -> None:
-        *above, last = path
-        part: Any = document
-        for step in above:
-            part = part[step]
+        part, last = found_at(document, path)
         part[last] = to
 
     return apply
@@ -71,10 +77,7 @@ def change(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
 
 def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
     def apply(document: dict[str, Any]) -> None:
-        *above, last = path
-        part: Any = document
-        for step in above:
-            part = part[step]
+        part, last = found_at(document, path)
         del part[last]
 
     return apply

@@ -15,14 +15,14 @@ from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
-from report.quantity.evaluation import estimate
-from report.quantity.expression import Absent, Quantity
+from report.quantity.expression import Absent
 from report.quantity.process import Process
 from report.records.frames import case_frame, select
 from report.records.record import Factor, Round
 from report.records.store import Stored
-from report.statistics.estimates import Estimate, median_interval
+from report.statistics.estimates import median_interval
 from tests import factory
+from tests.papers import value_of
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4, 16))))
 OTHER = factory.stored(
@@ -155,12 +155,6 @@ NEW = of_day(3, (1.0, 1.1), (1.2, 1.3))
 OLD = of_day(2, (2.0, 2.1), (2.2, 2.3))
 LAST = of_day(1, (1.5,))
 POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
-
-
-def value_of(quantity: Quantity) -> float:
-    found = estimate(quantity)
-    assert isinstance(found, Estimate), found
-    return found.value
 
 
 def test_a_series_has_the_processes_of_all_runs() -> None:

@@ -30,6 +30,7 @@ from report.commands.serve import (
 )
 from report.engine.pipeline import ROOT
 from report.errors import RidgepointError
+from tests.folders import write_files
 
 PAGE = b"<!DOCTYPE html><html><body><p>Gr\xc3\xbc\xc3\x9fe</p></body></html>"
 
@@ -51,9 +52,7 @@ def site_in(folder: Path) -> Path:
         "manifest.json": b"{}",
         ".index.json": b"{}",
     }
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+    write_files(folder, files)
     (folder / "html" / "out-of-it").symlink_to(folder / "values" / "study.json")
     (folder / "html" / "loop").symlink_to(folder / "html" / "loop")
     return folder

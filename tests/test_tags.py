@@ -13,10 +13,11 @@ from report.commands.check import faults
 from report.engine.pipeline import ROOT
 from report.errors import TemplateError
 from report.paper.findings import Claim, Figure, Findings
-from report.paper.manuscript import Manuscript, render_manuscript
+from report.paper.manuscript import Manuscript
 from report.paper.tables import Column, Table
 from report.paper.values import Value
 from tests.factory import data_folder
+from tests.papers import written_paper
 
 FINDINGS = Findings(
     values={"knee": Value("knee", "Knee", 8, "1", "level", style="exact")},
@@ -31,9 +32,7 @@ FINDINGS = Findings(
 
 
 def written(folder: Path, text: str) -> Manuscript:
-    template = folder / "study.qmd.j2"
-    template.write_text(text, encoding="utf-8")
-    return render_manuscript(template, FINDINGS)
+    return written_paper(folder, text, FINDINGS)
 
 
 def test_captions_hold_values_and_lines_stay_lines(tmp_path: Path) -> None:

@@ -36,15 +36,9 @@ from report.theory.terms import (
     unfused_rows,
     weight_reorder,
 )
-from tests.networks import Chain, convolution, mnist_conv2
+from tests.networks import Chain, convolution, linear, mnist_conv2
 
 BATCHES = (16, 32, 64, 128, 256)
-
-
-def linear(features_in: int, features_out: int, rows: int = 1) -> Linear:
-    (layer,) = Chain(rows, features_in).linear(features_out).layers
-    assert isinstance(layer, Linear)
-    return layer
 
 
 # ------------------------------------------------------------------------------------------ work
@@ -142,7 +136,7 @@ def test_padding_terms_lead_from_theory_to_what_is_executed(
         (convolution((1, 32, 26, 26), 64, (3, 3), padding=(1, 1)), 0.9494),
         (convolution((1, 32, 28, 28), 32, (3, 3), padding=(1, 1), groups=32), 0.9530),
         (convolution((1, 32, 26, 26), 33, (3, 3)), 1.2121),
-        (linear(784, 10), 1.6),
+        (linear(1, 784, 10), 1.6),
     ],
 )
 def test_executed_work_that_was_counted(layer: Convolution | Linear, ratio: float) -> None:
@@ -158,27 +152,27 @@ def test_channels_fill_up_vectors_of_a_group() -> None:
 
 
 def test_linear_features_fill_up_vectors() -> None:
-    term = padded_channels(linear(784, 10, rows=3), 8, "")
+    term = padded_channels(linear(3, 784, 10), 8, "")
     assert (term.amount, term.formula) == (3 * 784 * 6, "taps inside the input · (16 − 10) / 10")
-    assert theory_macs(linear(784, 10)).formula == "rows · features in · features out"
+    assert theory_macs(linear(1, 784, 10)).formula == "rows · features in · features out"
 
 
 def test_inputs_fill_up_vectors_where_these_run_along_them() -> None:
-    term = padded_inputs(linear(783, 10, rows=3), 8, "kernel")
+    term = padded_inputs(linear(3, 783, 10), 8, "kernel")
     assert (term.amount, term.evidence) == (3 * 10 * 1, "kernel")
     assert term.formula == "rows · features out · ((features in rounded up to 8) − features in)"
-    assert padded_inputs(linear(784, 10), 8, "").amount == 0
+    assert padded_inputs(linear(1, 784, 10), 8, "").amount == 0
 
 
 def test_sums_are_added_once_an_output() -> None:
-    assert added_sums(linear(784, 10, rows=3), "").amount == 30
+    assert added_sums(linear(3, 784, 10), "").amount == 30
 
 
 @pytest.mark.parametrize(
     ("rows", "left"), [(1, 1), (2, 2), (3, 0), (5, 0), (6, 0), (8, 2), (64, 0)]
 )
 def test_left_over_rows_are_not_fused(rows: int, left: int) -> None:
-    term = unfused_rows(linear(784, 10, rows), 6, {1, 2}, 8, "")
+    term = unfused_rows(linear(rows, 784, 10), 6, {1, 2}, 8, "")
     assert term.amount == -left * 784 * 16
     assert term.formula.startswith("−(rows mod 6, if 1 or 2) · features in · (features out")
 

@@ -33,7 +33,7 @@ from report.studies.training_roofline.source_audit import audit
 from report.studies.training_roofline.subject import NETWORKS, Step
 from report.theory.training_memory import categories
 from tests import factory, training
-from tests.papers import column, devices, found_in, manuscript, number, reported, value
+from tests.papers import column, devices, found_in, manuscript, number, reported, value, value_of
 from tests.training import (
     COPY,
     PEAK,
@@ -63,12 +63,6 @@ def full() -> Findings:
 @pytest.fixture(scope="module")
 def empty() -> Findings:
     return found_in(STUDY)
-
-
-def value_of(quantity: Quantity) -> float:
-    found = estimate(quantity)
-    assert isinstance(found, Estimate), found
-    return found.value
 
 
 # --------------------------------------------------------------------------------------- audit

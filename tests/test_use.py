@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import build
-from report.engine.asked import asked_records
+from report.engine.named_records import named_records
 from report.errors import RecordError
 from report.records.record import Record
 from report.records.store import record_name
@@ -55,11 +55,11 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
         (file.removesuffix(".json"), Path("/")),
         ("20261102", Path("/")),
     ):
-        assert asked_records([text], [STUDY], data, here) == {STUDY: (file,)}
-    assert asked_records([file, "20261102", "20261101"], [STUDY], data, Path("/")) == {
+        assert named_records([text], [STUDY], data, here) == {STUDY: (file,)}
+    assert named_records([file, "20261102", "20261101"], [STUDY], data, Path("/")) == {
         STUDY: (file, file_of(FULL))
     }
-    assert asked_records(["20261103"], STUDIES, data, Path("/")) == {
+    assert named_records(["20261103"], STUDIES, data, Path("/")) == {
         "conv_profiling": (file_of(ELSEWHERE),)
     }
 
@@ -80,7 +80,7 @@ def test_a_record_that_cannot_be_meant_is_refused(
 ) -> None:
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(RecordError) as caught:
-        asked_records([text], [STUDY], data, tmp_path)
+        named_records([text], [STUDY], data, tmp_path)
     assert str(caught.value).startswith(f"--use {text}: ")
     assert told in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1

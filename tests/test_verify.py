@@ -24,16 +24,17 @@ from report.commands.compare_files import (
 )
 from report.commands.environments import (
     Clock,
-    Surroundings,
+    Environment,
+    differing_environments,
     foreign_locale,
-    furnish,
+    prepare_environment,
     shifted_clock,
-    surroundings,
 )
 from report.commands.verify import Verified, project_files, verify
 from report.engine.pipeline import ROOT, Request
 from report.errors import OutputError, RenderError
 from report.missing import Missing
+from tests.folders import write_files
 
 STUDY = "conv_scaling"
 #: What of a build is copied and changed by the tests.
@@ -42,13 +43,6 @@ COPIED = ("build.py", "pyproject.toml", "report", "figures", "templates", "data"
 
 def silent(words: str, share: float) -> None:
     """No progress."""
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
 
 
 # The comparison
@@ -63,14 +57,14 @@ def test_every_built_file_is_compared_and_nothing_else(tmp_path: Path) -> None:
         MANIFEST: b"old",
         "diff/index.html": b"of another command",
     }
-    found = files_of(write(tmp_path, {**built, **others}))
+    found = files_of(write_files(tmp_path, {**built, **others}))
     assert found == {n: hashlib.sha256(c).hexdigest() for n, c in sorted(built.items())}
     assert list(found) == sorted(built)
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_the_manifest_is_what_sha256sum_checks(tmp_path: Path) -> None:
-    write(tmp_path, {"pdf/a.pdf": b"%PDF", "html/a b/ü.html": b"a"})
+    write_files(tmp_path, {"pdf/a.pdf": b"%PDF", "html/a b/ü.html": b"a"})
     (tmp_path / MANIFEST).write_text(sums(files_of(tmp_path)), "utf-8")
     check = ["sha256sum", "--check", "--strict", MANIFEST]
     assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 0
@@ -79,8 +73,8 @@ def test_the_manifest_is_what_sha256sum_checks(tmp_path: Path) -> None:
 
 
 def test_files_that_only_one_build_made_differ(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", {"same": b"s", "changed": b"a\nb", "gone": b""})
-    two = write(tmp_path / "two", {"same": b"s", "changed": b"a\nc", "new": b""})
+    one = write_files(tmp_path / "one", {"same": b"s", "changed": b"a\nb", "gone": b""})
+    two = write_files(tmp_path / "two", {"same": b"s", "changed": b"a\nc", "new": b""})
     names = differing(files_of(one), files_of(two))
     assert [(item.name, item.where) for item in explain(names, one, two)] == [
         ("changed", "line 2, column 1: 'b' and 'c'"),
@@ -125,13 +119,13 @@ def test_a_comparison_is_the_same_from_both_sides(one: dict[str, str], two: dict
     assert set(differing(one, two)) == {name for name, _ in one.items() ^ two.items()}
 
 
-# The surroundings
+# The environments
 
 
-def test_the_two_surroundings_differ_in_everything() -> None:
-    first, second = surroundings(jobs=2)
+def test_the_two_environments_differ_in_everything() -> None:
+    first, second = differing_environments(jobs=2)
     may_be_the_same = {"clock", "locale"}
-    for each in dataclasses.fields(Surroundings):
+    for each in dataclasses.fields(Environment):
         if each.name not in may_be_the_same:
             assert getattr(first, each.name) != getattr(second, each.name), each.name
 
@@ -161,8 +155,8 @@ def test_without_faketime_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_shifted_clock_shifts_dates_but_no_waiting(tmp_path: Path) -> None:
     clock = shifted_clock(2987)
     assert isinstance(clock, Clock)
-    around = dataclasses.replace(surroundings(2)[1], clock=clock)
-    environment = furnish(around, tmp_path)
+    environment = dataclasses.replace(differing_environments(2)[1], clock=clock)
+    variables = prepare_environment(environment, tmp_path)
     program = (
         "import subprocess, sys, threading, time\n"
         "print(time.time())\n"
@@ -175,7 +169,7 @@ def test_a_shifted_clock_shifts_dates_but_no_waiting(tmp_path: Path) -> None:
     )
     python = [sys.executable, "-c", program]
     finished = subprocess.run(
-        python, env=environment, capture_output=True, text=True, check=True, timeout=300
+        python, env=variables, capture_output=True, text=True, check=True, timeout=300
     )
     plain = subprocess.run(
         [sys.executable, "-c", "import time; print(time.time())"],
@@ -193,11 +187,11 @@ def test_what_the_user_has_set_does_not_reach_a_build(
 ) -> None:
     for name in ("MPLCONFIGDIR", "LC_NUMERIC", "XDG_CONFIG_HOME", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
-    for around in surroundings(2):
-        environment = furnish(around, tmp_path)
-        assert "mine" not in environment.values()
-        assert environment["HOME"] == str(tmp_path / around.home)
-        assert environment["LC_ALL"] == around.locale
+    for environment in differing_environments(2):
+        variables = prepare_environment(environment, tmp_path)
+        assert "mine" not in variables.values()
+        assert variables["HOME"] == str(tmp_path / environment.home)
+        assert variables["LC_ALL"] == environment.locale
 
 
 # The builds
@@ -232,12 +226,14 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_git_says_what_belongs_to_the_project(tmp_path: Path) -> None:
-    write(tmp_path, {"build.py": b"", "report/new.py": b"", "out/a": b"", ".gitignore": b"/out/\n"})
+    write_files(
+        tmp_path, {"build.py": b"", "report/new.py": b"", "out/a": b"", ".gitignore": b"/out/\n"}
+    )
     (tmp_path / "report" / "__pycache__").mkdir()
     without = project_files(tmp_path)
     assert without == ("build.py", "report/new.py"), "without git, what a build needs"
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    write(tmp_path, {"notes.txt": b""})
+    write_files(tmp_path, {"notes.txt": b""})
     assert project_files(tmp_path) == (".gitignore", "build.py", "notes.txt", "report/new.py")
     subprocess.run(["git", "add", "notes.txt"], cwd=tmp_path, check=True)
     (tmp_path / "notes.txt").unlink()
@@ -287,7 +283,7 @@ def test_a_seeded_difference_is_found_and_told(
     assert any(line.startswith("  html/assets/style.css: line ") for line in lines)
     assert not (tmp_path / "out" / MANIFEST).exists()
     assert done.kept is not None
-    assert (done.kept / done.around[0].out / "html" / "assets" / "style.css").is_file(), (
+    assert (done.kept / done.environments[0].out / "html" / "assets" / "style.css").is_file(), (
         "both can be looked at"
     )
 
@@ -301,7 +297,9 @@ def test_a_build_that_fails_is_a_sentence(tmp_path: Path, project: Path, scratch
 
 
 def test_what_was_built_before_is_compared_too(tmp_path: Path) -> None:
-    done = Verified(surroundings(2), {}, (), (), ("pdf/a.pdf",), tmp_path / MANIFEST, None)
+    done = Verified(
+        differing_environments(2), {}, (), (), ("pdf/a.pdf",), tmp_path / MANIFEST, None
+    )
     lines = list(done.lines())
     assert f"note: 1 file is not like this in {tmp_path}; build the same papers there:" in lines
     assert "  pdf/a.pdf" in lines

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.peers.myst import code_cells
 from benchmarks.peers.peer import Peer
-from benchmarks.peers.work import DOCUMENTS, Syntax, text
+from benchmarks.peers.work import DOCUMENTS, text
 
 _CONFIGURATION: Final = """\
 version: 1
@@ -51,19 +52,9 @@ data = load("{document}")
 found = numbers(data)
 ```"""
 
-_CELL: Final = """\
-```{{code-cell}} python3
-:tags: [remove-input]
-{code}
-```"""
-
-_TABLES: Final = {"times": "time_table", "memory": "memory_table"}
-
-SYNTAX: Final = Syntax(
-    opening=lambda document, title: _OPENING.format(document=document, title=title),
+SYNTAX: Final = code_cells(
+    _OPENING,
     number=lambda name: f'{{eval}}`found["{name}"]`',
-    figure=lambda _, name: _CELL.format(code=f'SVG(svg("{name}", data))'),
-    table=lambda _, name: _CELL.format(code=f"Markdown(pipe_table({_TABLES[name]}(data)))"),
 )
 
 

@@ -74,8 +74,7 @@ def first_difference(one: bytes, other: bytes) -> str:
 def _in_text(one: list[str], other: list[str]) -> str:
     line = _common(one, other)
     if line == min(len(one), len(other)):
-        which = "first" if len(one) < len(other) else "second"
-        return f"the {which} ends after line {line}"
+        return _ending(one, other, "line")
     column = _common(one[line], other[line])
     shown = (repr(_around(text[line], column)) for text in (one, other))
     return f"line {line + 1}, column {column + 1}: {' and '.join(shown)}"
@@ -84,10 +83,15 @@ def _in_text(one: list[str], other: list[str]) -> str:
 def _in_bytes(one: bytes, other: bytes) -> str:
     place = _common(one, other)
     if place == min(len(one), len(other)):
-        which = "first" if len(one) < len(other) else "second"
-        return f"the {which} ends after byte {place}"
+        return _ending(one, other, "byte")
     shown = (repr(_around(_readable(content), place)) for content in (one, other))
     return f"byte {place + 1} of {len(one)} and {len(other)}: {' and '.join(shown)}"
+
+
+def _ending(one: Sequence[object], other: Sequence[object], what: str) -> str:
+    """What to say where the shorter one is the beginning of the other."""
+    which = "first" if len(one) < len(other) else "second"
+    return f"the {which} ends after {what} {min(len(one), len(other))}"
 
 
 def _readable(content: bytes) -> str:

@@ -1,7 +1,7 @@
 """Two machines in one: all that may differ between two builds of the same papers, made to differ.
 
-Whatever a build must not depend on has a field in ``Surroundings``; the two that ``surroundings``
-gives differ in every one of them.
+Whatever a build must not depend on has a field in ``Environment``; the two of
+``differing_environments`` differ in every one of them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """Where and how one build runs.
 
     ``project``, ``data``, ``out``, ``home`` and ``temporary`` are folders relative to the scratch
@@ -116,10 +116,10 @@ class Surroundings:
         )
 
 
-def surroundings(jobs: int) -> tuple[Surroundings, Surroundings]:
+def differing_environments(jobs: int) -> tuple[Environment, Environment]:
     """The two; ``jobs`` is how many steps the second runs at a time, which are at least two."""
     clock = shifted_clock(days=2987)
-    first = Surroundings(
+    first = Environment(
         name="first",
         project="first/ridgepoint",
         data="first/records",
@@ -135,7 +135,7 @@ def surroundings(jobs: int) -> tuple[Surroundings, Surroundings]:
         jobs=1,
         reverse=False,
     )
-    second = Surroundings(
+    second = Environment(
         name="second",
         project="second/a folder/très profond/of another name",
         data="second/a folder/other records",
@@ -214,52 +214,52 @@ def _seen(clock: Clock) -> float:
     return float(finished.stdout) if finished.returncode == 0 else 0.0
 
 
-def furnish(around: Surroundings, scratch: Path) -> dict[str, str]:
+def prepare_environment(environment: Environment, scratch: Path) -> dict[str, str]:
     """Make the home, the temporary folder and the programs; returns the environment variables."""
-    home, temporary = scratch / around.home, scratch / around.temporary
+    home, temporary = scratch / environment.home, scratch / environment.temporary
     for folder in (home, temporary):
         folder.mkdir(parents=True)
-    for name, text in around.settings.items():
+    for name, text in environment.settings.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text, "utf-8")
     path = os.environ.get("PATH", "")
-    if around.clock is not None:
-        programs = _programs(around, scratch)
-        _write_programs(programs, around.clock)
+    if environment.clock is not None:
+        programs = _programs(environment, scratch)
+        _write_programs(programs, environment.clock)
         (programs / "sitecustomize.py").write_text(_SITECUSTOMIZE, "utf-8")
         path = f"{programs}{os.pathsep}{path}"
-    return {**_variables(around, scratch), "PATH": path}
+    return {**_variables(environment, scratch), "PATH": path}
 
 
-def _programs(around: Surroundings, scratch: Path) -> Path:
+def _programs(environment: Environment, scratch: Path) -> Path:
     """The folder of what passes the shifted clock on."""
-    return scratch / around.name / "programs"
+    return scratch / environment.name / "programs"
 
 
-def _variables(around: Surroundings, scratch: Path) -> dict[str, str]:
+def _variables(environment: Environment, scratch: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in _CLEARED and not name.startswith(_CLEARED_BEGINNINGS)
     }
     own = {
-        "HOME": str(scratch / around.home),
-        "TMPDIR": str(scratch / around.temporary),
-        "USER": around.user,
-        "LOGNAME": around.user,
-        "TZ": around.zone,
-        "LC_ALL": around.locale,
-        "PYTHONHASHSEED": str(around.hash_seed),
-        "PYTHONPATH": str(scratch / around.project),
+        "HOME": str(scratch / environment.home),
+        "TMPDIR": str(scratch / environment.temporary),
+        "USER": environment.user,
+        "LOGNAME": environment.user,
+        "TZ": environment.zone,
+        "LC_ALL": environment.locale,
+        "PYTHONHASHSEED": str(environment.hash_seed),
+        "PYTHONPATH": str(scratch / environment.project),
         "PYTHONIOENCODING": "utf-8",
     }
-    if around.clock is not None:
-        own["PYTHONPATH"] += f"{os.pathsep}{_programs(around, scratch)}"
-    if around.locale == "C":
+    if environment.clock is not None:
+        own["PYTHONPATH"] += f"{os.pathsep}{_programs(environment, scratch)}"
+    if environment.locale == "C":
         # Python takes this locale for UTF-8 unless it is told not to.
         own |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    epoch = {} if around.epoch is None else {"SOURCE_DATE_EPOCH": str(around.epoch)}
-    clock = around.clock.variables if around.clock else {}
+    epoch = {} if environment.epoch is None else {"SOURCE_DATE_EPOCH": str(environment.epoch)}
+    clock = environment.clock.variables if environment.clock else {}
     return {**kept, **_from_home(), **own, **epoch, **clock}
 
 

@@ -1,4 +1,4 @@
-"""``--verify``: building twice from nothing, in unlike surroundings, and comparing every byte."""
+"""``--verify``: building twice from nothing, in unlike environments, and comparing every byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from report.commands.compare_files import MANIFEST, Difference, differing, explain, files_of, sums
-from report.commands.environments import Surroundings, furnish, shifted_clock, surroundings
+from report.commands.environments import (
+    Environment,
+    differing_environments,
+    prepare_environment,
+    shifted_clock,
+)
 from report.engine.graph import SCRATCH
 from report.engine.scratch import keep, scratch_folder
 from report.errors import OutputError, RenderError
@@ -40,7 +45,7 @@ class Verified:
     if nothing was; ``kept`` is where both builds lie if they differ.
     """
 
-    around: tuple[Surroundings, Surroundings]
+    environments: tuple[Environment, Environment]
     files: Mapping[str, str]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
@@ -55,8 +60,8 @@ class Verified:
 
     def lines(self) -> Iterator[str]:
         """What to print."""
-        for around in self.around:
-            yield f"{around.name}: {around.words()}"
+        for environment in self.environments:
+            yield f"{environment.name}: {environment.words()}"
         yield from (f"note: {note}" for note in self.notes)
         if self.differences:
             yield f"{_count(len(self.differences), 'file differs', 'files differ')}:"
@@ -88,7 +93,7 @@ def verify(
     request: Request,
     project: Path,
     announce: Announce,
-    around: tuple[Surroundings, Surroundings] | None = None,
+    environments: tuple[Environment, Environment] | None = None,
 ) -> Verified:
     """Build what ``request`` asks for twice from nothing and compare the bytes.
 
@@ -99,29 +104,28 @@ def verify(
     written.
     """
     announce("copying the project", 0.0)
-    around = around or surroundings(request.jobs)
+    environments = environments or differing_environments(request.jobs)
     with exit_on_signals(), scratch_folder() as scratch:
-        environments = _set_up_both(around, request, project, scratch)
-        _build_both(around, environments, request, project, scratch, announce)
-        outs = [scratch / each.out for each in around]
+        variables = _set_up_both(environments, request, project, scratch)
+        _build_both(environments, variables, request, project, scratch, announce)
+        outs = [scratch / each.out for each in environments]
         files, others = (files_of(out) for out in outs)
         differences = explain(differing(files, others), *outs)
         kept = keep(scratch, "verify") if differences else None
     present = _present(files, request.out)
+    manifest, notes = request.out / MANIFEST, _notes(environments)
     if not differences:
-        _write(sums(files), request.out / MANIFEST)
-    return Verified(
-        around, files, differences, _notes(around), present, request.out / MANIFEST, kept
-    )
+        _write(sums(files), manifest)
+    return Verified(environments, files, differences, notes, present, manifest, kept)
 
 
-def _notes(around: Sequence[Surroundings]) -> tuple[str, ...]:
+def _notes(environments: Sequence[Environment]) -> tuple[str, ...]:
     """What could not be made to differ."""
     notes = []
-    if not any(each.clock for each in around):
+    if not any(each.clock for each in environments):
         clock = shifted_clock(1)
         notes += [clock.reason] if isinstance(clock, Missing) else []
-    if around[0].locale == "C" and around[1].locale.startswith("C"):
+    if environments[0].locale == "C" and environments[1].locale.startswith("C"):
         notes.append("no locale of another language is installed, so that only C and C.UTF-8 met")
     return tuple(notes)
 
@@ -149,11 +153,11 @@ def _write(text: str, path: Path) -> None:
 
 
 def _set_up_both(
-    around: Sequence[Surroundings], request: Request, project: Path, scratch: Path
+    environments: Sequence[Environment], request: Request, project: Path, scratch: Path
 ) -> list[dict[str, str]]:
     """The environment variables of both builds; raises ``OutputError`` if there is no room."""
     try:
-        return [_set_up(each, request, project, scratch) for each in around]
+        return [_set_up(each, request, project, scratch) for each in environments]
     except OSError as error:
         raise OutputError(
             f"{scratch}: the project cannot be copied there ({error.strerror}); "
@@ -161,20 +165,22 @@ def _set_up_both(
         ) from error
 
 
-def _set_up(around: Surroundings, request: Request, project: Path, scratch: Path) -> dict[str, str]:
-    """Copy the project and the data, and furnish the rest; returns the environment variables."""
-    target = scratch / around.project
-    _copy(project_files(project), project, target, around)
+def _set_up(
+    environment: Environment, request: Request, project: Path, scratch: Path
+) -> dict[str, str]:
+    """Copy the project and the data, and prepare the rest; returns the environment variables."""
+    target = scratch / environment.project
+    _copy(project_files(project), project, target, environment)
     if request.data != project / "data":
         data = sorted(
             path.relative_to(request.data).as_posix()
             for path in request.data.rglob("*")
             if path.is_file()
         )
-        _copy(data, request.data, scratch / around.data, around)
-    environment = furnish(around, scratch)
-    _check_import(target, environment)
-    return environment
+        _copy(data, request.data, scratch / environment.data, environment)
+    variables = prepare_environment(environment, scratch)
+    _check_import(target, variables)
+    return variables
 
 
 def project_files(project: Path) -> tuple[str, ...]:
@@ -200,21 +206,21 @@ def _below(project: Path) -> Iterator[str]:
                 yield path.relative_to(project).as_posix()
 
 
-def _copy(names: Sequence[str], source: Path, target: Path, around: Surroundings) -> None:
-    """Copy files with the times of ``around``, in its order, which some systems list them in."""
-    for name in reversed(names) if around.reverse else names:
+def _copy(names: Sequence[str], source: Path, target: Path, environment: Environment) -> None:
+    """Copy files with the times and in the order of ``environment``: some systems list them so."""
+    for name in reversed(names) if environment.reverse else names:
         copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, copy)
-        os.utime(copy, (around.modified, around.modified))
+        os.utime(copy, (environment.modified, environment.modified))
 
 
-def _check_import(project: Path, environment: Mapping[str, str]) -> None:
+def _check_import(project: Path, variables: Mapping[str, str]) -> None:
     """Raises ``RenderError`` if Python would take the code of another copy than ``project``."""
     finished = subprocess.run(
         [sys.executable, "-c", "import report; print(report.__file__)"],
         cwd=project,
-        env=dict(environment),
+        env=dict(variables),
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -227,21 +233,23 @@ def _check_import(project: Path, environment: Mapping[str, str]) -> None:
         )
 
 
-def _arguments(around: Surroundings, request: Request, project: Path, scratch: Path) -> list[str]:
+def _arguments(
+    environment: Environment, request: Request, project: Path, scratch: Path
+) -> list[str]:
     own_data = request.data != project / "data"
     return [
         *request.studies,
         *(f"--{output}" for output in request.outputs),
         f"--engine={request.engine}",
-        f"--jobs={around.jobs}",
-        f"--out={scratch / around.out}",
-        *([f"--data={scratch / around.data}"] if own_data else []),
+        f"--jobs={environment.jobs}",
+        f"--out={scratch / environment.out}",
+        *([f"--data={scratch / environment.data}"] if own_data else []),
     ]
 
 
 def _build_both(
-    around: Sequence[Surroundings],
-    environments: Sequence[Mapping[str, str]],
+    environments: Sequence[Environment],
+    variables: Sequence[Mapping[str, str]],
     request: Request,
     project: Path,
     scratch: Path,
@@ -250,13 +258,13 @@ def _build_both(
     """Run the two builds, at a time if there are jobs enough; raises ``RenderError``."""
     progress = _Progress(announce)
     with ExitStack() as stack:
-        running: list[tuple[Surroundings, Child]] = []
-        for each, environment in zip(around, environments, strict=True):
+        running: list[tuple[Environment, Child]] = []
+        for each, own in zip(environments, variables, strict=True):
             child = Child(
                 _arguments(each, request, project, scratch),
                 scratch / each.project,
                 progress.of(each.name),
-                environment,
+                own,
                 each.umask,
             )
             running.append((each, stack.enter_context(child)))
@@ -266,9 +274,9 @@ def _build_both(
             _check_ended(each, child.wait())
 
 
-def _check_ended(around: Surroundings, ended: Ended) -> None:
+def _check_ended(environment: Environment, ended: Ended) -> None:
     if ended.failure is not None:
-        raise RenderError(f"--verify: the {around.name} build failed: {ended.failure}")
+        raise RenderError(f"--verify: the {environment.name} build failed: {ended.failure}")
 
 
 class _Progress:

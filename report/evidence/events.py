@@ -97,11 +97,11 @@ def explain_events(
             if number is not None:
                 names[number] = term.name if term else UNEXPLAINED
     running = list(accumulate(events))
-    told = tuple(
+    explained = tuple(
         NamedEvent(number, change, live, names[number])
         for number, (change, live) in enumerate(zip(events, running, strict=True), start=1)
     )
-    return Explanation(told, _peak(layer, blocks, named, running, measured))
+    return Explanation(explained, _peak(layer, blocks, named, running, measured))
 
 
 def _temporaries(layer: Convolution, block: int, threads: int) -> tuple[Term, ...]:

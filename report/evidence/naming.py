@@ -117,10 +117,10 @@ def _sockets(one: Environment) -> str | None:
 
 
 def _virtual(one: Environment) -> str | None:
-    told = one.host.virtualisation if one.host else None
-    if told is None:
+    kind = one.host.virtualisation if one.host else None
+    if kind is None:
         return None
-    return "a real machine" if told == "none" else f"a virtual machine of {told}"
+    return "a real machine" if kind == "none" else f"a virtual machine of {kind}"
 
 
 def _binary(size: int) -> str:

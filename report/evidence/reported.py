@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -89,6 +89,9 @@ class ReportedValue(_Part, frozen=True):
     note: Text | None
 
 
+_Named = TypeVar("_Named", ReportedTable, ReportedValue)
+
+
 class Reported(_Part, frozen=True):
     """All that one source reported; ``source`` is its key in ``data/references.bib``."""
 
@@ -101,27 +104,38 @@ class Reported(_Part, frozen=True):
 
     def table(self, id: str) -> ReportedTable:
         """The table with this id; raises ``StudyError`` if there is none."""
-        for table in self.tables:
-            if table.id == id:
-                return table
-        raise self._nothing("table", id, [table.id for table in self.tables])
+        return self._named("table", self.tables, id)
 
     def value(self, id: str) -> ReportedValue:
         """The single value with this id; raises ``StudyError`` if there is none."""
-        for value in self.values:
-            if value.id == id:
-                return value
-        raise self._nothing("value", id, [value.id for value in self.values])
+        return self._named("value", self.values, id)
 
-    def _nothing(self, kind: str, id: str, known: list[str]) -> StudyError:
+    def count(self, id: str) -> int:
+        """The single value with this id, which must be a whole number (``StudyError``)."""
+        return self.whole(self.value(id).number, id)
+
+    def whole(self, cell: Cell, place: str) -> int:
+        """The cell at ``place``, which must be a whole number (``StudyError``)."""
+        if isinstance(cell, int):
+            return cell
+        raise self.fault(f"{place}: expected a whole number, found {cell!r}")
+
+    def fault(self, what: str) -> StudyError:
+        """The error of a file that does not hold what the study needs."""
+        return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
+
+    def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
+        for part in parts:
+            if part.id == id:
+                return part
         if not self.source:
-            return StudyError(
+            raise StudyError(
                 f"data/reported/{self.study}.json: the file is missing, and the study needs its "
                 f"{kind} {id}; restore it with git."
             )
-        return StudyError(
+        raise StudyError(
             f"data/reported/{self.study}.json has no {kind} {id!r}; "
-            f"it has {', '.join(known) or 'none'}."
+            f"it has {', '.join(part.id for part in parts) or 'none'}."
         )
 
 

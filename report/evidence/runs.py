@@ -151,16 +151,16 @@ class Run(MeasuredDevice):
 
         The subject is named where a case of another one has the same factors else.
         """
-        told = dict(factors)
+        shown = dict(factors)
         if any(
             frozenset({**factors, "subject": s}.items()) in self._by_factors
             for s in self._subjects
             if s != factors.get("subject")
         ):
-            told["of"] = told.pop("subject")
+            shown["of"] = shown.pop("subject")
         if self.policy in self.policies[1:]:
-            told["memory"] = f"{self.policy} memory"
-        return described(quantity, told)
+            shown["memory"] = f"{self.policy} memory"
+        return described(quantity, shown)
 
     @cached_property
     def _subjects(self) -> frozenset[Factor]:

@@ -135,16 +135,16 @@ def _identity(environment: Environment) -> dict[str, Cell]:
     if host is None:
         return dict.fromkeys(("Identity", "Caches", "C library"), Missing("not recorded"))
     numbers = {"family": host.family, "model": host.model, "stepping": host.stepping}
-    told = [f"{name} {number}" for name, number in numbers.items() if number is not None]
+    parts = [f"{name} {number}" for name, number in numbers.items() if number is not None]
     if host.virtualisation not in (None, "none"):
-        told.append(f"virtual ({host.virtualisation})")
+        parts.append(f"virtual ({host.virtualisation})")
     caches = [
         f"L{cache.level} {in_binary(cache.size_bytes)}"
         for cache in host.caches
         if cache.kind != "instruction"
     ]
     return {
-        "Identity": ", ".join(told) or Missing("not recorded"),
+        "Identity": ", ".join(parts) or Missing("not recorded"),
         "Caches": ", ".join(caches) or Missing("not recorded"),
         "C library": host.c_library or Missing("not recorded"),
     }

@@ -158,8 +158,8 @@ def _failures(cases: Iterable[Outcome], varied: Container[str]) -> list[dict[str
 
 
 def _case(factors: Mapping[str, Factor], varied: Container[str]) -> str:
-    told = (f"{name} {_text(level)}" for name, level in factors.items() if name in varied)
-    return ", ".join(told) or "all"
+    levels = (f"{name} {_text(level)}" for name, level in factors.items() if name in varied)
+    return ", ".join(levels) or "all"
 
 
 def _text(level: Factor) -> str:

@@ -128,10 +128,10 @@ def with_all_machines(
 ) -> Findings:
     """``findings`` of a ``few`` machines, with what compares all those of ``inputs``."""
     machines = _machines(inputs, comparison)
-    told = {stored.file for stored in few.records}
+    detailed = {stored.file for stored in few.records}
     tables = {table.id: table for table in _tables(machines, comparison)}
-    figure = _figure(machines, told, comparison)
-    values = _values(machines, told, comparison)
+    figure = _figure(machines, detailed, comparison)
+    values = _values(machines, detailed, comparison)
     return replace(
         findings,
         values={**findings.values, **{value.id: value for value in values}},
@@ -142,7 +142,7 @@ def with_all_machines(
             "files": list(inputs.files),
             "comparison": {
                 **_extremes(machines, comparison),
-                "detailed": [markdown(m.name) for m in machines if m.stored.file in told],
+                "detailed": [markdown(m.name) for m in machines if m.stored.file in detailed],
                 "tables": list(tables),
             },
         },
@@ -238,7 +238,7 @@ def _extremes(machines: Sequence[_Machine], comparison: Comparison[Any]) -> dict
 
 
 def _values(
-    machines: Sequence[_Machine], told: set[str], comparison: Comparison[Any]
+    machines: Sequence[_Machine], detailed: set[str], comparison: Comparison[Any]
 ) -> list[Value]:
     """How many machines there are, and how the first measure lies on them."""
     known, files = _known(machines, comparison), tuple(m.stored.file for m in machines)
@@ -249,8 +249,8 @@ def _values(
 
     found = [
         count("machines", len(machines)),
-        count("machines_detailed", len(told)),
-        count("machines_others", len(machines) - len(told)),
+        count("machines_detailed", len(detailed)),
+        count("machines_others", len(machines) - len(detailed)),
     ]
     if not known:
         return found
@@ -283,14 +283,14 @@ def _holding(expectation: str, machines: Sequence[_Machine]) -> int:
 
 
 def _figure(
-    machines: Sequence[_Machine], told: set[str], comparison: Comparison[Any]
+    machines: Sequence[_Machine], detailed: set[str], comparison: Comparison[Any]
 ) -> Figure | None:
     """A row for each named machine, in order, and one in grey for all others."""
     known = _known(machines, comparison)
     if len(known) < _FEWEST:
         return None
     measure = comparison.measures[0]
-    named = _named(known, told)
+    named = _named(known, detailed)
     others = [machine for machine in known if machine not in named]
     factor = scale_to(measure.shown, measure.unit).factor if measure.shown else 1.0
     ends = [tuple(factor * end for end in _ends(machine.first)) for machine in named]
@@ -318,10 +318,10 @@ def _figure(
     return Figure("fig-machines", "", "", Drawing((panel,), height=panel.height), files)
 
 
-def _named(known: Sequence[_Machine], told: set[str]) -> list[_Machine]:
+def _named(known: Sequence[_Machine], detailed: set[str]) -> list[_Machine]:
     """The machines in detail, then those at both ends of the order until ``NAMED`` are named."""
     ends = [m for pair in zip(known, reversed(known), strict=True) for m in pair]
-    first = sorted(ends, key=lambda machine: machine.stored.file not in told)
+    first = sorted(ends, key=lambda machine: machine.stored.file not in detailed)
     wanted = list({m.stored.file: m for m in first})[:NAMED]
     return [machine for machine in known if machine.stored.file in wanted]
 

@@ -39,13 +39,6 @@ class Manuscript:
     unsupported: tuple[Unsupported, ...]
 
 
-def write_manuscript(
-    template: Path, findings: Findings, altered: Sequence[tuple[str, str]] = ()
-) -> str:
-    """The text of ``render_manuscript``."""
-    return render_manuscript(template, findings, altered).text
-
-
 class _Values(SimpleNamespace):
     """The values of a study by their ids; ``"id" in v`` asks whether there is one."""
 

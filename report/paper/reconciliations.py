@@ -10,7 +10,7 @@ from report.errors import StudyError
 from report.missing import Missing
 from report.paper.tables import Cell, Column, Table
 from report.text.format import digits, quantity_text, scale_for
-from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Reconciliation, Term, share_of
+from report.theory.reconciliation import EXPLAINED, UNEXPLAINED, Reconciliation
 
 
 def as_figure(found: Reconciliation, title: str = "") -> Waterfall:
@@ -54,49 +54,6 @@ def _residual_bar(found: Reconciliation) -> Bar | None:
 
 def _signed(amount: int) -> str:
     return f"+{digits(amount, 0)}" if amount > 0 else digits(amount, 0)
-
-
-def as_table(reconciliation: Reconciliation, id: str, caption: str) -> Table:
-    """One reconciliation, a row a step; the residual is the last row and never left out."""
-    this = reconciliation
-    rows = [_row(this, term) for term in (this.start, *this.terms)]
-    rows += [
-        ("Sum", this.end, _percent(this, this.end), "start and terms added", ""),
-        _measured_row(this),
-        (this.residual_name, this.residual, _percent(this, this.residual), "measured − sum", ""),
-    ]
-    columns = (
-        Column("Step"),
-        Column("Amount", this.unit),
-        Column("Of measured", "%"),
-        Column("Formula"),
-        Column("Evidence"),
-    )
-    return Table(id, caption, columns, tuple(rows), wide=True)
-
-
-def _row(reconciliation: Reconciliation, term: Term) -> tuple[Cell, ...]:
-    share = _percent(reconciliation, term.amount)
-    return term.name, term.amount, share, term.formula, term.evidence
-
-
-def _measured_row(reconciliation: Reconciliation) -> tuple[Cell, ...]:
-    measured = reconciliation.measured
-    if isinstance(measured, Missing):
-        return "Measured", measured, measured, "", ""
-    return _row(reconciliation, measured)
-
-
-def _percent(reconciliation: Reconciliation, amount: int | Missing) -> Cell:
-    """Per cent of the measurement; a whole number where it is one, which prints in full."""
-    measured = reconciliation.measured
-    if isinstance(measured, Missing) or isinstance(amount, Missing):
-        return measured if isinstance(measured, Missing) else amount
-    share = share_of(amount, measured.amount)
-    if isinstance(share, Missing):
-        return share
-    whole, rest = divmod(100 * amount, measured.amount or 1)
-    return 100 * share if rest else whole
 
 
 def series_table(

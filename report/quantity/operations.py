@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from report.quantity.bounds import Interval
 from report.quantity.expression import (
@@ -19,6 +19,9 @@ from report.quantity.expression import (
     same_unit,
 )
 from report.quantity.units import ONE, Unit, UnitError, unit
+
+_Choice: TypeAlias = Callable[[Sequence[float]], float]
+_Words: TypeAlias = Callable[[Sequence[str]], str]
 
 #: Exactly two FLOPs are one multiply-add.
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
@@ -41,22 +44,11 @@ def largest(over: Mapping[int, Quantity]) -> Derived:
 
 def spanning(*quantities: Quantity) -> Derived:
     """The first of ``quantities``, where it is not known which of them applies: bounds hold all."""
-    return combine(
-        Operation(
-            "any of",
-            same_unit,
-            _first,
-            lambda intervals: (
-                intervals[0][0],
-                min(low for _, low, _ in intervals),
-                max(high for *_, high in intervals),
-            ),
-            lambda texts: f"{texts[0]}, with the bounds of {_listed(texts)}",
-            LIST,
-            widened=True,
-        ),
-        *quantities,
-    )
+
+    def words(texts: Sequence[str]) -> str:
+        return f"{texts[0]}, with the bounds of {_listed(texts)}"
+
+    return combine(_one_of("any of", _first, words, widened=True), *quantities)
 
 
 def share_of_ceiling(share: Quantity, above: str) -> Derived:
@@ -161,22 +153,11 @@ def constant(*quantities: Quantity) -> Derived:
             raise ArithmeticError(f"differs between rows, {ends}")
         return values[0]
 
-    return combine(
-        Operation(
-            "the one value of",
-            same_unit,
-            shared,
-            # Where all intervals hold, so does what they have in common.
-            lambda intervals: (
-                shared([value for value, *_ in intervals]),
-                max(low for _, low, _ in intervals),
-                min(high for *_, high in intervals),
-            ),
-            lambda texts: f"{_listed(texts)}, the same in each row" if len(texts) > 1 else texts[0],
-            LIST,
-        ),
-        *quantities,
-    )
+    def words(texts: Sequence[str]) -> str:
+        return f"{_listed(texts)}, the same in each row" if len(texts) > 1 else texts[0]
+
+    # Where all intervals hold, so does what they have in common.
+    return combine(_one_of("the one value of", shared, words, low=max, high=min), *quantities)
 
 
 def furthest_from_zero(*quantities: Quantity) -> Derived:
@@ -185,21 +166,8 @@ def furthest_from_zero(*quantities: Quantity) -> Derived:
     def furthest(values: Sequence[float]) -> float:
         return max(values, key=abs)
 
-    return combine(
-        Operation(
-            "the furthest from 0 of",
-            same_unit,
-            furthest,
-            lambda intervals: (
-                furthest([value for value, *_ in intervals]),
-                min(low for _, low, _ in intervals),
-                max(high for *_, high in intervals),
-            ),
-            lambda texts: f"the furthest from 0 of {_listed(texts)}",
-            LIST,
-        ),
-        *quantities,
-    )
+    name = "the furthest from 0 of"
+    return combine(_one_of(name, furthest, lambda texts: f"{name} {_listed(texts)}"), *quantities)
 
 
 def geometric_mean(*ratios: Quantity) -> Derived:
@@ -243,15 +211,29 @@ def count(name: str, unit_name: str, value: int) -> Exact:
     return exact(name, unit_name, value)
 
 
-def _extreme(name: str, choose: Callable[[Sequence[float]], float]) -> Operation:
-    return Operation(
-        name,
-        same_unit,
-        choose,
-        lambda intervals: tuple(map(choose, zip(*intervals, strict=True))),  # type: ignore[arg-type, return-value]
-        lambda texts: f"{name} {_listed(texts)}" if len(texts) > 1 else texts[0],
-        LIST,
-    )
+def _one_of(
+    name: str,
+    value: _Choice,
+    words: _Words,
+    *,
+    low: _Choice = min,
+    high: _Choice = max,
+    widened: bool = False,
+) -> Operation:
+    """One of several quantities by its values; ``low`` and ``high`` choose among the ends."""
+
+    def bounds(intervals: Sequence[Interval]) -> Interval:
+        values, lows, highs = zip(*intervals, strict=True)
+        return value(values), low(lows), high(highs)
+
+    return Operation(name, same_unit, value, bounds, words, LIST, widened=widened)
+
+
+def _extreme(name: str, choose: _Choice) -> Operation:
+    def words(texts: Sequence[str]) -> str:
+        return f"{name} {_listed(texts)}" if len(texts) > 1 else texts[0]
+
+    return _one_of(name, choose, words, low=choose, high=choose)
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from report.records.layers import (
     Activation,
@@ -19,11 +19,13 @@ from report.records.layers import (
     BatchNorm,
     Convolution,
     Dropout,
+    DType,
     Flatten,
     Layer,
     Linear,
     Pooling,
 )
+from report.theory.shapes import square_convolution
 
 Shape: TypeAlias = tuple[int, ...]
 Function: TypeAlias = Literal["relu", "relu6"]
@@ -56,6 +58,13 @@ _ALEXNET: Final = (
 _ALEXNET_FEATURES: Final = (256 * 6 * 6, 4096, 4096, _CLASSES)
 
 
+class _Common(TypedDict):
+    name: str
+    input_shape: Shape
+    output_shape: Shape
+    dtype: DType
+
+
 class _Chain:
     """Layers one after the other, below a common name; ``shape`` is what the last one put out."""
 
@@ -69,57 +78,28 @@ class _Chain:
         self.shape = layer.output_shape
         return self
 
+    def _keeping_shape(self, name: str) -> _Common:
+        """The fields of a layer that puts out what it takes in, as far as all layers have them."""
+        shape = self.shape
+        name = self._prefix + name
+        return {"name": name, "input_shape": shape, "output_shape": shape, "dtype": "float32"}
+
     def convolution(
         self, name: str, channels: int, kernel: int, stride: int = 1, groups: int = 1
     ) -> _Chain:
         """Without bias, padded so that a stride of 1 keeps the extents."""
-        pad = (kernel - 1) // 2
-        height, width = ((n + 2 * pad - kernel) // stride + 1 for n in self.shape[2:])
-        return self._add(
-            Convolution(
-                name=self._prefix + name,
-                input_shape=self.shape,
-                output_shape=(self.shape[0], channels, height, width),
-                dtype="float32",
-                kernel=(kernel, kernel),
-                stride=(stride, stride),
-                padding=(pad, pad),
-                dilation=(1, 1),
-                groups=groups,
-                bias=False,
-                transposed=False,
-            )
-        )
+        geometry = (channels, kernel, stride, (kernel - 1) // 2)
+        name = self._prefix + name
+        return self._add(square_convolution(name, self.shape, *geometry, groups=groups, bias=False))
 
     def norm(self, name: str) -> _Chain:
-        return self._add(
-            BatchNorm(
-                name=self._prefix + name,
-                input_shape=self.shape,
-                output_shape=self.shape,
-                dtype="float32",
-                affine=True,
-            )
-        )
+        return self._add(BatchNorm(**self._keeping_shape(name), affine=True))
 
     def activation(self, name: str, function: Function) -> _Chain:
-        return self._add(
-            Activation(
-                name=self._prefix + name,
-                input_shape=self.shape,
-                output_shape=self.shape,
-                dtype="float32",
-                function=function,
-            )
-        )
+        return self._add(Activation(**self._keeping_shape(name), function=function))
 
     def addition(self, name: str) -> _Chain:
-        shape = self.shape
-        return self._add(
-            Addition(
-                name=self._prefix + name, input_shape=shape, output_shape=shape, dtype="float32"
-            )
-        )
+        return self._add(Addition(**self._keeping_shape(name)))
 
     def pooling(
         self, name: str, mode: Literal["max", "average"], kernel: Shape, stride: Shape, pad: int
@@ -148,15 +128,7 @@ class _Chain:
             Flatten(name="flatten", input_shape=self.shape, output_shape=flat, dtype="float32")
         )
         if dropout is not None:
-            self._add(
-                Dropout(
-                    name="dropout",
-                    input_shape=flat,
-                    output_shape=flat,
-                    dtype="float32",
-                    probability=dropout,
-                )
-            )
+            self._add(Dropout(**self._keeping_shape("dropout"), probability=dropout))
         return self._add(
             Linear(
                 name="fc",
@@ -230,20 +202,8 @@ def _inverted(shape: Shape, name: str, expansion: int, channels: int, stride: in
 def alexnet_products(batch: int) -> tuple[Convolution | Linear, ...]:
     """The convolutions and linear layers of AlexNet on images of 224 pixels, in order."""
     convolutions = tuple(
-        Convolution(
-            name=f"conv{number}",
-            input_shape=(batch, inputs, side, side),
-            output_shape=(batch, outputs, *[(side + 2 * pad - kernel) // stride + 1] * 2),
-            dtype="float32",
-            kernel=(kernel, kernel),
-            stride=(stride, stride),
-            padding=(pad, pad),
-            dilation=(1, 1),
-            groups=1,
-            bias=True,
-            transposed=False,
-        )
-        for number, (inputs, outputs, kernel, stride, pad, side) in enumerate(_ALEXNET, start=1)
+        square_convolution(f"conv{number}", (batch, inputs, side, side), *geometry)
+        for number, (inputs, *geometry, side) in enumerate(_ALEXNET, start=1)
     )
     linear = tuple(
         Linear(

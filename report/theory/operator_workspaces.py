@@ -228,13 +228,15 @@ def _pair(value: object) -> tuple[int, int] | None:
 def _convolution(operator: Operator) -> Layer | None:
     """A convolution over two extents as a layer."""
     common, weight = _common(operator, "input"), operator.tensor("weight")
-    told = {name: _pair(operator.settings.get(name)) for name in ("stride", "padding", "dilation")}
-    if common is None or weight is None or len(weight.shape) != 4 or None in told.values():
+    geometry = {
+        name: _pair(operator.settings.get(name)) for name in ("stride", "padding", "dilation")
+    }
+    if common is None or weight is None or len(weight.shape) != 4 or None in geometry.values():
         return None
     groups, transposed = operator.settings.get("groups"), operator.settings.get("transposed")
     made = {
         **common,
-        **told,
+        **geometry,
         "kernel": weight.shape[2:],
         "groups": groups,
         "bias": operator.tensor("bias") is not None,

@@ -22,6 +22,34 @@ from report.records.layers import (
 )
 
 
+def square_convolution(
+    name: str,
+    input_shape: tuple[int, ...],
+    channels: int,
+    kernel: int,
+    stride: int = 1,
+    padding: int = 0,
+    *,
+    groups: int = 1,
+    bias: bool = True,
+) -> Convolution:
+    """A convolution of float32 whose geometry is the same in both directions, not dilated."""
+    height, width = ((n + 2 * padding - kernel) // stride + 1 for n in input_shape[2:])
+    return Convolution(
+        name=name,
+        input_shape=input_shape,
+        output_shape=(input_shape[0], channels, height, width),
+        dtype="float32",
+        kernel=(kernel, kernel),
+        stride=(stride, stride),
+        padding=(padding, padding),
+        dilation=(1, 1),
+        groups=groups,
+        bias=bias,
+        transposed=False,
+    )
+
+
 def elements(shape: Iterable[int]) -> int:
     """The number of elements of a tensor."""
     return math.prod(shape)

@@ -57,16 +57,16 @@ def output_scaling(layer: Layer, evidence: str) -> Term:
     cuDNN defines its convolutions as y = α · conv(x, w) + β · y (API reference,
     ``cudnnConvolutionForward``).
     """
-    return Term(
-        "Output scaling", elements(layer.output_shape), "N · C_out · H_out · W_out", evidence
-    )
+    return _for_each_output("Output scaling", layer, evidence)
 
 
 def output_additions(layer: Layer, evidence: str) -> Term:
     """One addition an output element: kernels that add β · y or the bias to the result (FLOP)."""
-    return Term(
-        "Output additions", elements(layer.output_shape), "N · C_out · H_out · W_out", evidence
-    )
+    return _for_each_output("Output additions", layer, evidence)
+
+
+def _for_each_output(name: str, layer: Layer, evidence: str) -> Term:
+    return Term(name, elements(layer.output_shape), "N · C_out · H_out · W_out", evidence)
 
 
 def bias_kernel(layer: Layer, evidence: str) -> Term:
@@ -189,9 +189,8 @@ def input_reorder(layer: Convolution, block: int, evidence: str) -> Term:
     oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) fill the last block up with
     zeros (oneDNN developer guide, "Understanding Memory Formats").
     """
-    batch, channels, *extents = layer.input_shape
-    size = batch * _up(channels, block) * elements(extents) * element_bytes(layer)
     formula = f"N · {_up_text('C_in', block)} · H · W · {_size(layer)}"
+    size = _blocked_bytes(layer, layer.input_shape, block)
     return Term("Input reorder", size, formula, evidence)
 
 
@@ -211,10 +210,15 @@ def weight_reorder(layer: Convolution, out_block: int, evidence: str, *, in_bloc
 
 def blocked_output(layer: Convolution, block: int, evidence: str) -> Term:
     """The result in blocks of ``block`` channels, before it is copied to the plain layout (B)."""
-    batch, channels, *extents = layer.output_shape
-    size = batch * _up(channels, block) * elements(extents) * element_bytes(layer)
     formula = f"N · {_up_text('C_out', block)} · H_out · W_out · {_size(layer)}"
+    size = _blocked_bytes(layer, layer.output_shape, block)
     return Term("Blocked output", size, formula, evidence)
+
+
+def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> int:
+    """Bytes of a tensor of ``shape`` whose channels are filled up to whole blocks."""
+    batch, channels, *extents = shape
+    return batch * _up(channels, block) * elements(extents) * element_bytes(layer)
 
 
 def bias_workspace(layer: Convolution, block: int, evidence: str) -> Term:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 import tiny_study
 
 from experiments import registry
 from experiments.harness.journal import Header
 from experiments.harness.study import Factors, Study
-from report.records.record import Cache, Case, Code, Cpu, Environment, Host, Precision, Torch
+from report.records.record import Case, Code, Environment
 from report.records.store import Stored, read_study
+from tests import factory
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
@@ -67,54 +69,25 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Study:
     return tiny_study.STUDY
 
 
-HOST = Host(
-    vendor="AuthenticAMD",
-    family=25,
-    model=1,
-    stepping=1,
-    microcode="0x1",
-    flags=("avx2", "fma"),
-    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
-    sockets=1,
-    virtualisation="kvm",
-    c_library="glibc 2.36",
-    machine="0123456789ab",
+HOST = msgspec.structs.replace(
+    factory.SERVER, microcode="0x1", c_library="glibc 2.36", machine="0123456789ab"
 )
 
 
 def make_environment(**changes: object) -> Environment:
-    values: dict[str, object] = {
-        "device": "cpu",
-        "key": "some-cpu-2t",
-        "cpu": Cpu(
-            model="Some CPU",
-            architecture="x86_64",
-            cores_available=2,
-            governor="performance",
-            vector_extensions=("avx2",),
-        ),
-        "gpu": None,
-        "threads": 2,
-        "memory_bytes": 2**34,
-        "operating_system": "Linux 6.1",
-        "python": "3.11.7",
-        "torch": Torch(version="2.13.0", build="none", cpu_capability="AVX2"),
-        "precision": Precision(
-            default_dtype="float32",
-            float32_matmul="highest",
-            cuda_matmul_tf32=False,
-            cudnn_tf32=False,
-            cudnn_benchmark=False,
-            cudnn_deterministic=False,
-            deterministic_algorithms=False,
-        ),
-        "load_before": 0.1,
-        "load_after": None,
-        "missing": {"name": "the run was given no --label"},
-        "host": HOST,
-        "variables": {"OMP_NUM_THREADS": "2"},
-    }
-    return Environment(**{**values, **changes})  # type: ignore[arg-type]
+    plain = factory.environment(
+        "some-cpu-2t",
+        load_after=None,
+        missing={"name": "the run was given no --label", "cpu.governor": "there is none"},
+        host=HOST,
+        variables={"OMP_NUM_THREADS": "2"},
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def of(cases: Iterable[Factors], **levels: object) -> list[Factors]:
+    """The cases that have these levels."""
+    return [case for case in cases if levels.items() <= case.items()]
 
 
 def make_header(study: Study, **changes: object) -> Header:
@@ -209,3 +182,32 @@ class Driver:
 @pytest.fixture
 def driver(tmp_path: Path) -> Driver:
     return Driver(tmp_path)
+
+
+@pytest.fixture
+def sharded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """Of the tiny study whose plan has processes, which shards share."""
+    monkeypatch.setenv("TINY_STUDY", "tiny_sharded")
+    return Driver(tmp_path)
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a run and all that it said."""
+    out, messages = process.communicate(timeout=120)
+    return process.returncode, out + messages
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other take very long on a busy machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def without_gpu() -> None:
+    if pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("PyTorch has a GPU here")

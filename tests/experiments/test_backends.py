@@ -437,10 +437,9 @@ def test_a_library_says_what_it_is(name: str) -> None:
     assert found["device"] == "cpu"
 
 
+@pytest.mark.usefixtures("without_gpu")
 @pytest.mark.parametrize("name", ON_GPU)
 def test_a_library_of_a_gpu_that_is_not_there_is_unavailable(name: str) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
     with pytest.raises(UnavailableError, match=r"install|--device cuda"):
         load(name, 1)
 

@@ -25,6 +25,7 @@ from report.records.layers import (  # noqa: E402
     Linear,
     Pooling,
 )
+from tests import factory  # noqa: E402
 
 
 def parameters(layer: Layer) -> int:
@@ -78,19 +79,7 @@ def test_a_case_has_its_layers_whatever_fits_in_memory(batch: int) -> None:
     (layer,) = conv_scaling.layers({"subject": "layer", "batch": batch, "pass": "forward"})
     network = conv_scaling.layers({"subject": "network", "batch": batch, "pass": "forward"})
     assert network[2] == layer
-    assert layer == Convolution(
-        name="conv2",
-        input_shape=(batch, 32, 26, 26),
-        output_shape=(batch, 64, 24, 24),
-        dtype="float32",
-        kernel=(3, 3),
-        stride=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        bias=True,
-        transposed=False,
-    )
+    assert layer == factory.layer(batch)
 
 
 class Residual(nn.Module):

@@ -97,10 +97,8 @@ def test_the_variables_of_a_policy_reach_the_process(monkeypatch: pytest.MonkeyP
     assert asked["call"].args == ("cpu", 2, "small", "after")
 
 
+@pytest.mark.usefixtures("without_gpu")
 def test_a_process_that_fails_is_one_sentence() -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
     with pytest.raises(MeasurementError, match=r"not be measured: .*no CUDA device") as caught:
         ceilings.measure_isolated("cuda", 1, "small", "before")
     assert "\n" not in str(caught.value)

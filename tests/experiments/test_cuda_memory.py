@@ -138,9 +138,8 @@ def test_work_on_fake_tensors_of_a_gpu_is_that_on_a_processor() -> None:
     assert cpu.network == cuda.network
 
 
+@pytest.mark.usefixtures("without_gpu")
 def test_a_training_step_on_a_gpu_is_refused_where_pytorch_would_abort() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("PyTorch has a GPU here")
     with pytest.raises(MeasurementError, match="a GPU that PyTorch can use"):
         capture(lambda: nn.Linear(2, 3), [Input((4, 2))], train=True, device="cuda")
 

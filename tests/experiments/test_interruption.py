@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from datetime import UTC, datetime
 
 import pytest
-from conftest import Driver
+from conftest import Driver, finished
 
 from report.records.store import read_study
 
@@ -27,11 +26,6 @@ def stopped_at(driver: Driver, size: str, number: int, *words: str) -> tuple[int
     process.send_signal(number)
     _, messages = process.communicate(timeout=LIMIT_S)
     return process.returncode, messages
-
-
-def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, messages = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out + messages
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from conftest import of
 from image_files import write_idx
 
 from experiments import backend_speedup
@@ -44,10 +45,6 @@ BASE: Factors = {
     "backend": "numpy",
     "execution": "eager",
 }
-
-
-def of(cases: tuple[Factors, ...], **levels: object) -> list[Factors]:
-    return [case for case in cases if levels.items() <= case.items()]
 
 
 # ------------------------------------------------------------------------------------ plan

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, measured, run_study
+from conftest import ROOT, measured, of, run_study
 from image_files import write_idx
 
 from experiments.conv_profiling import (
@@ -53,10 +53,6 @@ QUICK = select(STUDY, quick=True).cases
 TRACES = {"trace.layer-1.json.gz", "trace.layer-64.json.gz", "trace.network-64.json.gz"}
 IMAGES = {"images.json", "sample.json"}
 CURVES = {"step_loss", "train_loss", "train_accuracy", "test_loss", "test_accuracy"}
-
-
-def of(cases: tuple[Factors, ...], **levels: object) -> list[Factors]:
-    return [case for case in cases if levels.items() <= case.items()]
 
 
 # ------------------------------------------------------------------------------------ plan

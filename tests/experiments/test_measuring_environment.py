@@ -151,10 +151,8 @@ def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) 
     assert set(missing) == {"gpu.driver", "gpu.cudnn"}
 
 
+@pytest.mark.usefixtures("without_gpu")
 def test_no_cuda_is_one_sentence() -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device here")
     with pytest.raises(MeasurementError, match="finds no CUDA device here"):
         runtime.start_torch("cuda", runtime.checked_threads(None))
 

@@ -156,16 +156,6 @@ def session() -> Session:
     return Session("cpu", protocol)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other take very long on a busy machine."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -189,14 +189,20 @@ def test_each_case_has_a_process_of_its_own_with_its_policy_set(
     assert told == {("default", 0), ("retained", 1)}
 
 
+def second_is_killed(timed: Study, folder: Path, notes: Notes) -> list[Case]:
+    """Run three cases of which the second kills its process, and no other one fails."""
+    cases = run(timed, folder / ".j.journal.jsonl", notes, sizes=(1, tiny_study.CRASHING, 3))
+    assert [case.status for case in cases] == ["ok", "failed", "ok"]
+    assert "killed, most likely for lack of memory" in str(cases[1].reason)
+    return cases
+
+
 def test_a_case_that_kills_its_process_takes_no_other_with_it(
     tmp_path: Path, timed: Study, notes: Notes
 ) -> None:
     if not worker.can_fork("cpu"):
         pytest.skip("cases share their process here")
-    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
-    assert [case.status for case in cases] == ["ok", "failed", "ok"]
-    assert "killed, most likely for lack of memory" in str(cases[1].reason)
+    second_is_killed(timed, tmp_path, notes)
 
 
 def test_what_the_machine_shows_of_itself_stands_in_each_round(
@@ -219,9 +225,7 @@ def test_where_cases_share_a_process_the_others_are_measured_by_a_further_one(
     tmp_path: Path, timed: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "can_fork", lambda device: False)
-    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.DEADLY, 3))
-    assert [case.status for case in cases] == ["ok", "failed", "ok"]
-    assert "killed, most likely for lack of memory" in str(cases[1].reason)
+    cases = second_is_killed(timed, tmp_path, notes)
     assert {len(case.rounds) for case in cases} == {3}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Driver
+from conftest import Driver, finished
 
 from experiments.harness.rounds import turns
 from report.records.record import Record
@@ -22,14 +21,8 @@ SIZES = ["1", "2", "3", "4", "5", "6"]
 
 
 @pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    monkeypatch.setenv("TINY_STUDY", "tiny_sharded")
-    return Driver(tmp_path)
-
-
-def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, messages = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out + messages
+def driver(sharded: Driver) -> Driver:
+    return sharded
 
 
 def the_run(data: Path) -> Record:

@@ -39,9 +39,8 @@ def until(holds: Callable[[], object], process: subprocess.Popen[str]) -> None:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    monkeypatch.setenv("TINY_STUDY", "tiny_sharded")
-    return Driver(tmp_path)
+def driver(sharded: Driver) -> Driver:
+    return sharded
 
 
 @pytest.fixture

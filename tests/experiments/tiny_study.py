@@ -13,7 +13,7 @@ from experiments.harness.study import FULL, Factor, Factors, Levels, Session, St
 from report.records.record import Series
 
 #: Sizes at which the timed study kills its process, or says that it was disturbed.
-DEADLY, LOUD = 66, 77
+CRASHING, LOUD = 66, 77
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:

@@ -6,7 +6,7 @@ import os
 import signal
 from dataclasses import replace
 
-from tiny_study import DEADLY, LOUD
+from tiny_study import CRASHING, LOUD
 from tiny_study import STUDY as PLAIN
 
 from experiments.harness import quiet
@@ -17,7 +17,7 @@ from report.records.record import Series
 def timed(factors: Factors, session: Session) -> tuple[Series, ...]:
     """The size as a time; the process and whether glibc was told to keep memory beside it."""
     size = int(factors["size"])
-    if size == DEADLY:
+    if size == CRASHING:
         os.kill(os.getpid(), signal.SIGKILL)
     loud = "a test" if size == LOUD else None
     quiet.disturbance = lambda *readings: loud  # type: ignore[assignment]

@@ -14,7 +14,7 @@ from report.engine.computing import compute
 from report.engine.gather import gather
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
-from report.paper.manuscript import write_manuscript
+from report.paper.manuscript import render_manuscript
 from report.records.filed import encode, parse
 from report.records.record import Record
 from report.records.store import read_record, record_name
@@ -119,7 +119,7 @@ def attack(random: Random, room: Path) -> Report:
     kind, text = damaged(random, whole.text)
     folder = room / "data" / study
     if not folder.exists():
-        _furnish(folder.parent)
+        _add_others(folder.parent)
         folder.mkdir()
     path = folder / _name(text, whole.record, renamed=random.random() < 0.5)
     path.write_bytes(text)
@@ -131,7 +131,7 @@ def attack(random: Random, room: Path) -> Report:
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
 
-def _furnish(data: Path) -> None:
+def _add_others(data: Path) -> None:
     """All that a study reads beside its records."""
     data.mkdir(exist_ok=True, parents=True)
     shutil.copytree(ROOT / "data" / "reported", data / "reported", dirs_exist_ok=True)
@@ -158,7 +158,7 @@ def _use(path: Path, whole: Small, *, computed: bool) -> Outcome:
         found = compute(study, gather(study, data))
         wrong = list(not_finite(found.as_json(study, ())))
         assert not wrong, f"not finite: {', '.join(wrong[:3])}"
-        write_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+        render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
     return Outcome.UNCHANGED if stored.untouched else Outcome.MARKED
 
 

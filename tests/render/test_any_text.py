@@ -26,18 +26,16 @@ from report.records.filed import encode
 from report.records.record import Record
 from report.records.store import record_name
 from report.render.html import PageLinks, render_html
-from report.render.latex import LatexTools, compile_latex, find_latex, write_latex
+from report.render.latex import LatexTools, compile_latex, write_latex
 from report.render.typst import render_typst
 from report.text.escape import bibtex
 from tests import factory
 from tests.boxes import misplaced
+from tests.latex import TOOLS, needs_latex
 
 ROOT = Path(__file__).parents[2]
 STUDY = "conv_scaling"
 LONG = "0123456789abcdef" * 6
-needs_latex = pytest.mark.skipif(
-    not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
-)
 FORMATS = ("html", "typst", pytest.param("latex", marks=needs_latex))
 
 #: A text of the data, and what the page, Typst and LaTeX print for it.
@@ -145,7 +143,7 @@ def texts(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
     """What a reader of each format sees; the PDFs are made once."""
     page = html.unescape(re.sub("<[^>]+>", "", render_html(source, STUDY, PageLinks())))
     found = {"html": page, "typst": _text_of(render_typst(source, STUDY))}
-    if isinstance(find_latex(), LatexTools):
+    if isinstance(TOOLS, LatexTools):
         target = tmp_path_factory.mktemp("tex")
         write_latex(source, STUDY, target)
         found["latex"] = _text_of(compile_latex(target, STUDY).pdf)

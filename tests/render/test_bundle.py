@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from report.missing import Missing
 from report.render.bundle import bundle
-from report.render.latex import Compiled, LatexTools, compile_latex, find_latex, write_latex
+from report.render.latex import Compiled, LatexTools, compile_latex, write_latex
 from report.render.references import cited_entries
-
-TOOLS = find_latex()
+from tests.latex import TOOLS, needs_latex
 
 
 def text_of(pdf: bytes) -> str:
@@ -47,7 +45,7 @@ def test_an_archive_has_no_folders_and_the_same_bytes_each_time(folder: Path, st
     assert len(names) == len([path for path in folder.rglob("*") if path.is_file()])
 
 
-@pytest.mark.skipif(isinstance(TOOLS, Missing), reason=str(TOOLS))
+@needs_latex
 def test_the_archive_makes_the_same_paper(folder: Path, study: str) -> None:
     assert isinstance(TOOLS, LatexTools)
     made: Compiled = compile_latex(folder, study)

@@ -1,4 +1,4 @@
-"""Programs run with a limit and in fixed surroundings."""
+"""Programs run with a limit and in a fixed environment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         run([tmp_path / "none"], tmp_path, 1)
 
 
-def test_the_surroundings_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("LANG", "de_DE")
     environment = fixed_environment()

@@ -15,13 +15,9 @@ from report.errors import RenderError
 from report.render import latex
 from report.render.latex import Missing, compile_latex, find_latex, write_latex
 from report.render.typst import render_typst
+from tests.latex import needs_latex
 
 Write = Callable[..., Path]
-
-TOOLS = find_latex()
-needs_latex = pytest.mark.skipif(
-    isinstance(TOOLS, Missing), reason=TOOLS.reason if isinstance(TOOLS, Missing) else ""
-)
 
 
 def text_of(pdf: bytes) -> str:
@@ -47,10 +43,24 @@ def latex_pdf(latex_folder: Path) -> bytes:
     return compile_latex(latex_folder, "sample").pdf
 
 
-def test_typst_has_the_numbers_of_the_text(typst_pdf: bytes) -> None:
-    text = text_of(typst_pdf)
+def numbered_text(pdf: bytes) -> str:
+    """The text of the sample, in which everything has its number."""
+    text = text_of(pdf)
     for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
         assert phrase in text
+    return text
+
+
+def assert_described(reader: PdfReader) -> None:
+    """The metadata of the sample, without a date."""
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
+    assert "Ada Example" in str(reader.metadata.author)
+    assert "/CreationDate" not in reader.metadata
+
+
+def test_typst_has_the_numbers_of_the_text(typst_pdf: bytes) -> None:
+    text = numbered_text(typst_pdf)
     assert "Only Typst shows" in text
     assert "Only the page shows" not in text
 
@@ -60,10 +70,7 @@ def test_typst_is_accessible_and_says_what_it_is(typst_pdf: bytes) -> None:
     catalog = reader.trailer["/Root"]
     assert catalog["/MarkInfo"]["/Marked"]
     assert catalog["/Lang"].startswith("en")
-    assert reader.metadata is not None
-    assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
-    assert "Ada Example" in str(reader.metadata.author)
-    assert "/CreationDate" not in reader.metadata
+    assert_described(reader)
     assert "pdfuaid:part" in catalog["/Metadata"].get_data().decode("utf-8")
 
 
@@ -89,9 +96,7 @@ def test_typst_figures_and_formulas_have_alternative_text(typst_pdf: bytes) -> N
 
 @needs_latex
 def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
-    text = text_of(latex_pdf)
-    for phrase in ("Table I", "Figure 1", "Section II", "Equation (1)", "Figure 2(b)", "1,363,673"):
-        assert phrase in text
+    text = numbered_text(latex_pdf)
     assert "Only LaTeX shows" in text
     assert "??" not in text
     assert "10.1145/1498765" in text, "IEEEtran.bst drops DOIs"
@@ -100,10 +105,7 @@ def test_latex_has_the_numbers_of_the_text(latex_pdf: bytes) -> None:
 @needs_latex
 def test_latex_says_what_it_is(latex_pdf: bytes) -> None:
     reader = PdfReader(io.BytesIO(latex_pdf))
-    assert reader.metadata is not None
-    assert reader.metadata.title == "Work and memory of a convolutional layer: a sample paper"
-    assert "Ada Example" in str(reader.metadata.author)
-    assert "/CreationDate" not in reader.metadata
+    assert_described(reader)
     assert "/ID" not in reader.trailer
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.folders import digests
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,11 +42,7 @@ def render(source: Path, target: Path, **environment: str) -> dict[str, str]:
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         timeout=240,
     )
-    return {
-        path.relative_to(target).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(target.rglob("*"))
-        if path.is_file()
-    }
+    return digests(target)
 
 
 def test_bytes_do_not_depend_on_time_place_locale_or_hash_seed(paper: Path, tmp_path: Path) -> None:

@@ -12,20 +12,16 @@ import pytest
 from pypdf import PdfReader
 
 from report.errors import RenderError
-from report.missing import Missing
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.html import PageLinks, render_html
-from report.render.latex import compile_latex, find_latex, write_latex
+from report.render.latex import compile_latex, write_latex
 from report.render.source import in_style, read_source
 from report.render.styles import STYLES, PdfStandard
 from report.render.typst import render_typst
+from tests.latex import needs_latex
 
 Write = Callable[..., Path]
 
-TOOLS = find_latex()
-needs_latex = pytest.mark.skipif(
-    isinstance(TOOLS, Missing), reason=TOOLS.reason if isinstance(TOOLS, Missing) else ""
-)
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
 
 OPERATORS = 63

@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 import build
-from report.render.latex import LatexTools, find_latex
 from report.studies import STUDIES
 from tests.boxes import Word, body_pages, misplaced
+from tests.latex import needs_latex
 
 needs_pdftotext = pytest.mark.skipif(
     shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed"
 )
-without_latex = pytest.mark.skipif(
-    not isinstance(find_latex(), LatexTools), reason="LaTeX is not installed"
-)
-ENGINES = ("typst", pytest.param("latex", marks=without_latex))
+ENGINES = ("typst", pytest.param("latex", marks=needs_latex))
 
 
 @pytest.fixture(scope="module")

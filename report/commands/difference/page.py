@@ -198,8 +198,8 @@ def _says(studied: Studied) -> str:
     if studied.compared is None:
         return "This study cannot be computed on both sides, so that nothing can be compared."
     changes = studied.compared.changes
-    told = [count.words for count in counts(studied.compared) if count.changed]
-    found = f"{', '.join(told)} differ." if told else "The paper reads the same on both sides."
+    differ = [count.words for count in counts(studied.compared) if count.changed]
+    found = f"{', '.join(differ)} differ." if differ else "The paper reads the same on both sides."
     return found + (f" {unseen_words(changes.unseen)}." if changes.unseen else "")
 
 
@@ -213,7 +213,7 @@ def _words(studied: Studied) -> str:
 
 def _parts(study: str, compared: Compared) -> Iterator[PartItem]:
     changes = compared.changes
-    told = {count.noun: count for count in counts(compared)}
+    by_noun = {count.noun: count for count in counts(compared)}
     items: dict[Part, Sequence[ClaimItem | SentenceItem | Line | TableItem | FigureItem]] = {
         "claims": [_claim(change) for change in changes.claims],
         "sentences": [_sentence(change) for change in changes.sentences],
@@ -223,7 +223,7 @@ def _parts(study: str, compared: Compared) -> Iterator[PartItem]:
     }
     for kind, found in items.items():
         if found:
-            count = _count(told[kind], told["table cells"] if kind == "tables" else None)
+            count = _count(by_noun[kind], by_noun["table cells"] if kind == "tables" else None)
             yield PartItem(kind, f"{study}-{kind}", kind.capitalize(), count, found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from figures.bars import Bars, BarSeries
@@ -107,8 +107,8 @@ def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
     }
     for name, setting in named.items():
         if setting is not None and run.others(setting):
-            told = name.format(hidden=setting.hidden, samples=setting.samples)
-            yield f"{run.label}: {told}", run, setting
+            size = name.format(hidden=setting.hidden, samples=setting.samples)
+            yield f"{run.label}: {size}", run, setting
 
 
 def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSeries:
@@ -233,20 +233,23 @@ def _ticks(levels: Sequence[int]) -> tuple[float, ...]:
     return tuple(kept)
 
 
+def _joined(
+    variants: Iterable[Variant],
+    of: Callable[[Variant], Mapping[int, Quantity]],
+    unit: str = "ms",
+) -> tuple[Points, ...]:
+    """A joined line of each variant, over the levels of its quantities."""
+    return tuple(
+        line
+        for v in variants
+        for line in points(v.name, of(v), unit, series=_series(v), joined=True)
+    )
+
+
 def _times(
     run: Run, settings: Sequence[Setting], level: Callable[[Setting], int], x: str, title: str
 ) -> Scaling:
-    drawn = tuple(
-        each
-        for v in _all(run, settings)
-        for each in points(
-            v.name,
-            {level(s): run.time(s, v) for s in settings},
-            "ms",
-            series=_series(v),
-            joined=True,
-        )
-    )
+    drawn = _joined(_all(run, settings), lambda v: {level(s): run.time(s, v) for s in settings})
     bounds = {level(s): least(run, s, NUMPY) for s in settings}
     known = {at: _MILLI * b for at, b in bounds.items() if not isinstance(b, Missing)}
     curves = (Curve("Least time", tuple(known), tuple(known.values())),) if known else ()
@@ -258,18 +261,8 @@ def _times(
 def _speedups(
     run: Run, settings: Sequence[Setting], level: Callable[[Setting], int], x: str, title: str
 ) -> Scaling:
-    drawn = tuple(
-        each
-        for v in _all(run, settings)
-        if v != NUMPY
-        for each in points(
-            v.name,
-            {level(s): run.speedup(s, v) for s in settings},
-            "1",
-            series=_series(v),
-            joined=True,
-        )
-    )
+    others = [v for v in _all(run, settings) if v != NUMPY]
+    drawn = _joined(others, lambda v: {level(s): run.speedup(s, v) for s in settings}, "1")
     levels = [level(setting) for setting in settings]
     line = (Curve("", tuple(map(float, levels)), (1.0,) * len(levels)),) if drawn else ()
     ticks = _ticks(levels)
@@ -294,8 +287,8 @@ def _memory(inputs: Inputs, run: Run | None) -> Drawing:
 
 def _own_memory(run: Run) -> Bars | None:
     setting, found = run.training(), memory.wholes(run)
-    told = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
-    if setting is None or not told:
+    complete = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
+    if setting is None or not complete:
         return None
 
     def scaled(size: int | Missing) -> float | None:
@@ -306,17 +299,17 @@ def _own_memory(run: Run) -> Bars | None:
             title,
             (
                 memory.theory(setting, name) / _MEGA,
-                *(scaled(memory.component(run, setting, v, name)) for v in told),
+                *(scaled(memory.component(run, setting, v, name)) for v in complete),
             ),
             series=index,
         )
         for index, (name, title) in enumerate(memory.COMPONENTS.items())
     ]
-    overhead = [r.start.amount / _MEGA for r in told.values()]
-    rest = [scaled(r.residual) for r in told.values()]
+    overhead = [r.start.amount / _MEGA for r in complete.values()]
+    rest = [scaled(r.residual) for r in complete.values()]
     series.append(BarSeries("Framework", (None, *overhead), series=4))
     series.append(BarSeries("Unexplained", (None, *rest), series=5))
-    names = ("Theory", *(v.name for v in told))
+    names = ("Theory", *(v.name for v in complete))
     return Bars(names, tuple(series), "Resident memory (MB)", stacked=True)
 
 

@@ -115,8 +115,8 @@ def wholes(run: Run) -> dict[Variant, Reconciliation]:
     setting = run.training()
     if setting is None:
         return {}
-    told = {v: _whole(run, setting, v) for v in variants(run, setting)}
-    return {v: t for v, t in told.items() if isinstance(t, Reconciliation)}
+    reconciliations = {v: _whole(run, setting, v) for v in variants(run, setting)}
+    return {v: t for v, t in reconciliations.items() if isinstance(t, Reconciliation)}
 
 
 def _whole(run: Run, setting: Setting, variant: Variant) -> Reconciliation | Missing:
@@ -153,10 +153,10 @@ def peaks(run: Run) -> dict[tuple[Setting, Variant], Reconciliation]:
     found: dict[tuple[int, int, Variant], tuple[Setting, Reconciliation]] = {}
     for setting in (s for s in settings if s is not None):
         for variant in run.variants(setting):
-            told = _peak(run, setting, variant)
-            if isinstance(told, Reconciliation):
-                found.setdefault((setting.hidden, setting.samples, variant), (setting, told))
-    return {(setting, key[2]): told for key, (setting, told) in found.items()}
+            r = _peak(run, setting, variant)
+            if isinstance(r, Reconciliation):
+                found.setdefault((setting.hidden, setting.samples, variant), (setting, r))
+    return {(setting, key[2]): r for key, (setting, r) in found.items()}
 
 
 def _component_terms(setting: Setting) -> tuple[Term, ...]:

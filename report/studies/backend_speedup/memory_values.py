@@ -31,8 +31,8 @@ def least_explained(run: Run) -> Variant | None:
     """The library of whose resident memory the largest share stays unexplained."""
     shares = {
         v: abs(share)
-        for v, told in memory.wholes(run).items()
-        if not isinstance(share := told.residual_share, Missing)
+        for v, r in memory.wholes(run).items()
+        if not isinstance(share := r.residual_share, Missing)
     }
     return max(shares, key=lambda v: shares[v], default=None)
 

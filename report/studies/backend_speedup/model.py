@@ -151,12 +151,12 @@ def _predictions(run: Run) -> Iterator[Prediction]:
             if isinstance(own, Missing) or isinstance(measured, Missing):
                 continue
             bound = known(point(least_time(run, setting, variant)))
-            told: dict[Rule, float] = {"measured": own, "least": bound}
+            by_rule: dict[Rule, float] = {"measured": own, "least": bound}
             speedup = point(run.speedup(setting, variant))
             if variant != NUMPY and not isinstance(speedup, Missing):
                 # As the speed-up is: process by process, since the machine drifts between them.
-                told["numpy"] = measured * speedup
-            yield Prediction(setting, variant, time / predicted, measured, told)
+                by_rule["numpy"] = measured * speedup
+            yield Prediction(setting, variant, time / predicted, measured, by_rule)
 
 
 def parts(run: Run, setting: Setting, variant: Variant) -> dict[str, Quantity]:

@@ -63,8 +63,8 @@ def _error(
 
     def found(run: Run) -> Quantity:
         factors = errors([each for each in predictions(run) if of in each.predicted], rule)
-        told = choose(factors) if factors else NO_CASE
-        return recorded("measured / predicted or its inverse", "1", told, run.file)
+        chosen = choose(factors) if factors else NO_CASE
+        return recorded("measured / predicted or its inverse", "1", chosen, run.file)
 
     return found
 

@@ -9,7 +9,6 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from report.errors import StudyError
 from report.evidence.audit import (
     Check,
     Printed,
@@ -65,10 +64,7 @@ def cell(reported: Reported, table: str, row: str, column: str) -> Printed:
             return Printed(
                 printed.number, printed.decimals, printed.unit, f"{source.place}, {name}, {column}"
             )
-    raise StudyError(
-        f"data/reported/backend_speedup.json: {source.place}: no number for {name}, {column}; "
-        "restore the file with git."
-    )
+    raise reported.fault(f"{source.place}: no number for {name}, {column}")
 
 
 def text(printed: Printed) -> str:
@@ -79,17 +75,6 @@ def text(printed: Printed) -> str:
 def number(reported: Reported, table: str, row: str, column: str) -> Number:
     """The number of a cell as printed, in the unit of its column."""
     return cell(reported, table, row, column).number
-
-
-def count(reported: Reported, id: str) -> int:
-    """A whole number of the source; raises ``StudyError`` for one that is not whole."""
-    found = reported.value(id).number
-    if isinstance(found, int):
-        return found
-    raise StudyError(
-        f"data/reported/backend_speedup.json: {id}: expected a whole number, found {found}; "
-        "restore the file with git."
-    )
 
 
 # ------------------------------------------------------------------------------------- audit
@@ -148,7 +133,7 @@ def _memory(reported: Reported) -> Iterator[Check]:
         yield check(whole, "sum of the components", total, *parts)
     parameters = exact(parameter_count("perceptron"), "1", "theory: parameters")
     images = exact(data_set_number(reported, "training"), "1", "Table 2, training samples")
-    learned = exact(count(reported, "training"), "1", "Section 7, training samples")
+    learned = exact(reported.count("training"), "1", "Section 7, training samples")
     pixels = exact(PIXELS, "1", "theory: pixels of an image")
     yield check(
         cell(reported, "5", "parameters", "cpu"), "4 B · parameters / 10⁶", _megabytes, parameters
@@ -187,12 +172,7 @@ def _megabytes(*counts: Fraction) -> Fraction:
 def data_set_number(reported: Reported, column: str) -> int:
     """A whole number of the source's table of data sets."""
     (found,) = reported.table("2").column(column)
-    if isinstance(found, int):
-        return found
-    raise StudyError(
-        f"data/reported/backend_speedup.json: Table 2, {column}: expected a whole number, found "
-        f"{found}; restore the file with git."
-    )
+    return reported.whole(found, f"Table 2, {column}")
 
 
 # -------------------------------------------------------------------------------- quantities

@@ -17,7 +17,6 @@ from report.studies.backend_speedup.source import (
     PERFORMANCE_ROWS,
     SIDES,
     cell,
-    count,
     data_set_number,
     text,
 )
@@ -117,7 +116,7 @@ def source_performance_table(inputs: Inputs) -> Table:
 def data_set_table(inputs: Inputs, images: DataSet | None) -> Table:
     """The source's data set and the one that was learned from here."""
     reported = inputs.reported
-    training, held_out = (count(reported, id_) for id_ in ("training", "validation"))
+    training, held_out = map(reported.count, ("training", "validation"))
     classes = data_set_number(reported, "classes")
     rows = [("MNIST, source", training, held_out, classes)]
     if images is not None:

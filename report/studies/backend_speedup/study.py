@@ -95,9 +95,9 @@ def _of_products(inputs: Inputs, measured: Sequence[Run], second: Run | None) ->
 
 def _reconciliations(measured: Sequence[Run]) -> dict[str, Reconciliation]:
     return {
-        told.id: told
+        r.id: r
         for run in measured
-        for told in (*memory.wholes(run).values(), *memory.peaks(run).values())
+        for r in (*memory.wholes(run).values(), *memory.peaks(run).values())
     }
 
 
@@ -202,8 +202,8 @@ def _name(variant: Variant | None) -> str:
 def _constant_offset(run: Run) -> bool:
     """Whether NumPy alone leaves a residual at the peaks, and the same one at every size."""
     rests: dict[Variant, set[object]] = {}
-    for (_, variant), told in memory.peaks(run).items():
-        rests.setdefault(variant, set()).add(told.residual)
+    for (_, variant), r in memory.peaks(run).items():
+        rests.setdefault(variant, set()).add(r.residual)
     own = rests.pop(NUMPY, set())
     return len(own) == 1 and own != {0} and all(found == {0} for found in rests.values())
 

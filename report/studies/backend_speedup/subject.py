@@ -179,12 +179,7 @@ def _perceptron(h: int, m: int) -> tuple[Step, ...]:
         _product("W1 X", h, d, m),
         _bias("+ b1", h, m),
         Step("relu", "max(0, Z1)", others=h * m, elements=2 * h * m),
-        _product("W2 A1", k, h, m),
-        _bias("+ b2", k, m),
-        _softmax(k, m),
-        _error(k, m),
-        _product("dZ2 A1ᵀ", k, m, h),
-        _product("W2ᵀ dZ2", h, k, m),
+        *_output_layer(h, m),
         _masked("ReLU′", h * m),
         _product("dZ1 Xᵀ", h, m, d),
         _means(((h, d), (k, h)), m),
@@ -213,12 +208,7 @@ def _convnet(m: int) -> tuple[Step, ...]:
             calls=7,
             touched=9 * f * m,
         ),
-        _product("W2 A1", k, f, m),
-        _bias("+ b2", k, m),
-        _softmax(k, m),
-        _error(k, m),
-        _product("dZ2 A1ᵀ", k, m, f),
-        _product("W2ᵀ dZ2", f, k, m),
+        *_output_layer(f, m),
         Step(
             "gradient",
             "unpooling",
@@ -231,6 +221,19 @@ def _convnet(m: int) -> tuple[Step, ...]:
         _product("dZ1 columnsᵀ", c, n * m, q),
         _means(((c, q), (k, f)), m),
         _update(parameter_count("convnet")),
+    )
+
+
+def _output_layer(inputs: int, m: int) -> tuple[Step, ...]:
+    """The last layer of either network forwards, and backwards to the gradient of its input."""
+    k = CLASSES
+    return (
+        _product("W2 A1", k, inputs, m),
+        _bias("+ b2", k, m),
+        _softmax(k, m),
+        _error(k, m),
+        _product("dZ2 A1ᵀ", k, m, inputs),
+        _product("W2ᵀ dZ2", inputs, k, m),
     )
 
 

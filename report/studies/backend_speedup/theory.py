@@ -14,7 +14,6 @@ from report.quantity.operations import counted_in, flops
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup import subject
 from report.studies.backend_speedup.measured import Run, Variant
-from report.studies.backend_speedup.source import count
 from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
 
 EXTENT: Final = exact("extent", "1", subject.EXTENT)
@@ -54,7 +53,7 @@ VALUES: Final[dict[str, Quantity]] = {
 
 def source_setting(inputs: Inputs) -> Setting:
     """The source's training, as theory takes it: float32, all its training images."""
-    return Setting("training", "perceptron", "float32", count(inputs.reported, "training"), "mnist")
+    return Setting("training", "perceptron", "float32", inputs.reported.count("training"), "mnist")
 
 
 def source_work(inputs: Inputs) -> Quantity:

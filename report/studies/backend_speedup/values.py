@@ -330,7 +330,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "peaks_told": count_of("peaks", lambda run: len(memory.peaks(run)) or NO_CASE),
     "peaks_exact": count_of(
         "peaks explained to the byte",
-        lambda run: sum(told.explained for told in memory.peaks(run).values()),
+        lambda run: sum(r.explained for r in memory.peaks(run).values()),
     ),
     "residual_peak": lambda run: residual(memory.peaks(run).values(), "B", run.file),
     "resident_share": unexplained(share=True),

@@ -27,7 +27,7 @@ from report.studies.conv_profiling.reconciled import (
     reported_self_size,
 )
 from report.studies.conv_profiling.run_values import NO_RECORD, all_executed
-from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes, value
+from report.studies.conv_profiling.source import CONVOLUTION, WORKSPACE, operator_bytes
 from report.studies.conv_profiling.values import executed_shares
 from report.theory.reconciliation import Reconciliation
 
@@ -68,23 +68,23 @@ def all_claims(
 def _of_source(inputs: Inputs) -> dict[str, Statement]:
     """Those that the source's own numbers decide."""
     reported, file = inputs.reported, inputs.reported_file
-    batch, printed = value(reported, "profiled_batch"), value(reported, "printed_batch")
+    batch, printed = reported.count("profiled_batch"), reported.count("printed_batch")
 
     def bytes_of(operator: str, column: str) -> Quantity:
         size = operator_bytes(reported, operator, column)
         return exact(column.replace("_", " "), "B", size, file)
 
     kept = bytes_of(CONVOLUTION, "size_increase")
-    work = exact("printed result", "FLOP", value(reported, "flops"), file)
+    work = exact("printed result", "FLOP", reported.count("flops"), file)
     without = bytes_of(CONVOLUTION, "allocation_size") - bytes_of(WORKSPACE, "self_allocation_size")
-    told = [
+    residuals = [
         residual([r], "B", file) for r in (reported_self_size(inputs), reported_estimate(inputs))
     ]
     return {
         "batch-in-product": Statement(work / theory.work(1), exactly(printed)),
         "table-of-one-image": Statement(kept / theory.OUTPUT_BYTES, exactly(1)),
         "parameters-per-image": Statement(without / theory.for_every_image(batch), exactly(1)),
-        "temporary-storage": Statement(furthest_from_zero(*told), exactly(0)),
+        "temporary-storage": Statement(furthest_from_zero(*residuals), exactly(0)),
         "recovery": Statement(kept / (batch * theory.OUTPUT_BYTES), expect("> 1")),
     }
 

@@ -29,7 +29,7 @@ from report.studies.conv_profiling.reconciled import (
     reported_estimate,
 )
 from report.studies.conv_profiling.run_values import ALL_PAGES, pages_of_call
-from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes, value
+from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes
 from report.studies.conv_profiling.subject import dimensions_of
 from report.text.format import quantity_text
 from report.theory.reconciliation import Reconciliation
@@ -86,23 +86,23 @@ def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
         if each.case.factors["pass"] == "forward"
         and not isinstance(point(ratio := each.executed(NATIVE)), Missing)
     }
-    told = {
+    reconciliations = {
         name: r
         for name, r in changed(run).items()
         if abs(_share(r.end, r) - 1) > _SEEN or abs((native.get(name) or 1) - 1) > _SEEN  # type: ignore[operator]
     }
-    if not told:
+    if not reconciliations:
         return
     own = DotSeries(
         "In the CPU's own blocks, by its log",
-        tuple(native.get(name) for name in told),  # type: ignore[misc]
+        tuple(native.get(name) for name in reconciliations),  # type: ignore[misc]
         series=2,
         hollow=True,
     )
-    counted = tuple(map(_counted, told.values()))
-    explained = tuple(_share(r.end, r) for r in told.values())
+    counted = tuple(map(_counted, reconciliations.values()))
+    explained = tuple(_share(r.end, r) for r in reconciliations.values())
     drawn = Dots(
-        tuple(f"{name}: {_cause(r)}" for name, r in told.items()),
+        tuple(f"{name}: {_cause(r)}" for name, r in reconciliations.items()),
         (
             DotSeries("By shape and code (AVX2)", explained, series=_REPORTED, hollow=True),
             DotSeries("Counted (AVX2)", counted, series=0),
@@ -115,25 +115,25 @@ def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
     yield Figure("fig-changed", "", "", drawing, (run.file,))
 
 
-def _counted(told: Reconciliation) -> float | None:
+def _counted(r: Reconciliation) -> float | None:
     """The count over theory."""
-    return None if isinstance(told.measured, Missing) else _share(told.measured.amount, told)
+    return None if isinstance(r.measured, Missing) else _share(r.measured.amount, r)
 
 
-def _cause(told: Reconciliation) -> str:
+def _cause(r: Reconciliation) -> str:
     """The words for the largest term."""
-    largest = max(told.terms, key=lambda term: abs(term.amount))
-    if abs(largest.amount) <= _SEEN * told.start.amount:
+    largest = max(r.terms, key=lambda term: abs(term.amount))
+    if abs(largest.amount) <= _SEEN * r.start.amount:
         return "no padding in AVX2"
     if largest.name == NOT_FUSED:
-        return f"counter misses {quantity_text(-_share(largest.amount, told), '1', 'percent')}"
+        return f"counter misses {quantity_text(-_share(largest.amount, r), '1', 'percent')}"
     return _CAUSES.get(largest.name, largest.name)
 
 
-def _shapes(told: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
+def _shapes(reconciliations: Mapping[str, Reconciliation], run: Run) -> Iterator[Figure]:
     """Executed over theoretical work of every shape, a marker a batch size, and by its terms."""
     rows: dict[str, dict[str, Reconciliation]] = {}
-    for name, r in told.items():
+    for name, r in reconciliations.items():
         shape, _, batch = name.rpartition(", ")
         rows.setdefault(shape, {})[batch] = r
     if not rows:
@@ -167,13 +167,13 @@ def _named(shape: str, row: Mapping[str, Reconciliation]) -> str:
     return f"{shape} (batch {left} unexplained)" if left else shape
 
 
-def _share(amount: int, told: Reconciliation) -> float:
-    return amount / told.start.amount
+def _share(amount: int, r: Reconciliation) -> float:
+    return amount / r.start.amount
 
 
 def _memory(inputs: Inputs, run: Run | None, gpu: Run | None, owns: Sequence[Traced]) -> Figure:
     """Bytes of a call over those of its output: rules of estimation, runs, and the source."""
-    batch = value(inputs.reported, "profiled_batch")
+    batch = inputs.reported.count("profiled_batch")
     batches = (1, batch)
     size = operator_bytes(inputs.reported, CONVOLUTION, "allocation_size")
     allocated = {

@@ -47,21 +47,23 @@ def figures(found: Published | None) -> Iterator[Figure]:
 
 def figure(found: Published) -> Figure:
     """What each layer executes over what its shape says, term by term with the residual."""
-    told = tuple(found.reconciliations.values())
+    reconciliations = tuple(found.reconciliations.values())
     tensor = tuple(each.kernels.method == "tensor cores" for each in found.forward.layers)
 
     def share(amounts: Iterable[int]) -> tuple[float | None, ...]:
-        return tuple(a / r.start.amount or None for a, r in zip(amounts, told, strict=True))
+        return tuple(
+            a / r.start.amount or None for a, r in zip(amounts, reconciliations, strict=True)
+        )
 
     direct = [0 if _amount(r, "Fourier products") or t else r.start.amount
-              for r, t in zip(told, tensor, strict=True)]  # fmt: skip
-    uncounted = [r.start.amount if t else 0 for r, t in zip(told, tensor, strict=True)]
+              for r, t in zip(reconciliations, tensor, strict=True)]  # fmt: skip
+    uncounted = [r.start.amount if t else 0 for r, t in zip(reconciliations, tensor, strict=True)]
     seen = [_two_digits(known(point(found.executed(each)))) for each in found.forward.layers]
     drawn = [
         ("Products of the shape, counted", direct),
         ("On tensor cores, not counted", uncounted),
-        *((name, [_part(r, terms) for r in told]) for name, terms in _PARTS),
-        ("Residual", [r.residual if isinstance(r.residual, int) else 0 for r in told]),
+        *((name, [_part(r, terms) for r in reconciliations]) for name, terms in _PARTS),
+        ("Residual", [r.residual if isinstance(r.residual, int) else 0 for r in reconciliations]),
     ]
     bars = Bars(
         tuple(each.layer.name for each in found.forward.layers),
@@ -84,16 +86,16 @@ def _two_digits(share: float) -> str:
     return quantity_text(float(f"{share:.3g}" if share >= 1 else f"{share:.2g}"), "1")
 
 
-def _part(told: Reconciliation, names: Sequence[str]) -> int:
+def _part(r: Reconciliation, names: Sequence[str]) -> int:
     """The terms of these names; what replaces direct products counts in full."""
-    replaced = told.start.amount if _amount(told, "Fourier products") else 0
-    return sum(_amount(told, name) for name in names) + (
+    replaced = r.start.amount if _amount(r, "Fourier products") else 0
+    return sum(_amount(r, name) for name in names) + (
         replaced if "Fourier products" in names else 0
     )
 
 
-def _amount(told: Reconciliation, name: str) -> int:
-    return next(term.amount for term in told.terms if term.name == name)
+def _amount(r: Reconciliation, name: str) -> int:
+    return next(term.amount for term in r.terms if term.name == name)
 
 
 def layer_table(found: Published) -> Table:
@@ -115,36 +117,38 @@ def layer_table(found: Published) -> Table:
 
 def term_table(found: Published) -> Table:
     """The same reconciled term by term: a row a layer, with the terms that are not zero."""
-    told = found.reconciliations
-    first = next(iter(told.values()))
+    reconciliations = found.reconciliations
+    first = next(iter(reconciliations.values()))
 
     def counted(name: str) -> int | Missing:
-        measured = told[name].measured
+        measured = reconciliations[name].measured
         return measured if isinstance(measured, Missing) else measured.amount
 
     return table(
         "tbl-published-terms",
-        told,
+        reconciliations,
         [
             Field("Layer", "", lambda name: name),
-            Field("Theory", "FLOP", lambda name: told[name].start.amount, "MFLOP"),
-            Field("Terms (MFLOP)", "", lambda name: _terms(told[name])),
+            Field("Theory", "FLOP", lambda name: reconciliations[name].start.amount, "MFLOP"),
+            Field("Terms (MFLOP)", "", lambda name: _terms(reconciliations[name])),
             Field("Counted", "FLOP", counted, "MFLOP"),
-            Field("Residual", "FLOP", lambda name: told[name].residual, "MFLOP"),
+            Field("Residual", "FLOP", lambda name: reconciliations[name].residual, "MFLOP"),
         ],
-        notes=tuple(_note(told.values(), term.name) for term in first.terms),
+        notes=tuple(_note(reconciliations.values(), term.name) for term in first.terms),
         sources=found.files,
     )
 
 
-def _terms(told: Reconciliation) -> str:
+def _terms(r: Reconciliation) -> str:
     """The terms that are not zero, in MFLOP."""
-    shown = [(t.name, quantity_text(t.amount / _MEGA, "1")) for t in told.terms if t.amount]
+    shown = [(t.name, quantity_text(t.amount / _MEGA, "1")) for t in r.terms if t.amount]
     return "; ".join(f"{name} {amount}" for name, amount in shown)
 
 
-def _note(told: Iterable[Reconciliation], name: str) -> str:
+def _note(reconciliations: Iterable[Reconciliation], name: str) -> str:
     """How a term is computed, in all layers where it is there."""
-    terms = [term for each in told for term in each.terms if term.name == name and term.amount]
+    terms = [
+        term for each in reconciliations for term in each.terms if term.name == name and term.amount
+    ]
     formulas = " or ".join(dict.fromkeys(term.formula for term in terms))
     return f"{name}: {formulas} ({terms[0].evidence})." if terms else f"{name}: none."

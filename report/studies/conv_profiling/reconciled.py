@@ -19,7 +19,6 @@ from report.studies.conv_profiling.source import (
     MB,
     WORKSPACE,
     operator_bytes,
-    value,
 )
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.theory.convolutions import executed_terms, method, unfolded_peak
@@ -49,7 +48,7 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
     The workspace is what another row of the same table shows; the other terms follow from shapes.
     """
     reported = inputs.reported
-    batch = value(reported, "profiled_batch")
+    batch = reported.count("profiled_batch")
     size = layer_memory(BASE.layer(1))
     estimate, image = reported.value("estimated_memory"), reported.value("memory_mb")
     printed = Fraction(str(estimate.number)) * MB
@@ -82,7 +81,7 @@ def reported_estimate(inputs: Inputs) -> Reconciliation:
 def reported_self_size(inputs: Inputs) -> Reconciliation:
     """The source's negative self size: the convolution frees what another operator allocated."""
     reported = inputs.reported
-    batch = value(reported, "profiled_batch")
+    batch = reported.count("profiled_batch")
     workspace = operator_bytes(reported, WORKSPACE, "self_allocation_size")
     return Reconciliation(
         "reported-self-size",
@@ -194,40 +193,40 @@ def _peak(run: Run, batch: int, dimensions: Dimensions) -> Reconciliation | None
     layer = dimensions.layer(batch)
     if method(layer, run.threads) == "unfolded":
         return unfolded_peak(layer, measured)
-    told = events(run, batch, dimensions)
-    return told.peak if isinstance(told, Explanation) else None
+    explanation = events(run, batch, dimensions)
+    return explanation.peak if isinstance(explanation, Explanation) else None
 
 
 @remembered
 def peaks(run: Run) -> dict[int, Reconciliation]:
     """The peak of the example's forward call by batch size, from the output alone."""
-    told = {batch: _peak(run, batch, BASE) for batch in run.batches()}
-    return aligned({batch: peak for batch, peak in told.items() if peak is not None})
+    known = {batch: _peak(run, batch, BASE) for batch in run.batches()}
+    return aligned({batch: peak for batch, peak in known.items() if peak is not None})
 
 
 @remembered
 def changed_peaks(run: Run) -> dict[str, Reconciliation]:
     """The peak of the forward call of all dimensions, at the batches they share."""
-    told = {
+    known = {
         f"{dimensions.name}, {batch}": _peak(run, batch, dimensions)
         for dimensions in run.dimensions
         for batch in shared_batches(run, dimensions)
     }
-    return aligned({name: peak for name, peak in told.items() if peak is not None})
+    return aligned({name: peak for name, peak in known.items() if peak is not None})
 
 
 def aligned(found: Mapping[Level, Reconciliation]) -> dict[Level, Reconciliation]:
     """The same with the same terms in each, 0 where one has none, so that they make one table."""
     names: dict[str, Term] = {}
-    for told in found.values():
-        for term in told.terms:
+    for r in found.values():
+        for term in r.terms:
             if term.amount or term.name not in names:
                 names[term.name] = term
-    return {level: replace(told, terms=_filled(told, names)) for level, told in found.items()}
+    return {level: replace(r, terms=_filled(r, names)) for level, r in found.items()}
 
 
-def _filled(told: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]:
-    own = {term.name: term for term in told.terms}
+def _filled(r: Reconciliation, names: Mapping[str, Term]) -> tuple[Term, ...]:
+    own = {term.name: term for term in r.terms}
     return tuple(
         _worded(own.get(name, replace(term, amount=0, evidence="")), term)
         for name, term in names.items()
@@ -239,20 +238,22 @@ def _worded(term: Term, like: Term) -> Term:
     return replace(term, formula=like.formula if not term.amount else term.formula, evidence="")
 
 
-def differing(told: Mapping[str, Reconciliation], usual: str = "") -> dict[str, Reconciliation]:
+def differing(
+    reconciliations: Mapping[str, Reconciliation], usual: str = ""
+) -> dict[str, Reconciliation]:
     """The cases with a term other than the ``usual`` one, or with a residual."""
     return {
         level: r
-        for level, r in told.items()
+        for level, r in reconciliations.items()
         if not r.explained or any(term.amount for term in r.terms if term.name != usual)
     }
 
 
-def uncounted(told: Reconciliation) -> int:
+def uncounted(r: Reconciliation) -> int:
     """The multiply-adds (negative) that are executed and that the counter misses."""
-    return sum(term.amount for term in told.terms if term.name == NOT_FUSED)
+    return sum(term.amount for term in r.terms if term.name == NOT_FUSED)
 
 
 def all_explained(found: Sequence[Reconciliation]) -> bool:
     """Whether something was measured and nothing is left of it."""
-    return bool(found) and all(told.explained for told in found)
+    return bool(found) and all(r.explained for r in found)

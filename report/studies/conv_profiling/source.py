@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from report.errors import StudyError
 from report.evidence.audit import (
     Check,
     Printed,
@@ -30,17 +29,6 @@ WORKSPACE: Final = "aten::empty"
 CONVOLUTION: Final = "aten::cudnn_convolution"
 
 
-def value(reported: Reported, id: str) -> int:
-    """A whole number of the source; raises ``StudyError`` for one that is not whole."""
-    number = reported.value(id).number
-    if isinstance(number, int):
-        return number
-    raise StudyError(
-        f"data/reported/conv_profiling.json: {id}: expected a whole number, found {number}; "
-        "restore the file with git."
-    )
-
-
 def operator_cell(reported: Reported, operator: str, column: str) -> int:
     """A whole number of the source's operator table (its KB are 1,024 B).
 
@@ -50,10 +38,7 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
     for name, cell in zip(table.column("operator"), table.column(column), strict=True):
         if name == operator and isinstance(cell, int):
             return cell
-    raise StudyError(
-        f"data/reported/conv_profiling.json: {table.place}: no whole number for {operator}, "
-        f"{column}; restore the file with git."
-    )
+    raise reported.fault(f"{table.place}: no whole number for {operator}, {column}")
 
 
 def operator_bytes(reported: Reported, operator: str, column: str) -> int:

@@ -96,14 +96,14 @@ def findings(inputs: Inputs) -> Findings:
 
 def _reconciliations(inputs: Inputs, measured: Sequence[Run]) -> dict[str, Reconciliation]:
     found = [reported_estimate(inputs), reported_self_size(inputs)]
-    told = {r.id: r for r in found}
+    reconciliations = {r.id: r for r in found}
     for run in measured:
         for pass_ in PASSES:
-            told |= {r.id: r for r in executed(run, pass_).values()}
-        told |= {r.id: r for r in changed(run).values()}
-        told |= {f"peak-{run.key}-{batch}": r for batch, r in peaks(run).items()}
-        told |= {f"peak-{run.key}-{name}": r for name, r in changed_peaks(run).items()}
-    return told
+            reconciliations |= {r.id: r for r in executed(run, pass_).values()}
+        reconciliations |= {r.id: r for r in changed(run).values()}
+        reconciliations |= {f"peak-{run.key}-{batch}": r for batch, r in peaks(run).items()}
+        reconciliations |= {f"peak-{run.key}-{name}": r for name, r in changed_peaks(run).items()}
+    return reconciliations
 
 
 def _facts(

@@ -12,6 +12,7 @@ from report.records.passes import PASSES, Pass
 from report.records.record import Case, Factor
 from report.records.store import Stored
 from report.text.format import NO_BREAK
+from report.theory.shapes import square_convolution
 from report.theory.work import Flops, Macs, flops, macs
 
 #: The first convolution of the network, whose kernel is always this, leaves so many elements fewer.
@@ -60,20 +61,8 @@ class Dimensions:
 
     def layer(self, batch: int) -> Convolution:
         """The convolution on a batch of so many images."""
-        out = self.extent - self.kernel + 1
-        return Convolution(
-            name="conv2",
-            input_shape=(batch, self.inputs, self.extent, self.extent),
-            output_shape=(batch, self.outputs, out, out),
-            dtype="float32",
-            kernel=(self.kernel, self.kernel),
-            stride=(1, 1),
-            padding=(0, 0),
-            dilation=(1, 1),
-            groups=1,
-            bias=True,
-            transposed=False,
-        )
+        images = (batch, self.inputs, self.extent, self.extent)
+        return square_convolution("conv2", images, self.outputs, self.kernel)
 
     def multiply_adds(self, batch: int, pass_: Pass = "forward") -> Macs:
         """Multiply-adds of one call; backward adds the weight's and the input's gradient."""

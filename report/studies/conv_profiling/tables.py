@@ -287,9 +287,9 @@ def _reconciled(run: Run) -> Iterator[Table]:
 
 
 def _series(
-    told: Mapping[Level, Reconciliation], id: str, run: Run, factor: Column | None = None
+    reconciliations: Mapping[Level, Reconciliation], id: str, run: Run, factor: Column | None = None
 ) -> Iterator[Table]:
-    if told:
+    if reconciliations:
         yield series_table(
-            without_idle_terms(told), id, "", factor, sources=(run.file,), total=False
+            without_idle_terms(reconciliations), id, "", factor, sources=(run.file,), total=False
         )

@@ -44,7 +44,6 @@ from report.studies.conv_profiling.source import (
     audit,
     legible,
     operator_bytes,
-    value,
 )
 from report.studies.conv_profiling.subject import BASE
 from report.text.format import Number
@@ -140,7 +139,7 @@ def _correct(share: float, images: DataSet | None) -> int | Missing:
 def _memory(inputs: Inputs) -> dict[str, Quantity]:
     """What the source's operator table says, and what leads its estimate to it."""
     reported, file = inputs.reported, inputs.reported_file
-    batch = value(reported, "profiled_batch")
+    batch = reported.count("profiled_batch")
 
     def row(operator: str, column: str) -> Quantity:
         of = f" of {operator}" * (operator != CONVOLUTION)
@@ -182,8 +181,8 @@ def _logs(inputs: Inputs) -> dict[str, Quantity]:
         "log_steps": recorded("logged steps", "1", len(losses), file),
         "log_least": recorded("smallest loss of a step", "1", min(losses), file),
         "log_most": recorded("largest loss of a step", "1", max(losses), file),
-        "new_inputs": recorded("source", "1", value(inputs.reported, "new_first_channels"), file),
-        "new_outputs": recorded("source", "1", value(inputs.reported, "new_output_channels"), file),
+        "new_inputs": recorded("source", "1", inputs.reported.count("new_first_channels"), file),
+        "new_outputs": recorded("source", "1", inputs.reported.count("new_output_channels"), file),
     }
 
 
@@ -192,14 +191,14 @@ def _kernels(inputs: Inputs) -> dict[str, Quantity]:
     file = inputs.reported_file
     _, average, _, bias = legible(inputs.reported)
     unreadable = Missing("the number is not legible")
-    batch = value(inputs.reported, "profiled_batch")
+    batch = inputs.reported.count("profiled_batch")
     bias_number = recorded("source", "1", unreadable if bias is None else int(bias), file)
     images = bias_number / theory.OUTPUTS
     weights = weight_count(BASE.layer(1))
     partitions = unreadable if average is None else round(weights / average)
     return {
-        "printed_batch": recorded("source", "1", value(inputs.reported, "printed_batch"), file),
-        "kernels": recorded("source", "1", value(inputs.reported, "profiled_kernels"), file),
+        "printed_batch": recorded("source", "1", inputs.reported.count("printed_batch"), file),
+        "kernels": recorded("source", "1", inputs.reported.count("profiled_kernels"), file),
         "batch_work": theory.work(batch),
         "weight_average": recorded("source", "1", unreadable if average is None else average, file),
         "partitions": recorded(

@@ -35,7 +35,7 @@ def device_work(run: Run) -> dict[int, Reconciliation]:
         )
         for batch in run.batches
     }
-    return {batch: told for batch, told in found.items() if told is not None}
+    return {batch: value for batch, value in found.items() if value is not None}
 
 
 def device_flops(run: Run, batch: int) -> Quantity:

@@ -145,5 +145,5 @@ def _peak(run: Run, batch: int) -> Term | Missing:
 
 def peaks(run: Run, batches: Sequence[int]) -> dict[int, Reconciliation]:
     """The peak of the forward call by batch size, from the output alone."""
-    told = {batch: events(run, batch) for batch in batches}
-    return {batch: e.peak for batch, e in told.items() if isinstance(e, Explanation)}
+    explanations = {batch: events(run, batch) for batch in batches}
+    return {batch: e.peak for batch, e in explanations.items() if isinstance(e, Explanation)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from report.errors import StudyError
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact
 
@@ -38,15 +37,6 @@ def counts(inputs: Inputs, table: str, key: str) -> dict[int, int]:
 def _numbers(inputs: Inputs, table: str, key: str) -> tuple[int, ...]:
     printed = inputs.reported.table(table).exactly(_BATCHES)
     return tuple(
-        _number(cell, f"{printed.place}, row {row}, {key}")
+        inputs.reported.whole(cell, f"{printed.place}, row {row}, {key}")
         for row, cell in enumerate(printed.column(key), start=1)
-    )
-
-
-def _number(cell: object, place: str) -> int:
-    if isinstance(cell, int):
-        return cell
-    raise StudyError(
-        f"data/reported/conv_scaling.json: {place}: expected a whole number, found {cell!r}; "
-        "restore the file with git."
     )

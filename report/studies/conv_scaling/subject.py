@@ -9,6 +9,7 @@ from report.paper.declared import Field
 from report.records.layers import Convolution
 from report.records.passes import PASSES, Pass
 from report.records.store import Stored
+from report.theory.shapes import square_convolution
 from report.theory.work import Macs, macs
 
 #: How the elements of the tensors lie in memory: channel by channel, or pixel by pixel.
@@ -35,19 +36,7 @@ _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {
 
 def subject(batch: int) -> Convolution:
     """The second convolution of the PyTorch MNIST example on a batch of ``batch`` images."""
-    return Convolution(
-        name="conv2",
-        input_shape=(batch, 32, 26, 26),
-        output_shape=(batch, 64, 24, 24),
-        dtype="float32",
-        kernel=(3, 3),
-        stride=(1, 1),
-        padding=(0, 0),
-        dilation=(1, 1),
-        groups=1,
-        bias=True,
-        transposed=False,
-    )
+    return square_convolution("conv2", (batch, 32, 26, 26), channels=64, kernel=3)
 
 
 def multiply_adds(batch: int, pass_: Pass = "forward") -> Macs:

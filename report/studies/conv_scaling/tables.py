@@ -156,8 +156,10 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
 def _of_run(run: Run, gpu: Run | None) -> Iterator[Table]:
     if counted := _executed(run):
         yield counted
-    if told := without_idle_terms(variants(run)):
-        yield series_table(told, "tbl-variants", "", Column("Variant"), sources=(run.file,))
+    if reconciliations := without_idle_terms(variants(run)):
+        yield series_table(
+            reconciliations, "tbl-variants", "", Column("Variant"), sources=(run.file,)
+        )
     told_events = events(run, SHOWN_BATCH)
     if isinstance(told_events, Explanation):
         yield event_table(told_events, "tbl-events", "", (run.file,))

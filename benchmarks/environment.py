@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.install import cores
-from benchmarks.results import Surroundings
+from benchmarks.results import Environment
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -32,10 +32,10 @@ def begin() -> Start:
     return Start(_now(), os.getloadavg()[0], _git("rev-parse", "HEAD"), _tree_clean())
 
 
-def finish(start: Start, versions: Mapping[str, str]) -> Surroundings:
-    """The surroundings of a part that began at ``start`` and ends now."""
+def finish(start: Start, versions: Mapping[str, str]) -> Environment:
+    """The environment of a part that began at ``start`` and ends now."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return Surroundings(
+    return Environment(
         started=start.moment,
         finished=_now(),
         commit=start.commit,

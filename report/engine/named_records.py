@@ -9,7 +9,7 @@ from report.errors import RecordError
 from report.studies import STUDIES
 
 
-def asked_records(
+def named_records(
     texts: Iterable[str], studies: Sequence[str], data: Path, here: Path
 ) -> dict[str, tuple[str, ...]]:
     """The records that ``texts`` name: study → files relative to ``data``.
