@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from report.engine.manifest import Entry, Inputs, Manifest, behind_links, write_manifest
 from report.engine.place import lay_out, put
@@ -45,9 +47,20 @@ class _Work:
 
     study: str
     stage: Path
+    rank: int = 0
     entries: dict[str, Entry] = field(default_factory=dict)
     running: dict[str, Inputs] = field(default_factory=dict)
     failed: Result | None = None
+
+
+class _Ready(NamedTuple):
+    """A step that can run; of several the least is begun first, and ``number`` is its own."""
+
+    rank: int
+    number: int
+    work: _Work
+    step: Step
+    why: tuple[str, ...]
 
 
 class Runner:
@@ -71,31 +84,43 @@ class Runner:
         self._progress = progress
         self._explain = explain
         self._unsaved, self._next_save = False, 0.0
+        #: What can run and has not begun yet, as a heap.
+        self._waiting: list[_Ready] = []
+        self._numbers = count()
         self._futures: dict[Future[Result], tuple[_Work, Step]] = {}
         #: To wait for all futures would look at each of them whenever one ends.
         self._ended: SimpleQueue[Future[Result]] = SimpleQueue()
 
     def run(self) -> Iterator[Outcome]:
         """Build every study, then what all share; each outcome as it is finished."""
-        works = [_Work(study, self._stage / study) for study in self._goal.studies]
+        # What takes longest comes first, so that all workers are busy to the end.
+        order = sorted(self._goal.studies, key=self._size, reverse=True)
+        works = [_Work(s, self._stage / s, order.index(s)) for s in self._goal.studies]
         try:
             yield from self._run_all(works)
             yield from self._run_all([_Work("", self._stage / "shared")])
         finally:
             self._save()
 
+    def _size(self, study: str) -> int:
+        """Bytes of a study's records, which tell how long it takes before it has been built."""
+        paths = (Path(self._world.places.of(name)) for name in self._goal.files.records[study])
+        return sum(path.stat().st_size for path in paths if path.exists())
+
     def _run_all(self, works: list[_Work]) -> Iterator[Outcome]:
         changed = works
         while changed:
-            self._start([item for work in changed for item in self._ready(work)])
             for work in changed:
+                for ready in self._ready(work):
+                    heappush(self._waiting, ready)
+            for work in dict.fromkeys((*changed, *self._start())):
                 if not work.running:
                     yield self._finish(work)
             changed = self._collect()
 
-    def _ready(self, work: _Work) -> list[tuple[_Work, Step, tuple[str, ...]]]:
+    def _ready(self, work: _Work) -> list[_Ready]:
         """The stale steps that can run now; the fresh ones on the way are taken as they are."""
-        found: dict[str, tuple[_Work, Step, tuple[str, ...]]] = {}
+        found: dict[str, _Ready] = {}
         known = -1
         while work.failed is None and known != len(work.entries):
             known = len(work.entries)
@@ -108,7 +133,7 @@ class Runner:
                 inputs = inputs_of(step, self._world, seen)
                 why = tuple(reasons(step, inputs, self.manifest, self._world))
                 if why:
-                    found[step.id] = (work, step, why)
+                    found[step.id] = _Ready(work.rank, next(self._numbers), work, step, why)
                     work.running[step.id] = inputs
                 else:
                     work.entries[step.id] = self.manifest.steps[step.id]
@@ -120,22 +145,26 @@ class Runner:
             return self._goal.study_steps(work.study, work.entries, self._world)
         return self._goal.shared_steps(self.manifest.steps, self._world, ())
 
-    def _start(self, ready: list[tuple[_Work, Step, tuple[str, ...]]]) -> None:
-        alone = len(ready) == 1 and not self._futures
-        if alone and ready[0][1].action == "study":
-            self._workers.expect("figure")
-        for work, step, why in ready:
+    def _start(self) -> list[_Work]:
+        """Start as many steps as there are workers; returns the studies that failed before."""
+        lost: list[_Work] = []
+        while self._waiting and len(self._futures) < self._workers.jobs:
+            *_, work, step, why = heappop(self._waiting)
+            alone = not (self._waiting or self._futures)
+            if alone and step.action == "study":
+                self._workers.expect("figure")
             self._explain(step, why)
             self._progress.starts(step)
             try:
                 self._set_out(work, step)
             except RidgepointError as error:
                 self._failed(work, step, Result({}, failure=str(error)))
+                lost.append(work)
                 continue
-            task = self._task(work, step)
-            future = self._workers.submit(task, alone=alone)
+            future = self._workers.submit(self._task(work, step), alone=alone)
             self._futures[future] = (work, step)
             future.add_done_callback(self._ended.put)
+        return lost
 
     def _set_out(self, work: _Work, step: Step) -> None:
         """Put on the stage what the step reads and no step of this build has made."""
@@ -173,8 +202,14 @@ class Runner:
         return changed
 
     def _failed(self, work: _Work, step: Step, result: Result) -> None:
+        """Start no more steps of a study that has failed."""
         work.running.pop(step.id)
         work.failed = work.failed or result
+        for ready in self._waiting:
+            if ready.work is work:
+                work.running.pop(ready.step.id)
+        self._waiting = [ready for ready in self._waiting if ready.work is not work]
+        heapify(self._waiting)
 
     def _finish(self, work: _Work) -> Outcome:
         """Put a study in place that is whole, or say why it is not."""

@@ -33,7 +33,7 @@ class Workers:
     """Runs tasks, no more than ``jobs`` at a time, and in this process where that is quicker."""
 
     def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
+        self.jobs = jobs
         self._processes: ProcessPoolExecutor | None = None
         self._threads: ThreadPoolExecutor | None = None
 
@@ -52,7 +52,7 @@ class Workers:
 
     def submit(self, task: Task, *, alone: bool) -> Future[Result]:
         """Run ``task``; ``alone`` says that nothing else runs meanwhile."""
-        if self._jobs == 1 or alone:
+        if self.jobs == 1 or alone:
             here: Future[Result] = Future()
             here.set_result(do(task))
             return here
@@ -67,19 +67,19 @@ class Workers:
 
     def expect(self, action: str) -> None:
         """Let the workers import what ``action`` needs while this process is busy."""
-        if self._jobs > 1 and self._processes is None:
+        if self.jobs > 1 and self._processes is None:
             with hold_signals():
-                for _ in range(self._jobs - 1):
+                for _ in range(self.jobs - 1):
                     self._process_pool().submit(warm, action)
 
     def _process_pool(self) -> ProcessPoolExecutor:
         if self._processes is None:
-            self._processes = process_pool(self._jobs)
+            self._processes = process_pool(self.jobs)
         return self._processes
 
     def _thread_pool(self) -> ThreadPoolExecutor:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._jobs)
+            self._threads = ThreadPoolExecutor(self.jobs)
         return self._threads
 
 

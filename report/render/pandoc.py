@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import visible
-from report.errors import RenderError
+from report.errors import RecordError, RenderError
+from report.paper.bibliography import check_bibliography
 from report.render.command import Finished, run
 from report.render.problems import filter_problem, naming, pandoc_refusal
 from report.render.references import cited_entries
@@ -161,10 +162,17 @@ def _working_folder(source: Source, editions: Sequence[Edition]) -> Iterator[Pat
 
 
 def _bibliography(path: Path, document: str) -> str | None:
-    """What a document may cite, since to read an entry takes as long as a page of text."""
+    """What a document may cite, since to read all entries takes a third of a short paper's time.
+
+    A damaged bibliography is given as it is, so that pandoc says what is wrong with it.
+    """
     if not path.is_file():
         return None
     entries = path.read_text("utf-8")
+    try:
+        check_bibliography(entries.encode(), path.name)
+    except RecordError:
+        return entries
     return cited_entries(entries, lambda key: f"@{key}" in document, keep_lines=True)
 
 

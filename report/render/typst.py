@@ -112,7 +112,6 @@ def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
     pdf = main.with_suffix(".pdf")
     arguments = {
         "input": str(main),
-        "output": str(pdf),
         "root": str(main.parent),
         "format": "pdf",
         "font_paths": [str(FOLDER)],
@@ -121,7 +120,7 @@ def _compiled(main: Path, standard: PdfStandard, measured: str) -> bytes:
         "pdf_standards": [standard],
         "sys_inputs": {"date": json.dumps(day)} if standard == "a-2b" else {},
     }
-    job = json.dumps({"packages": str(_packages()), "arguments": arguments})
+    job = json.dumps({"packages": str(_packages()), "pdf": str(pdf), "arguments": arguments})
     # Isolated, so that no module of ours is taken for one of Python's.
     command: tuple[str | Path, ...] = (sys.executable, "-I", _PROGRAM)
     with naming(main, main.parent):
