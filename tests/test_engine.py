@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from report.engine.artifacts import load, save
 from report.engine.code import Code
 from report.engine.contents import Contents, file_digest, files_below
 from report.engine.graph import (
@@ -17,7 +18,6 @@ from report.engine.graph import (
     later_steps,
     shared_steps,
 )
-from report.engine.kept import keep, kept
 from report.engine.manifest import (
     EMPTY,
     INDEX,
@@ -405,11 +405,11 @@ def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
 
 def test_equal_values_are_kept_as_equal_bytes(tmp_path: Path) -> None:
     text = "".join(["a", "b"])
-    shared, apart = (text, text), ("".join(["a", "b"]), "".join(["a", "b"]))
-    keep(shared, tmp_path / "one")
-    keep(apart, tmp_path / "two")
+    shared, equal = (text, text), ("".join(["a", "b"]), "".join(["a", "b"]))
+    save(shared, tmp_path / "one")
+    save(equal, tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert kept(tmp_path / "one") == shared
+    assert load(tmp_path / "one") == shared
 
 
 def test_what_goes_wrong_in_a_step_is_in_its_result(tmp_path: Path) -> None:

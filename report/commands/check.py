@@ -17,7 +17,7 @@ import yaml
 
 from report.engine.computing import compute
 from report.engine.gather import choose, gather
-from report.engine.graph import KEPT, RECORDS
+from report.engine.graph import ARTIFACTS, RECORDS
 from report.engine.pipeline import Request, Survey, look
 from report.engine.task import unwritable
 from report.errors import RidgepointError
@@ -182,7 +182,7 @@ def _stale(found: Survey) -> Iterator[str]:
 
 def _left_out(study: str, request: Request, found: Survey) -> Iterator[str]:
     """The records that papers do without, since they cannot be used; looked for only if need be."""
-    known = request.out / KEPT / study / RECORDS
+    known = request.out / ARTIFACTS / study / RECORDS
     fresh = any(v.step.id == f"{study}/read" and v.fresh for v in found.verdicts)
     try:
         listed = (

@@ -32,11 +32,11 @@ from report.records import COUNTS
 from report.studies import checking_modules, module_of
 
 #: Where a step leaves what only later steps read.
-KEPT: Final = ".steps"
+ARTIFACTS: Final = ".steps"
 #: The folder of the papers that are a single HTML file.
 SINGLE: Final = "single"
 #: The folders of ``out/`` that steps write to.
-PLACES: Final = (KEPT, "html", "pdf", "qmd", "quarto", SINGLE, "tex", "values")
+PLACES: Final = (ARTIFACTS, "html", "pdf", "qmd", "quarto", SINGLE, "tex", "values")
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: What the step ``read`` has chosen, and what the step ``study`` has found.
@@ -100,12 +100,12 @@ def figure_names(outputs: Iterable[str]) -> tuple[str, ...]:
 
 def drawing_file(study: str, name: str) -> str:
     """Where the description of a figure lies."""
-    return f"{KEPT}/{study}/{name}{_DRAWING}"
+    return f"{ARTIFACTS}/{study}/{name}{_DRAWING}"
 
 
 def opened_file(study: str, name: str) -> str:
     """Where it lies what the page shows of a figure that is opened."""
-    return f"{KEPT}/{study}/{name}{_OPENED}"
+    return f"{ARTIFACTS}/{study}/{name}{_OPENED}"
 
 
 def paper_files(study: str) -> tuple[str, str]:

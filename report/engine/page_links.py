@@ -13,7 +13,7 @@ from report.render.settings import read_settings
 def page_links(task: Task, *, pdf: bool = False) -> PageLinks:
     """The links of the page that ``task`` writes or converts; ``pdf`` if a PDF lies beside it."""
     values = json.loads((task.source / "values.json").read_text("utf-8"))
-    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
+    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
     measured = chosen["runs"] or chosen["imported"]
     samples = (("Every sample (CSV, compressed)", SAMPLES),) if measured else ()
     return PageLinks(

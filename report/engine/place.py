@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from report.engine.graph import KEPT, SCRATCH, paper_files
+from report.engine.graph import ARTIFACTS, SCRATCH, paper_files
 from report.engine.manifest import behind_links
 from report.engine.scratch import temporary_files_in
 from report.engine.task import unwritable
@@ -21,7 +21,7 @@ from report.system.signals import leave_on_signals, remove
 _LOCK: Final = ".lock"
 _TEMPORARY: Final = ".tmp"
 #: What each study has of its own, and what all share: these are replaced as a whole.
-_OF_A_STUDY: Final = (KEPT, "qmd", "tex", "html")
+_OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html")
 _OF_ALL: Final = ("quarto",)
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Final, NamedTuple
 
 from report.engine.contents import file_digest
-from report.engine.graph import KEPT, paper_files
+from report.engine.graph import ARTIFACTS, paper_files
 from report.errors import OutputError, RidgepointError, one_line
 
 #: What the system says when a folder is full, or may not be written.
@@ -37,9 +37,9 @@ class Task(NamedTuple):
         return self.stage / "qmd" / self.study
 
     @property
-    def kept(self) -> Path:
+    def artifacts(self) -> Path:
         """Where the study keeps what only later steps read."""
-        return self.stage / KEPT / self.study
+        return self.stage / ARTIFACTS / self.study
 
 
 class Done(NamedTuple):

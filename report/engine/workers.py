@@ -69,7 +69,7 @@ class Workers:
         """Let the workers import what ``action`` needs while this process is busy."""
         if self.jobs > 1 and self._processes is None:
             with hold_signals():
-                for _ in range(self.jobs - 1):
+                for _ in range(self.jobs):
                     self._process_pool().submit(warm, action)
 
     def _process_pool(self) -> ProcessPoolExecutor:

@@ -10,7 +10,7 @@ from report.render.bundle import bundle
 
 def perform(task: Task) -> Done:
     """Pack the folder that the step ``tex`` wrote, with the bibliography if LaTeX has set one."""
-    set_one = task.kept / BIBLIOGRAPHY
+    set_one = task.artifacts / BIBLIOGRAPHY
     bibliography = set_one.read_bytes() if task.parameters["bibliography"] == "yes" else b""
     name = bundle_file(task.study)
     content = bundle(task.stage / "tex" / task.study, task.study, bibliography)

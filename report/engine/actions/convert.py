@@ -22,13 +22,13 @@ _FILES: Final[dict[Writer, str]] = {"html": PAGE, "latex": LATEX, "typst-citatio
 def perform(task: Task) -> Done:
     """Write the page, and what print is made of if the parameter ``pdf`` says that there is any."""
     paper, pdf = read_source(task.source, task.study), task.parameters["pdf"] == "yes"
-    listed = json.loads((task.kept / LISTED).read_text("utf-8"))
+    listed = json.loads((task.artifacts / LISTED).read_text("utf-8"))
     page = page_edition(paper, page_links(task, pdf=pdf))
     editions = (page, *((latex_edition(paper), typst_edition(paper)) if pdf else ()))
     written = convert(paper, editions, (listed["title"], listed["abstract"]))
     for to, text in written.editions.items():
-        (task.kept / _FILES[to]).write_text(text, "utf-8", newline="\n")
-    write_json({**listed, **in_plain_words(*written.plain)}, task.kept / ENTRY)
-    kept = task.kept.relative_to(task.stage).as_posix()
+        (task.artifacts / _FILES[to]).write_text(text, "utf-8", newline="\n")
+    write_json({**listed, **in_plain_words(*written.plain)}, task.artifacts / ENTRY)
+    folder = task.artifacts.relative_to(task.stage).as_posix()
     names = (*(_FILES[to] for to in written.editions), ENTRY)
-    return Done(tuple(f"{kept}/{name}" for name in names))
+    return Done(tuple(f"{folder}/{name}" for name in names))

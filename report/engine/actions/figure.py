@@ -9,8 +9,8 @@ from figures.canvas import Drawing
 from figures.characters import visible
 from figures.data import COLUMNS, rows
 from figures.drawing.render import Rendered, render
+from report.engine.artifacts import load
 from report.engine.graph import drawing_file, opened_file
-from report.engine.kept import kept
 from report.engine.task import Done, Task
 from report.system.outputs import write_json
 from report.system.spreadsheet import csv_of
@@ -19,7 +19,7 @@ from report.system.spreadsheet import csv_of
 def perform(task: Task) -> Done:
     """Draw the figure that the parameter ``name`` names, and write what it draws."""
     name = task.parameters["name"]
-    drawing: Drawing = kept(task.stage / drawing_file(task.study, name))
+    drawing: Drawing = load(task.stage / drawing_file(task.study, name))
     rendered = render(drawing, f"{task.study}/fig-{name}")
     folder = task.source / "figures"
     folder.mkdir(parents=True, exist_ok=True)

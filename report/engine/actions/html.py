@@ -27,11 +27,11 @@ def perform(task: Task) -> Done:
     tables = shutil.ignore_patterns("*.tex")
     shutil.copytree(task.source / "tables", page / "tables", ignore=tables)
     shutil.copyfile(task.source / "values.json", page / "values.json")
-    if (task.kept / SAMPLES).exists():
-        shutil.copyfile(task.kept / SAMPLES, page / SAMPLES)
-        shutil.copytree(task.kept / RECORDS_FOLDER, page / RECORDS_FOLDER)
+    if (task.artifacts / SAMPLES).exists():
+        shutil.copyfile(task.artifacts / SAMPLES, page / SAMPLES)
+        shutil.copytree(task.artifacts / RECORDS_FOLDER, page / RECORDS_FOLDER)
     write_openable(task, page)
-    text = (task.kept / PAGE).read_text("utf-8")
+    text = (task.artifacts / PAGE).read_text("utf-8")
     write_page(task.source, task.study, page, page_links(task), text)
     # The step that makes the PDF may have put it there meanwhile.
     paper = paper_files(task.study)[1]
@@ -46,7 +46,7 @@ def write_openable(task: Task, page: Path) -> None:
 
 def _write_details(task: Task, page: Path) -> None:
     """What the page shows of a number that is opened."""
-    details = json.loads((task.kept / DETAILS).read_text("utf-8"))
+    details = json.loads((task.artifacts / DETAILS).read_text("utf-8"))
     shown = {key: details[key] for key in ("values", "series", "records")}
     (page / "details.js").write_text(script_of("details", shown), "utf-8", newline="\n")
 

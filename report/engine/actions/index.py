@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from report.engine.entries import entry_of
-from report.engine.graph import DETAILS, KEPT, RECORDS
+from report.engine.graph import ARTIFACTS, DETAILS, RECORDS
 from report.engine.task import Done, Task
 from report.render.settings import read_settings
 from report.render.site import Entry, Paper, write_site
@@ -25,13 +25,13 @@ def perform(task: Task) -> Done:
 
 def _paper(task: Task, study: str, pdf: str) -> Paper:
     page, paper = f"{study}/index.html", f"{study}/{study}.pdf" if pdf else None
-    kept, html = task.stage / KEPT / study, task.stage / "html"
+    artifacts, html = task.stage / ARTIFACTS / study, task.stage / "html"
     pages = (page, f"{study}/{SUPPLEMENT}")
     return Paper(
         Entry.of(entry_of(task, study), study=study, page=page, pdf=paper),
         _read(task.stage / "values" / f"{study}.json", {}),
-        _read(kept / RECORDS, []),
-        _read(kept / DETAILS, {}).get("machines", []),
+        _read(artifacts / RECORDS, []),
+        _read(artifacts / DETAILS, {}).get("machines", []),
         _copy_reported(task, study),
         {name: (html / name).read_text("utf-8") for name in pages if (html / name).exists()},
     )

@@ -10,7 +10,7 @@ from report.render.latex import compile_latex
 def perform(task: Task) -> Done:
     """Compile the folder that the step ``tex`` wrote; keep the bibliography for the archive."""
     made = compile_latex(task.stage / "tex" / task.study, task.study)
-    bibliography = task.kept / BIBLIOGRAPHY
+    bibliography = task.artifacts / BIBLIOGRAPHY
     bibliography.parent.mkdir(parents=True, exist_ok=True)
     bibliography.write_bytes(made.bibliography)
     name = bibliography.relative_to(task.stage).as_posix()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 
+from report.engine.artifacts import load
 from report.engine.gather import Origin
 from report.engine.graph import CHOSEN, FINDINGS, LISTED
-from report.engine.kept import kept
 from report.engine.source_folder import write_source
 from report.engine.task import Done, Task, files_in
 from report.system.outputs import write_json
@@ -20,8 +20,8 @@ def perform(task: Task) -> Done:
 
     The parameter ``style`` is the print style that the user wants, where that is not the paper's.
     """
-    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
-    findings = kept(task.kept / FINDINGS)
+    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
+    findings = load(task.artifacts / FINDINGS)
     written = write_source(
         task.study,
         Origin(**chosen["origin"]),
@@ -34,7 +34,7 @@ def perform(task: Task) -> Done:
     values = task.stage / "values" / f"{task.study}.json"
     values.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(task.source / "values.json", values)
-    listed = task.kept / LISTED
+    listed = task.artifacts / LISTED
     others = [each["line"] for each in written["imported"]]
     write_json({**{key: written[key] for key in _LISTED}, "imported": others}, listed)
     own = (name for name in files_in(task.stage, task.source) if "/figures/" not in name)

@@ -15,7 +15,7 @@ def perform(task: Task) -> Done:
     """
     asked = tuple(task.parameters.get("use", "").splitlines())
     chosen = choose(task.study, task.data, asked)
-    write_json(chosen.as_json(), task.kept / CHOSEN)
-    write_json(chosen.listing, task.kept / RECORDS)
-    kept = task.kept.relative_to(task.stage).as_posix()
-    return Done((f"{kept}/{CHOSEN}", f"{kept}/{RECORDS}"), chosen.notices)
+    write_json(chosen.as_json(), task.artifacts / CHOSEN)
+    write_json(chosen.listing, task.artifacts / RECORDS)
+    folder = task.artifacts.relative_to(task.stage).as_posix()
+    return Done((f"{folder}/{CHOSEN}", f"{folder}/{RECORDS}"), chosen.notices)

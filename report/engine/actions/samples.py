@@ -16,26 +16,26 @@ from report.records.store import read_record
 
 def perform(task: Task) -> Done:
     """Write the samples of the chosen records, one a row, and the records; nothing without any."""
-    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
+    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
     files = [file for runs in chosen["runs"] for file in runs]
     records = tuple(read_record(task.data / file, task.data) for file in files)
     imported = tuple(read_import(task.data / file, task.data) for file in chosen["imported"])
     if not (records or imported):
         return Done(())
     with (
-        (task.kept / SAMPLES).open("wb") as file,
+        (task.artifacts / SAMPLES).open("wb") as file,
         io.TextIOWrapper(gzip_writer(file), "utf-8", newline="\n") as stream,
     ):
         write_samples((*records, *imported), stream)
     copied = (*files, *chosen["imported"])
-    kept = task.kept.relative_to(task.stage).as_posix()
-    return Done((f"{kept}/{SAMPLES}", *(f"{kept}/{_copy(task, file)}" for file in copied)))
+    folder = task.artifacts.relative_to(task.stage).as_posix()
+    return Done((f"{folder}/{SAMPLES}", *(f"{folder}/{_copy(task, file)}" for file in copied)))
 
 
 def _copy(task: Task, file: str) -> str:
     """Put the record into a compressed file, for the site; returns its name."""
     name = f"{RECORDS_FOLDER}/{Path(file).name}.gz"
-    target = task.kept / name
+    target = task.artifacts / name
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(gzipped((task.data / file).read_bytes()))
     return name

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from report.engine.artifacts import save
 from report.engine.computing import compute
 from report.engine.gather import load
 from report.engine.graph import CHOSEN, DETAILS, FINDINGS, drawing_file
-from report.engine.kept import keep
 from report.engine.task import Done, Task
 from report.paper.details import details
 from report.paper.machines import machines
@@ -16,7 +16,7 @@ from report.system.outputs import write_json
 
 def perform(task: Task) -> Done:
     """Compute the study from the chosen records; each figure's description is a file of its own."""
-    chosen = json.loads((task.kept / CHOSEN).read_text("utf-8"))
+    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
     parts = (chosen[name] for name in ("runs", "imported", "preferred", "left"))
     inputs = load(task.study, task.data, *parts)
     findings = compute(task.study, inputs)
@@ -25,9 +25,9 @@ def perform(task: Task) -> Done:
         for figure in findings.figures.values()
     }
     for name, drawing in drawings.items():
-        keep(drawing, task.stage / name)
-    keep(findings, task.kept / FINDINGS)
+        save(drawing, task.stage / name)
+    save(findings, task.artifacts / FINDINGS)
     opened = details(findings.values.values(), inputs.records)
-    write_json({**opened, "machines": machines(inputs.records)}, task.kept / DETAILS)
-    kept = task.kept.relative_to(task.stage).as_posix()
-    return Done((f"{kept}/{FINDINGS}", f"{kept}/{DETAILS}", *drawings))
+    write_json({**opened, "machines": machines(inputs.records)}, task.artifacts / DETAILS)
+    folder = task.artifacts.relative_to(task.stage).as_posix()
+    return Done((f"{folder}/{FINDINGS}", f"{folder}/{DETAILS}", *drawings))

@@ -10,6 +10,6 @@ from report.render.latex import write_latex
 def perform(task: Task) -> Done:
     """Write the folder."""
     folder = task.stage / "tex" / task.study
-    text = (task.kept / LATEX).read_text("utf-8")
+    text = (task.artifacts / LATEX).read_text("utf-8")
     write_latex(task.source, task.study, folder, text)
     return Done(files_in(task.stage, folder))

@@ -13,6 +13,6 @@ from report.render.typst import render_typst
 def perform(task: Task) -> Done:
     """Compile the study's document; the parameter ``standard`` is that of the PDF."""
     standard = cast(PdfStandard, task.parameters["standard"])
-    text = (task.kept / TYPST).read_text("utf-8")
+    text = (task.artifacts / TYPST).read_text("utf-8")
     content = render_typst(task.source, task.study, standard, text)
     return Done(write_paper(task.stage, task.study, content))

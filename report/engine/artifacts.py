@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def keep(thing: Any, path: Path) -> None:
+def save(thing: Any, path: Path) -> None:
     """Write ``thing``, a tree of frozen values.
 
     Without pickle's memory of what it has written before, the bytes do not depend on whether two
@@ -22,8 +22,8 @@ def keep(thing: Any, path: Path) -> None:
     path.write_bytes(stream.getvalue())
 
 
-def kept(path: Path) -> Any:
-    """What ``keep`` wrote.
+def load(path: Path) -> Any:
+    """What ``save`` wrote.
 
     Only for files that a step of this build made or whose digest the manifest has confirmed, since
     unpickling runs code.  Raises ``OSError``.
