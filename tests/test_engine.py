@@ -237,6 +237,22 @@ def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "links_pdf", "formats"),
+    [
+        (Wanted(html=True, pdf=True, engine="typst"), True, "html latex typst"),
+        (Wanted(html=True, pdf=True, engine="latex"), True, "html latex"),
+        (Wanted(html=True, pdf=False, engine="latex"), True, "html latex"),
+        (Wanted(html=True, pdf=False, engine="typst"), False, "html"),
+        (Wanted(html=True, pdf=True, engine="quarto"), True, ""),
+    ],
+)
+def test_what_nobody_prints_is_not_converted(wanted: Wanted, links_pdf: bool, formats: str) -> None:
+    steps = later_steps(STUDY, (), FILES, wanted, links_pdf=links_pdf)
+    (convert,) = (step for step in steps if step.action == "convert")
+    assert dict(convert.parameters) == {"formats": formats}
+
+
 def test_another_print_style_is_a_matter_of_the_manuscript_alone() -> None:
     plain, other = (
         later_steps(STUDY, ("a",), FILES, BOTH._replace(style=style), links_pdf=True)

@@ -137,7 +137,7 @@ def later_steps(
         formats += [_samples(study), _page(study, drawn, written)]
     if wanted.single:
         formats.append(_single(study, drawn, written, files))
-    converted = _convert(study, drawn, written, files, links_pdf=links_pdf)
+    converted = _convert(study, drawn, written, files, _written_in(wanted, links_pdf=links_pdf))
     return (*drawn, _manuscript(study, files, wanted.style), converted, *formats)
 
 
@@ -181,10 +181,20 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
     )
 
 
+def _written_in(wanted: Wanted, *, links_pdf: bool) -> tuple[str, ...]:
+    """The formats that pandoc writes; those of a PDF also for the page alone, if there is one.
+
+    So whoever asks for the one and the other in turns has nothing converted again.
+    """
+    if wanted.engine == "quarto":
+        return ()
+    printed = ("latex", *(("typst",) if wanted.engine == "typst" else ()))
+    return ("html", *(printed if links_pdf else ()))
+
+
 def _convert(
-    study: str, drawn: Iterable[Step], written: Reads, files: Files, *, links_pdf: bool
+    study: str, drawn: Iterable[Step], written: Reads, files: Files, formats: tuple[str, ...]
 ) -> Step:
-    """All formats at once, also for the page alone where there is a PDF, since it will be asked."""
     return Step(
         id=f"{study}/convert",
         study=study,
@@ -200,7 +210,7 @@ def _convert(
             Reads(f"{study}/read", (CHOSEN,)),
             *(Reads(step.id, (".svg", ".pdf")) for step in drawn),
         ),
-        parameters=(("pdf", "yes" if links_pdf else "no"),),
+        parameters=(("formats", " ".join(formats)),),
     )
 
 

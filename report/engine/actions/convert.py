@@ -17,14 +17,17 @@ from report.render.typst import typst_edition
 from report.system.outputs import write_json
 
 _FILES: Final[dict[Writer, str]] = {"html": PAGE, "latex": LATEX, "typst-citations": TYPST}
+#: How the formats of print are written.
+_PRINT: Final = {"latex": latex_edition, "typst": typst_edition}
 
 
 def perform(task: Task) -> Done:
-    """Write the page, and what print is made of if the parameter ``pdf`` says that there is any."""
-    paper, pdf = read_source(task.source, task.study), task.parameters["pdf"] == "yes"
+    """Write the ``formats`` that the parameter names; the page leads to a PDF where one is made."""
+    paper, formats = read_source(task.source, task.study), task.parameters["formats"].split()
     listed = json.loads((task.artifacts / LISTED).read_text("utf-8"))
-    page = page_edition(paper, page_links(task, pdf=pdf))
-    editions = (page, *((latex_edition(paper), typst_edition(paper)) if pdf else ()))
+    printed = [edition(paper) for name, edition in _PRINT.items() if name in formats]
+    links = page_links(task, pdf=bool(printed))
+    editions = (*([page_edition(paper, links)] if "html" in formats else []), *printed)
     written = convert(paper, editions, (listed["title"], listed["abstract"]))
     for to, text in written.editions.items():
         (task.artifacts / _FILES[to]).write_text(text, "utf-8", newline="\n")
