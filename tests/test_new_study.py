@@ -14,10 +14,11 @@ import pytest
 from report.commands.new import new_study, next_commands
 from report.engine.pipeline import ROOT
 from report.errors import StudyError
+from tests.test_readme import EXAMPLE
 
-SLUG, TITLE = "layer_width", "How the rate of a layer grows with its width"
+SLUG, TITLE = EXAMPLE, "How the rate of a layer grows with its width"
 _PARTS = ("report", "experiments", "figures", "templates", "tests", "data")
-_LEFT_OUT = shutil.ignore_patterns("*.json.gz")
+_LEFT_OUT = shutil.ignore_patterns("*.json.gz", f"*{EXAMPLE}*")
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from report.studies import STUDIES
 
 #: A reader who clones has a history; who commits there does not matter.
 AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
+#: The study that README and tutorial write.
+EXAMPLE = "layer_width"
 README = (ROOT / "README.md").read_text("utf-8")
 
 
@@ -34,7 +36,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fresh_copy(target: Path) -> Path:
-    """The files that git tracks or would, committed in the new folder ``target``."""
+    """The files that git tracks or would, committed in the new folder ``target``.
+
+    The study that the pages write is none of them, also where a reader has written it already.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -43,7 +48,7 @@ def fresh_copy(target: Path) -> Path:
         check=True,
     ).stdout.splitlines()
     for name in listed:
-        if (ROOT / name).is_file():
+        if (ROOT / name).is_file() and EXAMPLE not in name:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target / name)
     for arguments in (
