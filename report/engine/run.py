@@ -64,7 +64,7 @@ class _Ready(NamedTuple):
 
 
 class Runner:
-    """Runs what is stale of a goal; ``manifest`` is what is in ``out`` at every moment."""
+    """Runs what is stale of a goal; ``manifest`` is what is in ``out``, and is written at times."""
 
     def __init__(
         self,
