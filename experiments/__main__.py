@@ -61,16 +61,12 @@ def parser() -> argparse.ArgumentParser:
     health = commands.add_parser(
         "doctor", help="what this machine can measure, what disturbs it, and what to install"
     )
-    health.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    health.add_argument("--debug", action="store_true", help="show tracebacks")
     add_run(commands.add_parser("run", help="measure a study on this machine and write a record"))
     add_submit(
         commands.add_parser("submit", help="measure a study in shards, as jobs of a cluster")
     )
     there = commands.add_parser("status", help="which shards of a study are measured or missing")
     there.add_argument("study", help="the study whose sweeps are meant")
-    there.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    there.add_argument("--debug", action="store_true", help="show tracebacks")
     hand_in = commands.add_parser("check", help="whether records are good to hand in")
     hand_in.add_argument("files", nargs="+", type=Path, metavar="FILE")
     hand_in.add_argument(
@@ -79,7 +75,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="DATA",
         help="copy those that are to the folders of their studies in this data directory",
     )
-    hand_in.add_argument("--debug", action="store_true", help="show tracebacks")
     add_theory(
         commands.add_parser("theory", help="work, bytes and memory of any network, from its code")
     )
@@ -91,8 +86,10 @@ def parser() -> argparse.ArgumentParser:
     close.add_argument(
         "study", help="the study whose newest unfinished run is meant, with all of its shards"
     )
-    close.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
-    close.add_argument("--debug", action="store_true", help="show tracebacks")
+    for command in (health, there, close):
+        command.add_argument("--records", type=Path, default=Path("data"), metavar="DIR")
+    for command in (health, there, hand_in, close):
+        command.add_argument("--debug", action="store_true", help="show tracebacks")
     return made
 
 

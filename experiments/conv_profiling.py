@@ -27,7 +27,7 @@ import math
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import primitives
+from experiments.harness import primitives, quantity_groups
 from experiments.harness.images import check_folder, image_files, images_of
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.study import (
@@ -42,7 +42,6 @@ from experiments.harness.study import (
     Study,
 )
 from experiments.harness.workload import Workload
-from report.instruments.counters import ncu_logs
 from report.records.layers import Layer
 from report.records.record import Factor as Level
 from report.records.record import Series
@@ -265,15 +264,11 @@ def log_case(factors: Factors, session: Session) -> bytes:
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:
-    from experiments.harness.profiling import trace_of_call
+    from experiments.harness.profiling import trace_file
 
     scope, batch = factors["scope"], factors["batch"]
-    return CaseFile(
-        name=f"trace.{scope}-{batch}.json.gz",
-        meaning=f"a Chrome trace of one warm call of the {scope}, forward and backward, at batch "
-        f"{batch}, which Perfetto and chrome://tracing open",
-        content=trace_of_call(lambda: build(factors, device), device),
-    )
+    of = f"the {scope}, forward and backward, at batch {batch}"
+    return trace_file(f"{scope}-{batch}", of, lambda: build(factors, device), device)
 
 
 def effort(factors: Factors) -> float:
@@ -330,26 +325,10 @@ STUDY = Study(
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
     measures=(
-        "first_call_time",
-        "warmup_time",
-        "time",
-        "cpu_time",
-        "page_faults",
-        "context_switches",
-        "memory_events",
-        "requested",
-        "allocated",
-        "reserved",
-        "resident",
-        "lackey_multiply_adds",
-        "perf_flops",
-        *ncu_logs.QUANTITIES,
-        "step_loss",
-        "epoch_time",
-        "train_loss",
-        "train_accuracy",
-        "test_loss",
-        "test_accuracy",
+        *quantity_groups.TIME,
+        *quantity_groups.MEMORY,
+        *quantity_groups.COUNTED_WORK,
+        *quantity_groups.LEARNING,
     ),
     cases=cases,
     layers=layers,

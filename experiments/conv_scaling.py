@@ -28,7 +28,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from experiments.harness import passes, primitives
+from experiments.harness import passes, primitives, quantity_groups
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
@@ -45,7 +45,6 @@ from experiments.harness.study import (
 )
 from experiments.harness.worker import can_fork
 from experiments.harness.workload import Workload
-from report.instruments.counters import ncu_logs
 from report.records.layers import Layer
 from report.records.record import Series
 
@@ -314,20 +313,9 @@ _ON_CPU: Final = Study(
         Factor("variant", levels=tuple(VARIANT_BATCHES), quick=tuple(VARIANT_BATCHES)),
     ),
     measures=(
-        "first_call_time",
-        "warmup_time",
-        "time",
-        "cpu_time",
-        "page_faults",
-        "context_switches",
-        "memory_events",
-        "requested",
-        "allocated",
-        "reserved",
-        "resident",
-        "lackey_multiply_adds",
-        "perf_flops",
-        *ncu_logs.QUANTITIES,
+        *quantity_groups.TIME,
+        *quantity_groups.MEMORY,
+        *quantity_groups.COUNTED_WORK,
     ),
     cases=cases,
     layers=layers,

@@ -35,7 +35,7 @@ from typing import Final
 import msgspec
 
 from experiments import inference_sweeps as sweeps
-from experiments.harness import runtime
+from experiments.harness import quantity_groups, runtime
 from experiments.harness.limits import limited, refuse_beyond
 from experiments.harness.measure import measure_memory, measure_time
 from experiments.harness.memory import REPEATS, call_once
@@ -218,15 +218,12 @@ def is_traced(factors: Factors) -> bool:
 
 
 def _trace_file(factors: Factors, device: Device) -> CaseFile:
-    from experiments.harness.profiling import trace_of_call
+    from experiments.harness.profiling import trace_file
 
     network, batch, layout = (str(factors[name]) for name in ("network", "batch", "layout"))
-    return CaseFile(
-        name=f"trace.{network.lower()}-{batch}-{layout.replace('_', '-')}.json.gz",
-        meaning=f"a Chrome trace of one warm call of {network} at batch {batch}, {layout}, which "
-        "Perfetto and chrome://tracing open",
-        content=trace_of_call(lambda: build(factors, device), device),
-    )
+    name = f"{network.lower()}-{batch}-{layout.replace('_', '-')}"
+    of = f"{network} at batch {batch}, {layout}"
+    return trace_file(name, of, lambda: build(factors, device), device)
 
 
 def effort(factors: Factors) -> float:
@@ -278,24 +275,14 @@ _ON_CPU: Final = Study(
         Factor("dataset", levels=("digits",), quick=("digits",)),
     ),
     measures=(
-        "first_call_time",
-        "warmup_time",
-        "time",
-        "cpu_time",
-        "page_faults",
-        "context_switches",
+        *quantity_groups.TIME,
         "wait_time",
         "to_device_time",
         "from_device_time",
         "memory_events",
         "allocated",
         "resident",
-        "step_loss",
-        "epoch_time",
-        "train_loss",
-        "train_accuracy",
-        "test_loss",
-        "test_accuracy",
+        *quantity_groups.LEARNING,
         "image_loss",
         "image_correct",
     ),

@@ -34,7 +34,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from experiments.harness import isolated, machine, runtime, sensors
+from experiments.harness import isolated, machine, quantity_groups, runtime, sensors
 from experiments.harness.outcomes import UnavailableError
 from experiments.harness.study import (
     FULL,
@@ -51,7 +51,6 @@ from experiments.harness.study import (
 from experiments.harness.workload import Workload
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
 from experiments.training_layers import layers, operations
-from report.instruments.counters import ncu_logs
 from report.records.record import Factor as Level
 from report.records.record import Policy, Series
 
@@ -264,9 +263,7 @@ _ON_CPU: Final = Study(
         "layer_backward_time",
         "memory_events",
         "allocated",
-        "lackey_multiply_adds",
-        "perf_flops",
-        *ncu_logs.QUANTITIES,
+        *quantity_groups.COUNTED_WORK,
         *sensors.SENSORS.values(),
     ),
     cases=partial(cases, scale=CPU),

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from experiments.harness.memory import CALL, call_once, native_messages_off
-from experiments.harness.study import Device
+from experiments.harness.study import CaseFile, Device
 from experiments.harness.workload import Build, Workload
 from report.errors import MeasurementError
 from report.instruments.counters.logs import gzipped
@@ -36,6 +36,16 @@ _KEPT: Final = (
     "baseTimeNanoseconds",
     "traceEvents",
 )
+
+
+def trace_file(name: str, of: str, build: Build, device: Device) -> CaseFile:
+    """The trace of one warm call ``of`` something, as a file beside the record."""
+    return CaseFile(
+        name=f"trace.{name}.json.gz",
+        meaning=f"a Chrome trace of one warm call of {of}, which Perfetto and chrome://tracing "
+        "open",
+        content=trace_of_call(build, device),
+    )
 
 
 def trace_of_call(build: Build, device: Device) -> bytes:

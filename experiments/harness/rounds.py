@@ -182,14 +182,7 @@ def measure(
     processes = run_log.header.protocol.processes
     planned = turns(processes) if timed else ()
     all_turns = [t for t in planned if measures_process(run_log.header.shard, t.process)]
-    of_policy = {
-        policy: tuple(
-            index
-            for index in timed
-            if policy == _main(processes) or study.under_every_policy(run_log.header.cases[index])
-        )
-        for policy in processes
-    }
+    everywhere = [c for c in timed if study.under_every_policy(run_log.header.cases[c])]
     rounds = Rounds(
         module=registry.STUDIES[study.name],
         session=session,
@@ -205,7 +198,7 @@ def measure(
         watcher.note(f"Measuring {len(timed)} cases in {len(all_turns)} processes.")
     for number, turn in enumerate(all_turns):
         left = len(all_turns) - number
-        cases = of_policy[turn.policy]
+        cases = timed if turn.policy == _main(processes) else everywhere
         chosen = affordable(cases, run_log.rounds, turn.policy, left, rounds.left())
         _take(turn, chosen, rounds, done=number / len(all_turns), share=1 / len(all_turns))
     for policy, count in processes.items():
