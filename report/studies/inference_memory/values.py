@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.values import Value, exact
-from report.quantity.expression import Quantity, absent, recorded
-from report.quantity.operations import at_least, at_most, furthest_from_zero
+from report.quantity.expression import Quantity, recorded
+from report.quantity.operations import at_least, at_most
 from report.statistics.estimates import CONFIDENCE
 from report.studies.inference_memory import faults, scores
 from report.studies.inference_memory.choices import reported_speedups
+from report.studies.inference_memory.getters import (
+    NO_CASE,
+    Getter,
+    both,
+    count,
+    exactly,
+    largest,
+    of_deepest,
+    over,
+    over_best,
+    pair,
+    residual,
+    scored,
+    tiles,
+    workspace,
+)
 from report.studies.inference_memory.gpu import GPU_VALUES
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     FROM_BATCH,
     TOLERANCE,
-    exact_peaks,
     foretold,
     held_out,
     judged,
     limit,
-    off,
     other_reduced,
-    parts,
     predicted_growth,
     predicted_peak,
     reconciled,
@@ -36,29 +49,20 @@ from report.studies.inference_memory.peaks import (
 )
 from report.studies.inference_memory.subject import RESNETS, Call
 from report.studies.inference_memory.sweeps import (
-    amp_pairs,
     amp_precision,
-    best_call,
     both_bases,
-    ends,
     failed_calls,
     limited_calls,
     plain,
     resnets,
     sweep,
-    tiled_calls,
     with_amp,
-    with_both,
 )
 from report.studies.inference_memory.tilings import call_cost
 from report.studies.inference_memory.timing import TIME_VALUES
 from report.theory.reconciliation import Reconciliation
-from report.theory.workspaces import Layout
-
-Getter: TypeAlias = Callable[[Run], Quantity]
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
-NO_CASE: Final = absent("case", "1", "no such case was measured")
 
 #: Whole numbers of the source that the prose repeats.
 _REPORTED: Final = (
@@ -125,65 +129,7 @@ def _reported(inputs: Inputs) -> Iterator[Value]:
         yield exact(id_, name, number, "1", "Section IV-E", origin)
 
 
-# ------------------------------------------------------------------------------------- getters
-
-
-def count(name: str, get: Callable[[Run], float]) -> Getter:
-    """How many of something a run has; absent where it has none."""
-
-    def found(run: Run) -> Quantity:
-        return recorded(name, "1", number, run.file) if (number := get(run)) else NO_CASE
-
-    return found
-
-
-def over(choose: Callable[..., Quantity], get: Callable[[Run], Iterable[Quantity]]) -> Getter:
-    """What ``choose`` makes of those quantities of a run that were measured."""
-
-    def found(run: Run) -> Quantity:
-        known = [each for each in get(run) if not each.missing]
-        return choose(*known) if known else NO_CASE
-
-    return found
-
-
-def of_deepest(
-    get: Callable[[Run, tuple[Call, ...]], Quantity],
-    which: int = -1,
-    layout: Layout = "contiguous",
-) -> Getter:
-    """What ``get`` makes of the timed calls of the deepest (or the first) ResNet, if it has any."""
-    return lambda run: get(run, calls) if (calls := ends(run, which, layout)) else NO_CASE
-
-
-def _over_best(place: int) -> Getter:
-    """Time of an image at the smallest or the largest batch over that at the best one."""
-    return of_deepest(
-        lambda run, calls: run.image_time_ratio(calls[place], best_call(run, calls[0].network))
-    )
-
-
-def _exactly(get: Callable[[Run], dict[Call, Reconciliation]], *, all_: bool) -> Getter:
-    """How many peaks were reconciled, or how many of them without a residual."""
-
-    def found(run: Run) -> Quantity:
-        peaks = get(run).values()
-        number = len(peaks) if all_ else exact_peaks(peaks)
-        return recorded("reconciled peaks", "1", number, run.file) if peaks else NO_CASE
-
-    return found
-
-
-def _residual(get: Callable[[Run], dict[Call, Reconciliation]], layout: str = "") -> Getter:
-    """The residual of the peaks furthest from zero, as a share of the measured peak."""
-
-    def found(run: Run) -> Quantity:
-        kept = (t for call, t in get(run).items() if layout in ("", call.layout))
-        each = [off(run, this) for this in kept]
-        worst = furthest_from_zero(*each) if each else NO_CASE
-        return at_least(worst, 0 - worst) if each else NO_CASE
-
-    return found
+# ---------------------------------------------------------------------------------- of a run
 
 
 def _new_kinds(run: Run) -> dict[Call, Reconciliation]:
@@ -196,34 +142,6 @@ def _limit(run: Run) -> Quantity:
     return recorded("limit", "B", limit(calls[0]), run.file) if calls else NO_CASE
 
 
-def _workspace(place: int) -> Getter:
-    """The workspace at the peak of the deepest ResNet at one of its batch sizes."""
-
-    def found(run: Run, calls: tuple[Call, ...]) -> Quantity:
-        at = run.predicted(calls[place])
-        size = at if isinstance(at, Missing) else parts(at).workspace
-        return recorded("workspace", "B", size, run.file)
-
-    return lambda run: found(run, calls) if len(calls := _deepest_sweep(run)) > 1 else NO_CASE
-
-
-def _deepest_sweep(run: Run) -> tuple[Call, ...]:
-    """The plain calls of the deepest ResNet at every batch size whose peak is known."""
-    names = resnets(run)
-    calls = sweep(run, names[-1]) if names else ()
-    return tuple(call for call in calls if not run.peak(call).missing)
-
-
-def _largest(get: Callable[[Run, Call], Quantity], layout: Layout = "contiguous") -> Getter:
-    """What ``get`` makes of the deepest ResNet at the largest batch whose peak is known."""
-
-    def found(run: Run) -> Quantity:
-        calls = _deepest_sweep(run)
-        return get(run, replace(calls[-1], layout=layout)) if calls else NO_CASE
-
-    return found
-
-
 def _over_needed(run: Run, call: Call) -> Quantity:
     return run.peak(call) / run.needed(call) - 1
 
@@ -234,33 +152,13 @@ def _block_batch(run: Run, calls: tuple[Call, ...]) -> Quantity:
     return recorded("sizes of the allocator's events", "1", batch, run.file)
 
 
-def _pair(place: int, get: Callable[[Run, Call, Call], Quantity]) -> Getter:
-    """What ``get`` makes of the first or the last pair of precisions."""
-
-    def found(run: Run) -> Quantity:
-        pairs = amp_pairs(run)
-        return get(run, *pairs[place]) if pairs else NO_CASE
-
-    return found
-
-
 def _batch(run: Run, call: Call, _: Call) -> Quantity:
     return recorded("batch", "1", call.batch, run.file)
-
-
-def _scored(get: Callable[[Run, str], Quantity]) -> Getter:
-    """What ``get`` makes of the first set of images on which a trained network was scored."""
-    return lambda run: get(run, names[0]) if (names := scores.datasets(run)) else NO_CASE
 
 
 def _test_images(run: Run, dataset: str) -> Quantity:
     found = scores.score(run, dataset, "float32", "image_correct")
     return recorded("images", "1", found if isinstance(found, Missing) else len(found), run.file)
-
-
-def _both(choose: Callable[..., Quantity], get: Callable[[Run, Call, Call], Quantity]) -> Getter:
-    """Of the networks with AMP and channels last at once."""
-    return over(choose, lambda run: [get(run, with_both(run, b), b) for b in both_bases(run)])
 
 
 def needed_saved(run: Run, base: Call) -> Quantity:
@@ -270,10 +168,6 @@ def needed_saved(run: Run, base: Call) -> Quantity:
 
 def _needed_saved(choose: Callable[..., Quantity]) -> Getter:
     return over(choose, lambda run: [needed_saved(run, base) for base in both_bases(run)])
-
-
-def _tiles(choose: Callable[..., Quantity], get: Callable[[Run, Call], Quantity]) -> Getter:
-    return over(choose, lambda run: [get(run, call) for call in tiled_calls(run)])
 
 
 def _halo(run: Run, call: Call) -> Quantity:
@@ -288,27 +182,27 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "ceiling": lambda run: run.ceiling_of("float32"),
     "ceiling_reduced": lambda run: run.ceiling_of(amp_precision(run)),
     # Memory.
-    "compared": _exactly(judged, all_=True),
-    "exact_peaks": _exactly(judged, all_=False),
-    "compared_all": _exactly(reconciled, all_=True),
-    "exact_all": _exactly(reconciled, all_=False),
-    "compared_held_out": _exactly(held_out, all_=True),
-    "exact_held_out": _exactly(held_out, all_=False),
-    "compared_new": _exactly(_new_kinds, all_=True),
-    "exact_new": _exactly(_new_kinds, all_=False),
-    "compared_reduced": _exactly(reduced, all_=True),
-    "exact_reduced": _exactly(reduced, all_=False),
-    "residual_share": _residual(judged),
-    "residual_reduced": _residual(reduced),
-    "residual_reduced_last": _residual(reduced, "channels_last"),
-    "residual_other": _residual(other_reduced),
-    "deep_contiguous": _largest(_over_needed),
-    "deep_channels_last": _largest(_over_needed, "channels_last"),
-    "deep_batch": _largest(lambda run, c: recorded("largest batch", "1", c.batch, run.file)),
-    "deep_peak": _largest(Run.peak),
-    "shallow_peak": _largest(lambda run, c: run.peak(replace(c, network=resnets(run)[0]))),
-    "workspace_first": _workspace(0),
-    "workspace_second": _workspace(1),
+    "compared": exactly(judged, all_=True),
+    "exact_peaks": exactly(judged, all_=False),
+    "compared_all": exactly(reconciled, all_=True),
+    "exact_all": exactly(reconciled, all_=False),
+    "compared_held_out": exactly(held_out, all_=True),
+    "exact_held_out": exactly(held_out, all_=False),
+    "compared_new": exactly(_new_kinds, all_=True),
+    "exact_new": exactly(_new_kinds, all_=False),
+    "compared_reduced": exactly(reduced, all_=True),
+    "exact_reduced": exactly(reduced, all_=False),
+    "residual_share": residual(judged),
+    "residual_reduced": residual(reduced),
+    "residual_reduced_last": residual(reduced, "channels_last"),
+    "residual_other": residual(other_reduced),
+    "deep_contiguous": largest(_over_needed),
+    "deep_channels_last": largest(_over_needed, "channels_last"),
+    "deep_batch": largest(lambda run, c: recorded("largest batch", "1", c.batch, run.file)),
+    "deep_peak": largest(Run.peak),
+    "shallow_peak": largest(lambda run, c: run.peak(replace(c, network=resnets(run)[0]))),
+    "workspace_first": workspace(0),
+    "workspace_second": workspace(1),
     # Limited memory.
     "limit": _limit,
     "limited": count("limited calls", lambda run: len(foretold(run))),
@@ -337,33 +231,33 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "largest": of_deepest(lambda run, c: recorded("largest batch", "1", c[-1].batch, run.file)),
     "deep_first": of_deepest(lambda run, calls: run.time(calls[0])),
     "deep_last": of_deepest(lambda run, calls: run.time(calls[-1])),
-    "deep_left": _over_best(-1),
+    "deep_left": over_best(-1),
     "best_share": over(
         at_least, lambda run: (run.utilisation(c) for n in resnets(run) for c in sweep(run, n))
     ),
     **TIME_VALUES,
     # Precision and layout.
-    "half_batch_first": _pair(0, _batch),
-    "half_batch_last": _pair(-1, _batch),
-    "half_grown_first": _pair(0, lambda run, call, base: run.peak(call) / run.peak(base) - 1),
-    "half_saved_first": _pair(0, Run.saved),
-    "half_saved_last": _pair(-1, Run.saved),
-    "half_needed_last": _pair(-1, lambda run, call, base: needed_saved(run, base)),
-    "test_images": _scored(_test_images),
-    "accuracy": _scored(lambda run, d: scores.mean_score(run, d, "float32", "image_correct")),
-    "accuracy_change": _scored(lambda run, d: scores.accuracy_change(run, d, amp_precision(run))),
-    "loss_change": _scored(lambda run, d: scores.loss_change(run, d, amp_precision(run))),
+    "half_batch_first": pair(0, _batch),
+    "half_batch_last": pair(-1, _batch),
+    "half_grown_first": pair(0, lambda run, call, base: run.peak(call) / run.peak(base) - 1),
+    "half_saved_first": pair(0, Run.saved),
+    "half_saved_last": pair(-1, Run.saved),
+    "half_needed_last": pair(-1, lambda run, call, base: needed_saved(run, base)),
+    "test_images": scored(_test_images),
+    "accuracy": scored(lambda run, d: scores.mean_score(run, d, "float32", "image_correct")),
+    "accuracy_change": scored(lambda run, d: scores.accuracy_change(run, d, amp_precision(run))),
+    "loss_change": scored(lambda run, d: scores.loss_change(run, d, amp_precision(run))),
     "both_batch": count(
         "largest batch of both", lambda run: max((b.batch for b in both_bases(run)), default=0)
     ),
-    "both_saved_least": _both(at_most, Run.saved),
-    "both_saved_most": _both(at_least, Run.saved),
+    "both_saved_least": both(at_most, Run.saved),
+    "both_saved_most": both(at_least, Run.saved),
     "needed_saved_least": _needed_saved(at_most),
     "needed_saved_most": _needed_saved(at_least),
     # Tiles.
-    "tile_least_peak": _tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
-    "tile_most_peak": _tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
-    "halo_most": _tiles(at_least, _halo),
+    "tile_least_peak": tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
+    "tile_most_peak": tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
+    "halo_most": tiles(at_least, _halo),
 }
 
 #: What the prose says of a second processor.
@@ -387,7 +281,7 @@ OF_FAULTS: Final[dict[str, Getter]] = {
     "fault_near": count("calls near the sizes of blocks", lambda run: len(faults.near(run))),
     "page_cost": of_deepest(lambda run, calls: faults.fault_cost(run, calls[0].network)),
     "paged_batch": of_deepest(lambda run, c: recorded("batch", "1", c[-1].batch, run.file)),
-    "paged_left": _over_best(-1),
+    "paged_left": over_best(-1),
 }
 
 _SHARES: Final = frozenset(
