@@ -96,9 +96,10 @@ def test_machines_that_are_named_are_told_in_detail() -> None:
     kept = [len(s.record.attachments) for s in own if s.record.protocol.plan == "full"]
     assert kept == sorted(kept, reverse=True) and kept[0] > 0, "the best measured comes first"
     laptop = inputs.records[6]
-    told = detailed(replace(inputs, preferred=(laptop.file,)))
+    named = (replace(s, named=s.file == laptop.file) for s in inputs.records)
+    told = detailed(replace(inputs, records=tuple(named)))
     on_cpu = [s for s in told.records if s.record.environment.device == "cpu"]
-    assert on_cpu == [laptop] and len(told.records) == 2
+    assert [s.file for s in on_cpu] == [laptop.file] and len(told.records) == 2
     assert detailed(told) is told, "few machines are all told"
 
 

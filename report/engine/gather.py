@@ -155,7 +155,11 @@ def load(
 ) -> Inputs:
     """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
     patterns = attachments_of(study)
-    own = tuple(_pooled(files, data) for files in runs)
+    wanted = frozenset(preferred)
+    own = tuple(
+        replace(item, named=item.file in wanted)
+        for item in (_pooled(files, data) for files in runs)
+    )
     theirs = tuple(read_import(data / file, data) for file in imported)
     return Inputs(
         records=own,
@@ -168,7 +172,6 @@ def load(
         },
         imported=theirs,
         networks=read_counts(data / COUNTS) if theirs else (),
-        preferred=tuple(preferred),
         left=tuple((_pooled(files, data), why) for files, why in left),
     )
 

@@ -59,6 +59,11 @@ class Run(MeasuredDevice):
         return self.stored.record.environment.device == "cuda"
 
     @property
+    def named(self) -> bool:
+        """Whether the user named the record, so that the paper shall speak of it."""
+        return self.stored.named
+
+    @property
     def threads(self) -> int:
         """How many threads computed."""
         return self.stored.record.environment.threads
@@ -78,6 +83,11 @@ class Run(MeasuredDevice):
         """The memory policies that were measured, that of the studies first; none of old ones."""
         there = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
         return tuple(sorted(there, key=lambda policy: (policy != "retained", policy)))
+
+    def alone(self) -> tuple[Self, ...]:
+        """Each run that is pooled here, by itself, the oldest first."""
+        oldest_first = sorted(self.stored.runs, key=lambda stored: stored.record.started)
+        return tuple(replace(self, stored=replace(s, others=())) for s in oldest_first)
 
     @cached_property
     def _by_factors(self) -> dict[frozenset[tuple[str, Factor]], Case]:

@@ -31,9 +31,8 @@ class Inputs:
     ``imported`` are records of what others measured, which are never among its own.
     ``networks`` are what theory counts of the networks of timm.
     ``attachments`` are the files beside the records that the study asks for: record → name →
-    content as it lies on disk.  ``preferred`` are the files that the user has named, whose machines
-    a paper of many machines tells in detail.  ``left`` are full runs that the paper is not computed
-    from, with the reason, where the study names them.
+    content as it lies on disk.  ``left`` are full runs that the paper is not computed from, with
+    the reason, where the study names them.
     """
 
     records: tuple[Stored, ...]
@@ -43,7 +42,6 @@ class Inputs:
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: tuple[Counts, ...] = ()
-    preferred: tuple[str, ...] = ()
     left: tuple[tuple[Stored, str], ...] = ()
 
     @property

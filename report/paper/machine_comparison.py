@@ -99,16 +99,16 @@ class _Machine:
 def detailed(inputs: Inputs) -> Inputs:
     """The inputs with the machines of which a paper tells all; the same where they are few.
 
-    Of CPUs and of GPUs they are those that the user names (``inputs.preferred``), else those with
-    a full run, most files beside it, and the newest, in this order; one CPU and one GPU are always
-    among them where there are any.  They come in this order, so that a study whose prose speaks of
-    the first one speaks of the best measured.
+    Of CPUs and of GPUs they are those that the user named, else those with a full run, most files
+    beside it, and the newest, in this order; one CPU and one GPU are always among them where there
+    are any.  They come in this order, so that a study whose prose speaks of the first one speaks of
+    the best measured.
     """
     if len(inputs.records) <= DETAILED:
         return inputs
     ranked = sorted(inputs.records, key=_completeness, reverse=True)
     kinds = [[s for s in ranked if s.record.environment.device == kind] for kind in ("cpu", "cuda")]
-    pools = [[s for s in kind if s.file in inputs.preferred] or kind for kind in kinds if kind]
+    pools = [[s for s in kind if s.named] or kind for kind in kinds if kind]
     firsts = [pool[0] for pool in pools]
     others = [s for s in ranked if any(s in pool[1:] for pool in pools)]
     chosen = [*firsts, *others][:DETAILED]

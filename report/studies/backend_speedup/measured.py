@@ -276,11 +276,14 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of: on a CPU, with memory policies and few threads first.
 
-    Its times scatter least; it is the newest of several.  A run on a GPU, which may hold a few
-    cases of a few libraries, is that run only where no CPU's is there.
+    Its times scatter least; it is the newest of several, unless the user named one.  A run on a
+    GPU, which may hold a few cases of a few libraries, is that run only where no CPU's is there.
     """
     timed = [run for run in all_runs if run.variants(run.training())]
-    found = sorted(timed or all_runs, key=lambda run: (run.on_gpu, not run.policies, run.threads))
+    found = sorted(
+        timed or all_runs,
+        key=lambda run: (run.on_gpu, not run.named, not run.policies, run.threads),
+    )
     return next(iter(found), None)
 
 

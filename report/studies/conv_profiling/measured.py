@@ -134,9 +134,11 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of: the newest that counted executed work, else the newest.
 
-    Of those without counts a run on a CPU comes first.
+    A CPU that the user named comes before them; of those without counts a run on a CPU comes first.
     """
-    ordered = sorted(all_runs, key=lambda run: (not _counted(run), run.on_gpu))
+    ordered = sorted(
+        all_runs, key=lambda run: (run.on_gpu or not run.named, not _counted(run), run.on_gpu)
+    )
     return next(iter(ordered), None)
 
 

@@ -53,10 +53,6 @@ class Run(any_study.Run):
         """Whether times can be judged: on a CPU the record must name the C library's policy."""
         return self.on_gpu or bool(self.policies)
 
-    def alone(self) -> tuple[Run, ...]:
-        """Each run that is pooled here, by itself."""
-        return tuple(replace(self, stored=replace(s, others=())) for s in self.stored.runs)
-
     def as_planned(self) -> Run:
         """The planned measurements alone, those among them that something else disturbed."""
         first, *others = map(_as_planned, self.stored.runs)
@@ -65,9 +61,11 @@ class Run(any_study.Run):
     def rounds(self, *, disturbed: bool, number: int | None = None) -> Quantity:
         """How many measurements of a case all processes made, or how many were disturbed.
 
-        Those of all runs that are pooled here, or of the one with a ``number`` from 1 on.
+        Those of all runs that are pooled here, or of the one with a ``number`` from 1 on, the
+        oldest first.
         """
-        runs = self.stored.runs if number is None else self.stored.runs[number - 1 : number]
+        every = [alone.stored for alone in self.alone()]
+        runs = every if number is None else every[number - 1 : number]
         found = [r for s in runs for case in s.record.cases for r in case.rounds]
         amount = sum(not disturbed or r.disturbance is not None for r in found)
         further = tuple(s.file for s in runs if s.file != self.file)
@@ -155,13 +153,21 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     return tuple(map(Run, records, labels(records)))
 
 
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest on a CPU whose forward calls were timed.
+def by_evidence(all_runs: Sequence[Run]) -> list[Run]:
+    """Runs in the order in which the prose speaks of them.
 
-    Without one it is the newest timed run on a GPU, or else the newest of all, a CPU's first.
+    Those with timed forward calls come first, CPUs before GPUs, then machines that the user named,
+    then those that were measured most often; of equals the newest.
     """
-    ordered = sorted(all_runs, key=lambda run: (not run.timed, run.on_gpu))
-    return next(iter(ordered), None)
+    return sorted(
+        all_runs,
+        key=lambda run: (not run.timed, run.on_gpu, not run.named, -len(run.stored.runs)),
+    )
+
+
+def primary_run(all_runs: Sequence[Run]) -> Run | None:
+    """The run that the prose speaks of."""
+    return next(iter(by_evidence(all_runs)), None)
 
 
 def gpu_run(all_runs: Sequence[Run]) -> Run | None:

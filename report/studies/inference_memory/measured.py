@@ -225,7 +225,6 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest timed one on a CPU, else the newest timed."""
-    timed = [run for run in all_runs if run.timed(run.calls)]
-    on_cpu = [run for run in timed if not run.on_gpu]
-    return next(iter((*on_cpu, *timed, *all_runs)), None)
+    """The run that the prose speaks of: timed, on a CPU, named by the user, or else the newest."""
+    ordered = sorted(all_runs, key=lambda r: (not r.timed(r.calls), r.on_gpu, not r.named))
+    return next(iter(ordered), None)

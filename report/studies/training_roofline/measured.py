@@ -265,13 +265,15 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of, of those timed on a CPU, or any.
 
-    Its steps were profiled by the most processes; of equal ones it has the most threads, and of
-    these it is the newest.
+    It is the one that the user named, or else its steps were profiled by the most processes; of
+    equal ones it has the most threads, and of these it is the newest.
     """
     timed = [run for run in all_runs if run.timed(run.steps)]
     on_cpu = [run for run in timed if not run.on_gpu]
     best = max(
-        on_cpu, key=lambda run: (min(run.profiling_processes, default=0), run.threads), default=None
+        on_cpu,
+        key=lambda run: (run.named, min(run.profiling_processes, default=0), run.threads),
+        default=None,
     )
     return best or next(iter((*timed, *all_runs)), None)
 
