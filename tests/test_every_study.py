@@ -61,8 +61,6 @@ DECIDED_WITHOUT_TIME = {
     "backend_speedup": {
         "converge": "losses, of which each library has one course",
         "same-memory": "bytes, which do not scatter",
-        "same-memory-amd-epyc-zen-3-1t-cff32c": "bytes, which do not scatter",
-        "same-memory-nvidia-h100-80gb-hbm3": "bytes, which do not scatter",
     },
 }
 
@@ -79,9 +77,7 @@ DECIDED_WITHOUT_SAMPLES = {
 
 
 #: The key of a machine at the end of a claim's id.
-_MACHINE = re.compile(
-    r"-(amd-epyc-\dt|nvidia-h100-80gb-hbm3|(?:intel-xeon(?:-emerald-rapids)?|amd-epyc-zen-3)-\dt-[0-9a-f]{6})$"
-)
+_MACHINE = re.compile(r"-((amd|intel)-[a-z0-9-]+-\dt(-[0-9a-f]{6})?|nvidia-h100-80gb-hbm3)$")
 
 
 @cache

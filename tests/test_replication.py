@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from report.engine.pipeline import ROOT
+from report.evidence.repetition import repetitions
 from report.records.record import Record
 from report.records.store import read_record
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.replication import repeated, series_of
+from report.studies.conv_scaling.replication import repeated
 from tests.papers import assert_whole, found_in, value
 from tests.test_policies import record_of, verdict
 
@@ -68,7 +69,7 @@ def test_two_runs_of_the_xeon_agree_as_often_as_the_records_say() -> None:
     runs = [read_record(DATA / name, DATA) for name in (FIRST, SECOND)]
     pooled = Run(replace(runs[0], others=(runs[1],)), "Xeon")
     found = repeated(pooled)
-    assert (len(found), len(list(series_of(pooled))) - len(found)) == (compared, without)
+    assert (len(found), len(list(repetitions(pooled))) - len(found)) == (compared, without)
     assert sum(each.agrees for each in found) == agreeing
     assert sum(each.overlaps for each in found) == overlapping
 

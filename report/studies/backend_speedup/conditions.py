@@ -7,8 +7,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Final
 
+from report.evidence.repetition import between_runs
 from report.missing import Missing
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing
@@ -57,14 +57,7 @@ def _processes(choose: Callable[[list[int]], int]) -> Getter:
 
 def _between(choose: Callable[[list[float]], float]) -> Getter:
     """Of the ratios of the largest to the smallest median of the pooled runs, case by case."""
-
-    def found(run: Run) -> Quantity:
-        every = (point(run.between_runs("time", factors_of(*each))) for each in _timed(run))
-        ratios = [ratio for ratio in every if not isinstance(ratio, Missing)]
-        what = "slower / faster of two runs"
-        return recorded(what, "1", choose(ratios) if ratios else NO_CASE, run.file)
-
-    return found
+    return lambda run: between_runs(choose, run, (factors_of(*each) for each in _timed(run)))
 
 
 def _ceiling(operation: str, moment: str, working_set: int | None = None) -> Getter:

@@ -39,7 +39,8 @@ PERCENT: Final = frozenset(
         "kept_rest_share",
         "second_priced_least",
         "second_priced_most",
-        "repeated_share",
+        "repeated_share_1",
+        "repeated_share_2",
     }
 )
 #: What the prose tells of a GPU beside the primary run, as ``gpu_…``.

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from report.evidence.repetition import between_runs
 from report.missing import Missing
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, Sampled, absent, recorded
@@ -96,14 +97,7 @@ def drift(run: Run, dtype: str) -> Quantity:
 
 def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:
     """Of the ratios of the larger to the smaller median of the pooled runs, call by call."""
-
-    def found(run: Run) -> Quantity:
-        every = (point(run.between_runs("time", c.factors)) for c in run.timed(run.calls))
-        ratios = [each for each in every if not isinstance(each, Missing)]
-        name = "slower / faster of two runs"
-        return recorded(name, "1", choose(ratios), run.file) if ratios else _NO_TIME
-
-    return found
+    return lambda run: between_runs(choose, run, (c.factors for c in run.timed(run.calls)))
 
 
 TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {

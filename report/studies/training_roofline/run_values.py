@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from report.evidence.remembered import known
+from report.evidence.repetition import hours_between, repetitions
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
@@ -34,7 +35,7 @@ from report.studies.training_roofline.profiled import (
     end_of_share,
     main_profiles,
 )
-from report.studies.training_roofline.subject import NETWORKS, SMALL, Step
+from report.studies.training_roofline.subject import IMAGE, NETWORKS, SMALL, Step
 from report.studies.training_roofline.threads import Threads
 
 
@@ -44,6 +45,7 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
         return
     yield from _machine(run)
     yield from declared(_disturbances(run))
+    yield from _agreement(run)
     yield from _speed(run)
     yield from _layers(run)
     yield from declared(_caches(run))
@@ -76,6 +78,35 @@ def _machine(run: Run) -> Iterator[Value]:
     yield from declared(found_in(run, ceilings, NO_RECORD))
     least = _least_confidence("time", found, run)
     yield from declared({"least_confidence": to_digits(least, 2)}, "percent")
+
+
+def _agreement(run: Run) -> Iterator[Value]:
+    """How far two runs of the machine agree on the steps of which both give an interval."""
+    if not run.stored.others:
+        return
+    known = [each for each in repetitions(run) if each.bounded]
+    steps = [each for each in known if each.case.factors.get("subject") == "training"]
+    large = [each for each in steps if each.case.factors["image"] == IMAGE]
+    agreeing = sum(each.agrees for each in steps)
+    counts = {
+        "repeated": len(steps),
+        "repeated_agree": agreeing,
+        "repeated_overlap": sum(each.overlaps for each in steps),
+        "repeated_image": IMAGE,
+        "repeated_large": len(large),
+        "repeated_large_agree": sum(each.agrees for each in large),
+    }
+    counts["repeated_hours"] = hours_between(run)
+    files = tuple(alone.file for alone in run.alone()[:2])
+    words = {id_: id_.replace("_", " ") for id_ in counts}
+    yield from declared({i: fixed(words[i], n, "1", *files) for i, n in counts.items()})
+    if steps:
+        share = fixed("share of the steps that agrees", agreeing / len(steps), "1", *files)
+        yield from declared({"repeated_share": share}, "percent")
+    if large:
+        widths = [est.high / est.low for each in large for est in (each.first, each.second)]
+        widest = to_digits(fixed("upper / lower end of an interval", max(widths), "1", *files), 2)
+        yield from declared({"repeated_widest": widest})
 
 
 def swept_image(run: Run) -> Quantity:

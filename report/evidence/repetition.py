@@ -1,0 +1,75 @@
+"""Whether two runs of a machine found the same times, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from report.evidence.runs import Factors, Run
+from report.missing import Missing
+from report.quantity.evaluation import estimate, point
+from report.quantity.expression import Quantity, recorded
+from report.records.record import Case, Policy
+from report.statistics.estimates import Estimate
+from report.text.format import is_range
+
+_SECONDS_AN_HOUR: Final = 3600
+#: Two runs agree if in so large a share of cases the median of each is in the other's interval.
+AGREEING: Final = ">= 0.9"
+
+
+class Repeated(NamedTuple):
+    """The time of a call in a case (s), under one policy, in two runs of a machine."""
+
+    case: Case
+    policy: Policy
+    times: tuple[Quantity, Quantity]
+    first: Estimate
+    second: Estimate
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the median of each run lies in the interval of the other."""
+        one, other = self.first, self.second
+        return one.low <= other.value <= one.high and other.low <= one.value <= other.high
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the intervals have a time in common."""
+        return self.first.low <= self.second.high and self.second.low <= self.first.high
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both runs have enough processes for an interval, which is more than a range."""
+        return not is_range(self.first) and not is_range(self.second)
+
+
+def repetitions(run: Run) -> Iterator[Repeated]:
+    """Every time that the first two runs pooled in ``run`` both measured, policy by policy."""
+    first, second, *_ = run.alone()
+    for case in first.stored.record.cases:
+        for policy in first.policies:
+            times = (
+                first.under(policy).series("time", case.factors),
+                second.under(policy).series("time", case.factors),
+            )
+            one, other = map(estimate, times)
+            if isinstance(one, Estimate) and isinstance(other, Estimate):
+                yield Repeated(case, policy, times, one, other)
+
+
+def hours_between(run: Run) -> int:
+    """How far the starts of the first two runs pooled in ``run`` are apart, rounded to hours."""
+    first, second, *_ = (datetime.fromisoformat(r.stored.record.started) for r in run.alone())
+    return round((second - first).total_seconds() / _SECONDS_AN_HOUR)
+
+
+def between_runs(
+    choose: Callable[[list[float]], float], run: Run, cases: Iterable[Factors]
+) -> Quantity:
+    """Of the ratios of the slowest to the fastest median of the pooled runs, case by case."""
+    every = (point(run.between_runs("time", factors)) for factors in cases)
+    ratios = [ratio for ratio in every if not isinstance(ratio, Missing)]
+    name, none = "slower / faster of two runs", Missing(f"{run.label} was measured in one run only")
+    return recorded(name, "1", choose(ratios) if ratios else none, run.file)
