@@ -30,7 +30,7 @@ from experiments.options import add_run, request_of
 from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
 from report.records.record import Record
-from report.records.told import fate_of
+from report.records.usage import fate_of
 from report.system.completion import complete
 from report.system.streams import check_output, open_streams
 

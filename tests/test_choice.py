@@ -1,4 +1,4 @@
-"""Which records a paper uses of each device: chosen, pooled, pinned, asked for, and told."""
+"""Which records a paper uses of each device: chosen, pooled, pinned, asked for, and described."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from report.records.choice import Choice, choose_records, without_contradictions
 from report.records.pooling import contradiction, unlike
 from report.records.record import Attachment, Record
 from report.records.store import Stored, list_records, read_study, write_record
-from report.records.told import fate, told
+from report.records.usage import fate, usage_notices
 from tests import factory
 
 
@@ -165,7 +165,7 @@ def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
     choice = the_choice(measured(1), counted, measured(3))
     assert choice.primary == counted
     assert days(choice.others) == ["03", "01"]
-    (line, *_) = told("conv_scaling", [choice], ())
+    (line, *_) = usage_notices("conv_scaling", [choice], ())
     assert "kept more files than newer ones, pooled with 2 other runs" in line
 
 

@@ -48,6 +48,27 @@ def test_the_first_difference_that_a_reader_knows_is_named(
     assert told(device("a", {}), device("b", host)) == expected
 
 
+@pytest.mark.parametrize(
+    ("brand", "family", "model", "label"),
+    [
+        ("AMD EPYC", 25, 1, "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", 25, 17, "AMD EPYC (Zen 4)"),
+        ("AMD EPYC", 26, 2, "AMD EPYC (Zen 5)"),
+        ("AMD EPYC", 26, 250, "AMD EPYC"),
+        ("AMD EPYC", None, None, "AMD EPYC"),
+        ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
+        ("Intel Xeon", 25, 1, "Intel Xeon"),
+    ],
+)
+def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
+    brand: str, family: int | None, model: int | None, label: str
+) -> None:
+    cpu = msgspec.structs.replace(device().cpu, model=brand)
+    machine = device("a", {"family": family, "model": model}, cpu=cpu)
+    assert machine.label == f"{label}, 2 threads"
+    assert device("a", cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
+
+
 def test_memory_and_cores_tell_machines_apart() -> None:
     large = device("b", {}, memory_bytes=64 * 2**30)
     assert told(device("a", {}), large) == ["16 GiB of memory", "64 GiB of memory"]

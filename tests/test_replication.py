@@ -10,23 +10,34 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from report.engine.pipeline import ROOT
-from report.evidence.repetition import repetitions
+from report.evidence.repetition import hours_between, repetitions
+from report.quantity.evaluation import point
 from report.records.record import Record
 from report.records.store import read_record
-from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.measured import Run, primary_run, runs
 from report.studies.conv_scaling.replication import repeated
-from tests.papers import assert_whole, found_in, value
+from report.studies.conv_scaling.run_values import RUN_VALUES
+from tests.papers import assert_whole, found_in, inputs_of, value
 from tests.test_policies import record_of, verdict
 
 STUDY = "conv_scaling"
 DATA = ROOT / "data"
-#: Two full runs of one machine, begun an hour apart.
-FIRST, SECOND = (
-    f"conv_scaling/20261122T{name}.json"
-    for name in ("173825Z-intel-xeon-1t-10bc99-50be89e7", "183824Z-intel-xeon-1t-10bc99-f9523684")
-)
+#: Two full runs of one machine: how many hours apart they began, and their files.
+PAIRS = {
+    "Intel Xeon": (
+        1,
+        "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-50be89e7.json",
+        "conv_scaling/20261122T183824Z-intel-xeon-1t-10bc99-f9523684.json",
+    ),
+    "Zen 5": (
+        3,
+        "conv_scaling/20261124T232125Z-amd-epyc-1t-1a97a6-6f4ebbe2.json",
+        "conv_scaling/20261125T023044Z-amd-epyc-1t-1a97a6-b26727ab.json",
+    ),
+}
 
 
 def medians(case: Mapping[str, Any], policy: str) -> list[float]:
@@ -46,11 +57,13 @@ def interval(values: list[float]) -> tuple[float, float] | None:
     return (values[rank - 1], values[-rank]) if n > 2 else None
 
 
-def test_two_runs_of_the_xeon_agree_as_often_as_the_records_say() -> None:
+@pytest.mark.parametrize("machine", PAIRS)
+def test_two_runs_of_a_machine_agree_as_often_as_the_records_say(machine: str) -> None:
     """By hand from the files: medians of processes, binomial ranks, and who holds whom."""
+    hours, *files = PAIRS[machine]
     first, second = (
         {json.dumps(c["factors"], sort_keys=True): c for c in json.loads(text)["cases"]}
-        for text in ((DATA / name).read_text() for name in (FIRST, SECOND))
+        for text in ((DATA / name).read_text() for name in files)
     )
     compared = agreeing = overlapping = without = 0
     for key in first.keys() & second.keys():
@@ -66,8 +79,11 @@ def test_two_runs_of_the_xeon_agree_as_often_as_the_records_say() -> None:
             compared += 1
             agreeing += one[0] <= y <= one[1] and other[0] <= x <= other[1]
             overlapping += one[0] <= other[1] and other[0] <= one[1]
-    runs = [read_record(DATA / name, DATA) for name in (FIRST, SECOND)]
-    pooled = Run(replace(runs[0], others=(runs[1],)), "Xeon")
+    runs = [read_record(DATA / name, DATA) for name in files]
+    # The newer one may speak for both; the older one is the first all the same.
+    pooled = Run(replace(runs[1], others=(runs[0],)), machine)
+    assert [alone.file for alone in pooled.alone()] == files
+    assert hours_between(pooled) == hours
     found = repeated(pooled)
     assert (len(found), len(list(repetitions(pooled))) - len(found)) == (compared, without)
     assert sum(each.agrees for each in found) == agreeing
@@ -98,7 +114,7 @@ def test_a_second_processor_is_compared_with_the_first() -> None:
     record = record_of()
     found = found_in(STUDY, record, elsewhere(record, 1.1))
     text = assert_whole(STUDY, found)
-    assert "one library on two virtualized processors" in text
+    assert "slows a convolution on two virtualized processors" in text
     gain, second = (value(found, id_) for id_ in ("policy_gain", "second_policy_gain"))
     assert math.isclose(gain / second, 1.1, rel_tol=1e-3)
     assert verdict(found, "both-pay") == "supported"
@@ -112,3 +128,32 @@ def test_a_slowdown_on_one_processor_alone_is_not_called_one_on_both() -> None:
     found = found_in(STUDY, record, elsewhere(record, 4.0))
     assert verdict(found, "both-pay") != "supported"
     assert "not established as a finding on both" in assert_whole(STUDY, found)
+
+
+def test_the_machine_that_was_measured_most_often_comes_first_unless_another_is_named() -> None:
+    once, twice = (
+        inputs_of(STUDY, record).records[0] for record in (record_of(), elsewhere(record_of(), 1.1))
+    )
+    pooled = replace(twice, others=(replace(twice, file="conv_scaling/older.json"),))
+    assert primary_run(runs((once, pooled))).stored is pooled  # type: ignore[union-attr]
+    named = replace(once, named=True)
+    assert primary_run(runs((pooled, named))).stored is named  # type: ignore[union-attr]
+
+
+def test_the_fall_behind_the_best_batch_is_that_of_the_records_medians() -> None:
+    """By hand from the file: images a second of each batch, by the median of its processes."""
+    _, _, file = PAIRS["Zen 5"]
+    rates = {}
+    for case in json.loads((DATA / file).read_text())["cases"]:
+        factors = case["factors"]
+        plain = (factors["subject"], factors.get("pass"), factors.get("layout"))
+        if plain == ("layer", "forward", "contiguous"):
+            rates[factors["batch"]] = factors["batch"] / statistics.median(
+                medians(case, "retained")
+            )
+    best = max(rates, key=rates.__getitem__)
+    slowest = min((batch for batch in rates if batch > best), key=rates.__getitem__)
+    run = Run(read_record(DATA / file, DATA), "Zen 5")
+    assert point(RUN_VALUES["fallen_batch"](run)) == slowest
+    fall = point(RUN_VALUES["fall"](run))
+    assert math.isclose(fall, 1 - rates[slowest] / rates[best], abs_tol=0.01)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ from report.records.store import (
     read_record,
 )
 from report.records.strict import no_cycles
-from report.records.told import Choices, choices_of, told
+from report.records.usage import Choices, choices_of, usage_notices
 from report.studies import STUDIES, attachments_of, names_left_runs
 
 
@@ -100,7 +100,7 @@ def gather(study: str, data: Path) -> Inputs:
 
 @no_cycles()
 def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
-    """The records that the paper of ``study`` uses, told by the heads of all that there are.
+    """The records that the paper of ``study`` uses, by the heads of all that there are.
 
     ``asked`` are records that the user wants in this build, relative to ``data``.  Bad records are
     left out as ``report.engine.quarantine`` says.  Raises ``RecordError`` for a pin or a wish that
@@ -132,7 +132,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         notices=(
             *(each.notice for each in quarantined),
             *_alterations(there),
-            *told(study, choices, pinned),
+            *usage_notices(study, choices, pinned),
         ),
         imported=tuple(item.file for item in imported),
         listing=(

@@ -48,7 +48,7 @@ class Repeated(NamedTuple):
 def repetitions(run: Run) -> Iterator[Repeated]:
     """Every time that the first two runs pooled in ``run`` both measured, policy by policy."""
     first, second, *_ = run.alone()
-    for case in first.stored.record.cases:
+    for case in (case for case in first.stored.record.cases if case.rounds):
         for policy in first.policies:
             times = (
                 first.under(policy).series("time", case.factors),

@@ -12,7 +12,7 @@ from report.records.imported import ImportedEnvironment
 from report.records.imported_files import StoredImport
 from report.records.record import Environment, Factor
 from report.records.store import Listed
-from report.records.told import Choices, fate
+from report.records.usage import Choices, fate
 
 #: Levels of a factor that a page names, and cases that ended alike.
 _MOST: Final = 24

@@ -226,14 +226,18 @@ def _known(machines: Sequence[_Machine], comparison: Comparison[Any]) -> list[_M
     return [machine for machine in machines if not isinstance(machine.first, Missing)]
 
 
-def _extremes(machines: Sequence[_Machine], comparison: Comparison[Any]) -> dict[str, str]:
-    """The measure that is drawn, and where it is highest and lowest; nothing if nowhere known."""
+def _extremes(machines: Sequence[_Machine], comparison: Comparison[Any]) -> dict[str, Any]:
+    """Where the drawn measure is highest and lowest, and whether some machines have no name there.
+
+    Nothing if it is known nowhere.
+    """
     known = _known(machines, comparison)
     if not known:
         return {}
     return {
         "highest": markdown(known[0].name),
         "lowest": markdown(known[-1].name),
+        "unnamed": len(known) > NAMED,
     }
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from report.records.captures import CaptureRef, Captures
 from report.records.layers import Layer
+from report.records.microarchitecture import with_microarchitecture
 
 SCHEMA_VERSION: Final = 3
 
@@ -165,9 +166,11 @@ class Environment(_Part, frozen=True):
     def label(self) -> str:
         """The device in words, as a reader would name it; a GPU without its memory."""
         if self.gpu is not None:
-            model = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
-            return self.name or model
-        return f"{self.name or self.cpu.model}{self.threads_text}"
+            gpu = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
+            return self.name or gpu
+        family, model = (self.host.family, self.host.model) if self.host else (None, None)
+        processor = with_microarchitecture(self.cpu.model, family, model)
+        return f"{self.name or processor}{self.threads_text}"
 
     @property
     def threads_text(self) -> str:

@@ -134,11 +134,14 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
     """The run that the prose speaks of: the newest that counted executed work, else the newest.
 
-    A CPU that the user named comes before them; of those without counts a run on a CPU comes first.
+    A CPU that the user named comes before them; of equals a CPU comes first, and few threads.
     """
     ordered = sorted(
-        all_runs, key=lambda run: (run.on_gpu or not run.named, not _counted(run), run.on_gpu)
-    )
+        all_runs,
+        key=lambda run: (
+            run.on_gpu or not run.named, not _counted(run), run.on_gpu, run.threads,
+        ),
+    )  # fmt: skip
     return next(iter(ordered), None)
 
 

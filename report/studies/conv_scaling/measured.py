@@ -157,12 +157,14 @@ def by_evidence(all_runs: Sequence[Run]) -> list[Run]:
     """Runs in the order in which the prose speaks of them.
 
     Those with timed forward calls come first, CPUs before GPUs, then machines that the user named,
-    then those that were measured most often; of equals the newest.
+    those that were measured most often, and few threads; of equals the newest.
     """
     return sorted(
         all_runs,
-        key=lambda run: (not run.timed, run.on_gpu, not run.named, -len(run.stored.runs)),
-    )
+        key=lambda run: (
+            not run.timed, run.on_gpu, not run.named, -len(run.stored.runs), run.threads,
+        ),
+    )  # fmt: skip
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:

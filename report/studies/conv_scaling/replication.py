@@ -29,7 +29,7 @@ from report.text.escape import markdown
 
 #: What is told of the second processor, as ``second_…``, beside its gain over the source's batches.
 _OF_POLICIES: Final = (
-    *("policy_gain", "mapping_first", "pages_most"),
+    *("policy_gain", "policy_gain_planned", "mapping_first", "pages_most", "kept_image"),
     *("fault_price", "priced_least", "priced_most", "unpriced_positive", "training_gain"),
     *("runs", "measurements", "disturbed"),
 )

@@ -153,11 +153,13 @@ def _residual(group: Group) -> float:
 
 
 def _has(inputs: Inputs, run: Run | None) -> list[str]:
-    """What only some records hold: both layouts, and all batch sizes of the source."""
+    """What only some records hold: both layouts, the source's batch sizes, ones beyond the best."""
     if run is None:
         return []
     source = all(batch in run.timed for batch in reported_batches(inputs))
-    return ["layout"] * (not layout_gain(run).missing) + ["source"] * source
+    later = bool(run.timed) and not RUN_VALUES["fall"](run).missing
+    layout = not layout_gain(run).missing
+    return ["layout"] * layout + ["source"] * source + ["fall"] * later
 
 
 def _settings(run: Run | None) -> dict[str, list[str]]:

@@ -60,7 +60,7 @@ def all_tables(
     yield from (time_table(each, each.batches, shares=not each.on_gpu) for each in runs)
     yield from _reconciled(inputs, groups)
     if run is not None:
-        yield from _of_run(run, gpu)
+        yield from _of_run(run, second, gpu)
         each = [each for each in (run, second, gpu) if each is not None]
         yield from _proportional(inputs, each)
     if run is not None and compared(run):
@@ -153,7 +153,7 @@ def _memory(run: Run, files: Sequence[str]) -> Table:
     )
 
 
-def _of_run(run: Run, gpu: Run | None) -> Iterator[Table]:
+def _of_run(run: Run, second: Run | None, gpu: Run | None) -> Iterator[Table]:
     if counted := _executed(run):
         yield counted
     if reconciliations := without_idle_terms(variants(run)):
@@ -164,7 +164,7 @@ def _of_run(run: Run, gpu: Run | None) -> Iterator[Table]:
     if isinstance(told_events, Explanation):
         yield event_table(told_events, "tbl-events", "", (run.file,))
     if (last := run.in_layout("channels_last")).timed:
-        yield _layouts(run, last, gpu)
+        yield _layouts(run, last, second, gpu)
     if compared(run):
         yield policies.terms_table(run)
 
@@ -183,13 +183,18 @@ def _proportional(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Table]:
         yield table("tbl-proportional", batches, [BATCH, *map(field, timed)], sources=files)
 
 
-def _layouts(run: Run, last: Run, gpu: Run | None) -> Table:
+def _layouts(run: Run, last: Run, second: Run | None, gpu: Run | None) -> Table:
     """Forward calls in both layouts, at the batch sizes of the one that has fewer."""
 
     def peak(seen: Run) -> Field[int]:
         return Field(
             f"NHWC peak, {seen.label}", "1", lambda b: seen.peak(b) / theory.output_bytes(b)
         )
+
+    def ratio(seen: Run) -> Field[int]:
+        in_last = seen.in_layout("channels_last")
+        name = "Ratio" if seen is run else f"Ratio, {seen.short}"
+        return Field(name, "1", lambda batch: seen.time(batch) / in_last.time(batch))
 
     others = () if gpu is None or gpu is run else (peak(gpu.in_layout("channels_last")),)
     return table(
@@ -199,7 +204,7 @@ def _layouts(run: Run, last: Run, gpu: Run | None) -> Table:
             BATCH,
             Field("NCHW", "s", run.time, "ms"),
             Field("NHWC", "s", last.time, "ms"),
-            Field("Ratio", "1", lambda batch: run.time(batch) / last.time(batch)),
+            *map(ratio, (run,) if second is None else (run, second)),
             peak(last),
             *others,
         ],

@@ -16,7 +16,7 @@ from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import own_batches, sweep, times
 from report.studies.training_roofline.declared import (
@@ -151,6 +151,13 @@ def reduced_is_slower(run: Run) -> bool:
     """Whether the ceiling of arithmetic in bfloat16 lies below that in float32."""
     share = point(run.peak("bfloat16") / run.peak("float32"))
     return isinstance(share, float) and share < 1
+
+
+def few_processes(run: Run) -> bool:
+    """Whether too few processes timed some step for the level of this paper."""
+    found = (estimate(run.time(step)) for step in run.timed(run.steps))
+    levels = [each.confidence for each in found if isinstance(each, Estimate)]
+    return min(levels, default=0.0) < CONFIDENCE
 
 
 def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run) -> Quantity:

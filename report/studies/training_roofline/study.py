@@ -141,6 +141,7 @@ def _facts(
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "slow_singles": run_values.slow_singles(primary) if primary else [],
         "apart": run_values.furthest_apart(primary),
+        "few_processes": primary is not None and run_values.few_processes(primary),
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
         **_thread_facts(threads.compared(all_runs, primary)),
         "paging": markdown(compared.label) if compared else "",

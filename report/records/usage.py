@@ -37,7 +37,9 @@ def choices_of(
     )
 
 
-def told(study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]) -> Iterator[str]:
+def usage_notices(
+    study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]
+) -> Iterator[str]:
     """A line for each record of a device that has several, or whose record is no plain full run."""
     for choice in choices:
         if not (choice.others or choice.left) and _is_plain(choice):
