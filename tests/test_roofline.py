@@ -208,3 +208,15 @@ def test_labels_of_slopes_do_not_cover_each_other(times: tuple[float, ...], inch
         assert {text.get_text() for text in texts} >= {"memory", "L1"}
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
         assert all(text.get_fontsize() >= 6.5 for text in texts)  # type: ignore[operator]
+
+
+def test_the_label_of_a_slope_stands_where_the_slope_is_seen() -> None:
+    whole = cached(12, 6, 2)
+    cut = replace(whole, limits=(whole.span, (120.0, 500.0)))
+    with canvas.drawn(draw, cut, 3.5) as figure:
+        (axes,) = figure.axes
+        named = [text for text in axes.texts if text.get_text() in {"memory", "L1", "L2", "L3"}]
+        assert len(named) == 4
+        for text in named:
+            x, y = text.get_position()
+            assert 120 < y < 500 and whole.span[0] < x < whole.span[1], text.get_text()

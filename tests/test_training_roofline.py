@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from figures.roofline import Roofline
+from report.engine.pipeline import ROOT
 from report.evidence.audit import Check
 from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
@@ -18,12 +20,13 @@ from report.missing import Missing
 from report.paper.findings import Findings
 from report.quantity.evaluation import estimate, to_digits
 from report.quantity.expression import Quantity, exact
+from report.records.store import read_record
 from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import fit, own_batches, sweep
 from report.studies.training_roofline.declared import chosen, median, whole
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
-from report.studies.training_roofline.measured import primary_run, runs
+from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.paging import FEW, steps_panel
 from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles, profiles
@@ -761,7 +764,8 @@ def test_what_is_declared_tells_how_it_was_computed() -> None:
 
 def test_only_settings_are_typed(full: Findings) -> None:
     typed = [v.id for v in full.values.values() if v.formula == "setting of this study"]
-    chosen_ones = ["confidence", "near", "moved", "enough", "source_batch", "few_faults"]
+    chosen_ones = ["confidence", "near", "near_wide", "moved", "enough"]
+    chosen_ones += ["source_batch", "few_faults"]
     assert typed == chosen_ones
 
 
@@ -824,3 +828,27 @@ def test_a_precision_with_a_ceiling_of_its_own_needs_no_case_for_it() -> None:
     (run,) = runs((factory.stored(known_record(peaks=(*factory.known_ceilings(), short))),))
     assert value_of(run.product("bfloat16", "before")) == pytest.approx(5 * PEAK, rel=0.02)
     assert value_of(run.product("bfloat16", "after")) == pytest.approx(SHORT_PEAK, rel=0.05)
+
+
+def test_the_processes_of_both_pooled_runs_profile_a_step() -> None:
+    """Counted by hand in the files of two runs of a machine, process by process."""
+    files = (
+        "training_roofline/20261123T223101Z-intel-xeon-emerald-rapids-1t-84557d-d5670335.json",
+        "training_roofline/20261124T014801Z-intel-xeon-emerald-rapids-1t-84557d-d9ea9624.json",
+    )
+    counted: dict[str, list[str]] = {}
+    for file in files:
+        for measured in json.loads((ROOT / "data" / file).read_text())["cases"]:
+            factors = measured["factors"]
+            if (factors["subject"], factors.get("precision")) == ("profile", "float32"):
+                kept = [r for r in measured["rounds"] if r["policy"] == "retained"]
+                watched = [r for r in kept if any(s["quantity"] == "time" for s in r["series"])]
+                watched = [r for r in watched if not r["disturbance"]] or watched
+                counted.setdefault(factors["network"], []).extend([file] * len(watched))
+    first, second = (read_record(ROOT / "data" / file, ROOT / "data") for file in files)
+    run = Run(replace(first, others=(second,)), "Xeon")
+    found = {profile.step.network: profile for profile in main_profiles(run)}
+    assert {network: list(profile.files) for network, profile in found.items()} == counted
+    for profile in found.values():
+        assert len(profile.whole) == len(profile.faults) == len(profile.files)
+        assert {p.run for p in profile.seconds.leaves[0].processes} <= set(files)  # type: ignore

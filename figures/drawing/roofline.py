@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 #: Up to this many decades an axis of a small panel has room for ticks at 1, 2 and 5.
 _FEW_DECADES: Final = 1.9
-#: Where the labels of slopes stand, as shares of the way from the left edge to the ridge; that of
-#: memory furthest from the points, which lie at the right.
+#: Where the labels of slopes stand, as shares of the way from where one is seen to its ridge; that
+#: of memory furthest from the points, which lie at the right.
 _LABEL_PLACES: Final = (0.3, 0.55)
 #: The diameter of one of many points (pt), also in the legend, and the length of its line as a
 #: factor.
@@ -103,7 +103,9 @@ def _draw_slope(slope: CacheRoof, figure: Roofline, where: float, axes: Axes) ->
         _heights(x, first.peak.middle, end) for end in (slope.bandwidth.low, slope.bandwidth.high)
     )
     axes.fill_between(x, low, high, color=style.INK, alpha=0.2, linewidth=0, zorder=1.4)
-    place = left * (ridge / left) ** where
+    bottom = figure.limits[1][0] if figure.limits else 0.0
+    seen = max(left, bottom / slope.bandwidth.middle)
+    place = seen * (ridge / seen) ** where
     axes.text(
         place,
         slope.bandwidth.middle * place,

@@ -190,12 +190,17 @@ class Run(MeasuredDevice):
         samples = [sample for process in processes for sample in process.samples]
         return self._too_short(quantity, samples) or processes
 
-    def _pooled(self, quantity: str, factors: Factors) -> Iterator[Process]:
-        """The processes of the other runs in which the case ended well."""
-        for stored, cases in self._others if quantity not in FIXED else ():
+    def in_other_runs(self, factors: Factors) -> Iterator[tuple[str, Case]]:
+        """The case in each other pooled run in which it ended well, by the file of the run."""
+        for stored, cases in self._others:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
-                yield from processes_of(case, quantity, self.policy, stored.file)
+                yield stored.file, case
+
+    def _pooled(self, quantity: str, factors: Factors) -> Iterator[Process]:
+        """The processes of the other runs."""
+        for file, case in self.in_other_runs(factors) if quantity not in FIXED else ():
+            yield from processes_of(case, quantity, self.policy, file)
 
     def between_runs(self, quantity: str, factors: Factors) -> Quantity:
         """The largest ratio of the medians of two runs: how far apart the runs lie."""

@@ -73,7 +73,7 @@ def saturation_fit(
     line = linear_fit(batches, times, relative=True, confidence=confidence)
     slope = line.slope
     if slope.low <= 0:
-        return Missing("time does not grow clearly with the batch size")
+        return Missing("these points do not determine it: the interval of the slope holds 0")
     limit = Estimate(1 / slope.value, 1 / slope.high, 1 / slope.low, line.n, confidence)
     return Saturation(limit, _half(line, _weighted_mean(batches, times)), line.residual_std, line)
 

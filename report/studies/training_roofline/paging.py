@@ -112,7 +112,7 @@ def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Qua
     )
     mapped = (faults[0] - faults[1]) / without_interval(default.run.peak_rate("page_mapping"))
     lost = times[0] - times[1]
-    return {**made, f"{word}_mapped": to_digits(mapped, 2), f"{word}_lost": to_digits(lost, 2)}
+    return {**made, f"{word}_mapped": to_digits(mapped, 3), f"{word}_lost": to_digits(lost, 3)}
 
 
 def _faults(profile: Profile) -> Quantity:

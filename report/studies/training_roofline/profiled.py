@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -92,7 +92,8 @@ class Profile:
     """A step that was watched layer by layer on one device.
 
     ``whole`` are the times of the steps in s and ``faults`` the page faults in them, process by
-    process; ``disturbances`` say of each process whether something else ran meanwhile.
+    process; ``files`` are the runs of the processes, and ``disturbances`` say of each process
+    whether something else ran meanwhile.
     """
 
     run: Run
@@ -100,6 +101,7 @@ class Profile:
     layers: tuple[LayerTime, ...]
     whole: Samples
     faults: Samples
+    files: tuple[str, ...]
     disturbances: tuple[bool, ...]
 
     @property
@@ -118,13 +120,14 @@ class Profile:
     def watched(self, name: str, unit: str, samples: Samples) -> Quantity:
         """A number of each watched step, process by process, as a series."""
         run, who = self.run, f"watched {self.step.network}"
+        by_process = zip(self.files, samples, self.disturbances, strict=True)
         processes = [
-            Process(run.file, f"{who}, {number}", found, disturbed)
-            for number, (found, disturbed) in enumerate(
-                zip(samples, self.disturbances, strict=True), 1
-            )
+            Process(file, f"{who}, {number}", found, disturbed)
+            for number, (file, found, disturbed) in enumerate(by_process, 1)
         ]
-        return measured(name, unit, processes, run.file, run.stored.record.environment.device)
+        device, further = run.stored.record.environment.device, dict.fromkeys(self.files)
+        others = tuple(file for file in further if file != run.file)
+        return measured(name, unit, processes, run.file, device, others)
 
     def share(self, of: Callable[[LayerTime], bool], name: str) -> Quantity:
         """The share of the layers' time in some of them: a number of each watched step.
@@ -218,6 +221,16 @@ class Profile:
         work = total(item.load for item in items).flops
         return exact("work", "FLOP", work) / self.layer_seconds(items)
 
+    def arithmetic_share(self, items: Sequence[LayerTime]) -> Quantity:
+        """The rate of some layers together over the measured peak."""
+        return self.rate(items) / self.run.peak(self.step.precision)
+
+    def bandwidth_share(self, items: Sequence[LayerTime]) -> Quantity:
+        """The least traffic of some layers over their time, as a share of the measured copy."""
+        traffic = total(item.load for item in items).bytes
+        rate = exact("least traffic", "B", traffic) / self.layer_seconds(items)
+        return rate / self.run.copy()
+
     def above_peak(self) -> tuple[LayerTime, ...]:
         """The layers whose rate, by the work of theory, is above the measured peak."""
         roof = self.roof
@@ -285,13 +298,12 @@ def main_profiles(run: Run) -> tuple[Profile, ...]:
 
 def _profile(run: Run, case: Case) -> Profile | None:
     step, count = step_of(case), len(case.layers)
-    # An older record has the series of one process without a round.
-    rounds = [r for r in case.rounds_under(run.policy) if r.samples("time")]
-    found: Sequence[Round | Case] = rounds or [case]
+    processes = list(_processes(run, case))
+    files, found = (tuple(each) for each in zip(*processes, strict=True)) if processes else ((), ())
     sums = [_by_step(each, count) for each in found]
     whole = tuple(tuple(each.samples("time")) for each in found)
     # Times of 0 are shorter than the clock can tell.
-    if not all(sums) or min(map(min, whole)) <= 0:
+    if not (sums and all(sums)) or min(map(min, whole)) <= 0:
         return None
     loads = training_loads(in_type(case.layers, ELEMENTS[step.precision]))
     timed = tuple(
@@ -301,7 +313,19 @@ def _profile(run: Run, case: Case) -> Profile | None:
     )
     disturbed = tuple(isinstance(r, Round) and r.disturbance is not None for r in found)
     faults = tuple(tuple(each.samples("page_faults")) for each in found)
-    return Profile(run, step, timed, whole, faults, disturbed)
+    return Profile(run, step, timed, whole, faults, files, disturbed)
+
+
+def _processes(run: Run, case: Case) -> Iterator[tuple[str, Round | Case]]:
+    """What each process watched, in the run and in those pooled with it, by the file of its run.
+
+    An older record has the series of one process without a round.
+    """
+    for file, each in ((run.file, case), *run.in_other_runs(case.factors)):
+        if each.rounds:
+            yield from ((file, r) for r in each.rounds_under(run.policy) if r.samples("time"))
+        else:
+            yield file, each
 
 
 def _by_step(found: Round | Case, count: int) -> Samples:
@@ -321,9 +345,11 @@ def _by_layer(processes: Sequence[Samples], count: int) -> tuple[Samples, ...]:
     )
 
 
-def end_of_share(profile: Profile, side: Side, choose: Callable[..., float]) -> Quantity:
+def end_of_share(
+    profile: Profile, side: Side, choose: Callable[..., float], least: float = NEAR
+) -> Quantity:
     """The smallest or the largest share of a side over all profiled steps, to two digits."""
-    share = profile.side_share(side)
+    share = profile.side_share(side, least)
     if not isinstance(share, Sampled):
         return share
     samples = [sample for process in share.processes for sample in process.samples]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from report.evidence.remembered import known
 from report.evidence.repetition import hours_between, repetitions
@@ -30,13 +30,20 @@ from report.studies.training_roofline.declared import (
 from report.studies.training_roofline.measured import NO_RECORD, Run, surest
 from report.studies.training_roofline.memory import kept_residuals, peak_ratios, residuals
 from report.studies.training_roofline.profiled import (
+    NEAR,
     SIDES,
+    THRESHOLDS,
+    LayerTime,
     Profile,
     end_of_share,
     main_profiles,
 )
-from report.studies.training_roofline.subject import IMAGE, NETWORKS, SMALL, Step
+from report.studies.training_roofline.subject import IMAGE, LIGHT, NETWORKS, SMALL, Step
 from report.studies.training_roofline.threads import Threads
+from report.theory.roofline import DEPTHWISE
+
+#: How near some layers of a profile come to a roof, as a share of it.
+Near: TypeAlias = Callable[[Profile, Sequence[LayerTime]], Quantity]
 
 
 def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
@@ -235,6 +242,8 @@ def _layers(run: Run) -> Iterator[Value]:
         yield from declared(found_in(found.get(network), getters, none), "percent")
         getters = {f"{WORDS[network]}_{key}": get for key, get in _ENDS.items()}
         yield from declared(found_in(found.get(network), getters, none), "percent")
+    if light := found.get(LIGHT):
+        yield from declared(_by_kind(light), "percent")
     first = next(iter(found.values()), None)
     watched: dict[str, Callable[[Profile], Quantity]] = {
         "watched_batch": lambda p: exact(
@@ -269,10 +278,41 @@ _PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {
     "neither": lambda profile: to_digits(profile.side_share("neither"), 2),
 }
 _ENDS: Final[dict[str, Callable[[Profile], Quantity]]] = {
-    f"{side}_{end}": partial(end_of_share, side=side, choose=choose)
+    f"{side}{suffix}_{end}": partial(end_of_share, side=side, choose=choose, least=least)
     for side in SIDES
+    for suffix, least in (("", NEAR), ("_wide", THRESHOLDS[0]))
     for end, choose in (("low", min), ("high", max))
 }
+
+
+def _pointwise(item: LayerTime) -> bool:
+    return item.kind == "1 × 1 convolution"
+
+
+def _depthwise(item: LayerTime) -> bool:
+    return item.kind == DEPTHWISE
+
+
+def _without_products(item: LayerTime) -> bool:
+    return not item.load.flops
+
+
+#: Where the time of the light network goes, and how near each kind of layer comes to its roof.
+_KINDS: Final[dict[str, tuple[Callable[[LayerTime], bool], Near]]] = {
+    "pointwise": (_pointwise, Profile.arithmetic_share),
+    "depthwise": (_depthwise, Profile.bandwidth_share),
+    "without": (_without_products, Profile.bandwidth_share),
+}
+
+
+def _by_kind(profile: Profile) -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for name, (of, near) in _KINDS.items():
+        items = [item for item in profile.layers if of(item)]
+        none = absent(f"layers of the kind {name}", "1", "the network has none")
+        found[f"light_{name}"] = to_digits(profile.share(of, f"share of time, {name}"), 2)
+        found[f"light_{name}_near"] = to_digits(near(profile, items) if items else none, 2)
+    return found
 
 
 def _curves(run: Run) -> dict[str, Quantity]:

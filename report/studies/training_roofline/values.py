@@ -37,7 +37,7 @@ from report.studies.training_roofline.declared import (
 from report.studies.training_roofline.measured import MOVED
 from report.studies.training_roofline.memory import source_need
 from report.studies.training_roofline.paradox import corrections
-from report.studies.training_roofline.profiled import NEAR
+from report.studies.training_roofline.profiled import NEAR, THRESHOLDS
 from report.studies.training_roofline.source import (
     CPU,
     RTX,
@@ -81,6 +81,7 @@ def source_values(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
 def _settings() -> Iterator[Value]:
     yield setting("confidence", "Confidence of intervals", CONFIDENCE)
     yield setting("near", "Share of a ceiling from which a layer is near it", NEAR)
+    yield setting("near_wide", "A smaller such share, to compare", THRESHOLDS[0])
     yield setting("moved", "Change of a ceiling that is marked", MOVED)
     yield setting("enough", "Share of the limit that is enough", ENOUGH)
     yield setting(
