@@ -48,7 +48,8 @@ class Dots:
     """A finished description: the names of the rows from top to bottom, and their points.
 
     Ratios on a ``log`` scale are as far from one on either side.  ``lines`` are further values to
-    compare with, each with a name that stands above it.
+    compare with, each with a name that stands above it.  A panel with the rows of the one at its
+    left need not be ``named`` again.
     """
 
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Dots:
     title: str = ""
     log: bool = False
     lines: tuple[tuple[str, float], ...] = ()
+    named: bool = True
 
     @property
     def height(self) -> float:

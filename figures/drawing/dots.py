@@ -46,7 +46,8 @@ def draw(figure: Dots, axes: Axes) -> None:
         _draw_series(series, axes)
     if figure.log:
         style.plain_log_ticks(axes.xaxis)
-    axes.set_yticks(range(len(figure.names)), labels=list(figure.names))
+    names = figure.names if figure.named else [""] * len(figure.names)
+    axes.set_yticks(range(len(figure.names)), labels=list(names))
     axes.set_ylim(len(figure.names) - 0.4 + figure.legend_below, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(figure.x_label)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from where one is seen to its ridge; that
 #: of memory furthest from the points, which lie at the right.
-_LABEL_PLACES: Final = (0.3, 0.55)
+_LABEL_PLACES: Final = (0.45, 0.6)
 #: The diameter of one of many points (pt), also in the legend, and the length of its line as a
 #: factor.
 _TINY: Final = 1.7

@@ -59,6 +59,11 @@ class Run(MeasuredDevice):
         return self.stored.record.environment.device == "cuda"
 
     @property
+    def short(self) -> str:
+        """The name of the device, without the number of its threads."""
+        return self.label.removesuffix(self.stored.record.environment.threads_text)
+
+    @property
     def named(self) -> bool:
         """Whether the user named the record, so that the paper shall speak of it."""
         return self.stored.named

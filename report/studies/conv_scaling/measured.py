@@ -44,11 +44,6 @@ class Run(any_study.Run):
         return tuple(batch for batch in self.batches if not self.time(batch).missing)
 
     @property
-    def short(self) -> str:
-        """The name of the device, without the number of its threads."""
-        return self.label.removesuffix(self.stored.record.environment.threads_text)
-
-    @property
     def names_policy(self) -> bool:
         """Whether times can be judged: on a CPU the record must name the C library's policy."""
         return self.on_gpu or bool(self.policies)

@@ -53,7 +53,7 @@ def all_figures(
         for name, drawn in (("layers", _layers(run)), ("steps", _steps(run))):
             if drawn is not None:
                 yield Figure(f"fig-{name}-{run.key}", "", "", drawn, (run.file,))
-    yield from paging_figure(retaining(runs))
+    yield from paging_figure(retaining(runs), next(iter(shown), None))
 
 
 # ------------------------------------------------------------------------------- the source

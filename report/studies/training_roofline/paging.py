@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from figures.canvas import Drawing
@@ -27,6 +28,8 @@ from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.profiled import Profile, main_profiles
 from report.studies.training_roofline.subject import NETWORKS
 
+#: How many machines have a panel.
+_SHOWN: Final = 3
 #: A step with fewer faults maps little memory: it has tens of thousands where it maps much.
 FEW: Final = 15_000
 _POLICIES: Final[tuple[Policy, Policy]] = ("default", "retained")
@@ -119,45 +122,51 @@ def _faults(profile: Profile) -> Quantity:
     return profile.watched("page faults of a profiled step", "1", profile.faults)
 
 
-def paging_figure(kept: Sequence[Run]) -> Iterator[Figure]:
-    """The time of every profiled step over its network's fastest, many and few faults apart."""
+def paging_figure(kept: Sequence[Run], first: Run | None) -> Iterator[Figure]:
+    """The time of every profiled step over its network's fastest, a panel for each machine.
+
+    ``first`` is the machine that the prose speaks of; there is room for few others, which have as
+    many threads.
+    """
+    ordered = sorted(kept, key=lambda run: run is not first)
+    shown = [run for run in ordered if run.threads == ordered[0].threads][:_SHOWN]
+    panels = tuple(map(_panel, shown))
+    if panels:
+        rows = panels[0].names
+        panels = (panels[0], *(replace(p, named=p.names != rows) for p in panels[1:]))
+        drawing = Drawing(panels, wide=True, height=panels[0].height, same_axes=True)
+        yield Figure("fig-paging", "", "", drawing, tuple(run.file for run in shown))
+
+
+def _panel(run: Run) -> Dots:
+    """The steps of each network, with memory returned and kept; many and few faults apart."""
+    both = _both(run)
+    fastest = {
+        network: min(time for profile in pair for time, _ in _steps(profile))
+        for network, pair in both.items()
+    }
     rows = [
-        (f"{network}, {profile.run.label}, memory {name}", profile)
-        for run in kept
-        for network, both in _both(run).items()
-        for name, profile in zip(("returned", "kept"), both, strict=True)
+        (f"{network}, {name}", profile, fastest[network])
+        for network, pair in both.items()
+        for name, profile in zip(("returned", "kept"), pair, strict=True)
     ]
-    if rows:
-        panel, files = _panel(rows), dict.fromkeys(p.run.file for _, p in rows)
-        yield Figure(
-            "fig-paging", "", "", Drawing((panel,), wide=True, height=panel.height), tuple(files)
-        )
-
-
-def _panel(rows: Sequence[tuple[str, Profile]]) -> Dots:
-    fastest: dict[tuple[str, str], float] = {}
-    for _, profile in rows:
-        least, key = min(time for time, _ in _steps(profile)), _case(profile)
-        fastest[key] = min(least, fastest.get(key, least))
 
     def of(few: bool) -> tuple[tuple[float, ...], ...]:
         return tuple(
-            tuple(t / fastest[_case(p)] for t, n in _steps(p) if (n < FEW) == few) for _, p in rows
+            tuple(t / least for t, n in _steps(profile) if (n < FEW) == few)
+            for _, profile, least in rows
         )
 
     return Dots(
-        tuple(name for name, _ in rows),
+        tuple(name for name, *_ in rows),
         (
-            DotSeries(f"{FEW:,} page faults or more", of(False), 1),
-            DotSeries("fewer", of(True), 0, hollow=True),
+            DotSeries("", of(False), 1),
+            DotSeries("", of(True), 0, hollow=True),
         ),
-        "Time of a step over the fastest",
+        "Time over the fastest",
         reference=1.0,
+        title=run.short,
     )
-
-
-def _case(profile: Profile) -> tuple[str, str]:
-    return profile.run.file, profile.step.network
 
 
 def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dots | None:
