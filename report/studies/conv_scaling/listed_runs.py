@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ from report.evidence.runs import labels
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Inputs
-from report.paper.policies import compared, fault_price, gain, mapping_batches, measured_gain
+from report.paper.policies import fault_price, mapping_batches, measured_gain
 from report.paper.tables import Cell, Table
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least
@@ -114,31 +114,13 @@ def _apart(run: Run, other: Run) -> Quantity:
     return at_least(*ratios) if ratios else absent("ratio", "1", "the runs share no case")
 
 
-def _slowdowns(run: Run) -> list[Quantity]:
-    """The slowdown by returned memory at each batch size of a run that measured both policies."""
-    return [run.under("default").time(batch) / run.time(batch) for batch in run.timed]
-
-
-#: What the prose says of the run that is left out of the machine that it speaks of.
-LEFT_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "left_gain": gain,
-    "left_most": lambda run: at_least(*(middle(each, 2) for each in _slowdowns(run))),
-    "left_price": fault_price,
-    "left_ceiling": lambda run: run.peak_rate(_ARITHMETIC),
-}
-
-
-def left_values(left: Sequence[Run], used: Sequence[Run], gpu: Run | None) -> dict[str, Quantity]:
-    """The numbers of runs that are left out: of a CPU, and how far those of the GPU are apart.
-
-    ``used`` are the runs on CPUs that the prose compares with others of the same machine.
-    """
-    keys = {run.key for run in used}
+def left_values(left: Sequence[Run], gpu: Run | None) -> dict[str, Quantity]:
+    """How far the runs of the GPU that are left out are from the one that is used."""
     found: dict[str, Quantity] = {}
+    if gpu is None or not gpu.timed:
+        return found
     for other in left:
-        if other.key in keys and compared(other):
-            found |= {id_: get(other) for id_, get in LEFT_VALUES.items()}
-        if gpu is not None and other.key == gpu.key and gpu.timed and other.timed:
+        if other.key == gpu.key and other.timed:
             last = gpu.timed[-1]
             found["gpu_apart"] = _apart(gpu, other)
             found["gpu_apart_largest"] = gpu.time(last) / other.time(last)

@@ -81,7 +81,7 @@ def all_values(
     for number, other in enumerate(unnamed((*runs, *left)), start=1):
         for id_, get in CLIFF.items():
             yield declare(f"{id_}_{number}", get(other))
-    for id_, each in left_values(left, [r for r in runs if compared(r)], gpu).items():
+    for id_, each in left_values(left, gpu).items():
         yield declare(id_, each)
     if logs:
         yield from values_of(logs, instructions.VALUES, NO_RECORD)

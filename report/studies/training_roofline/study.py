@@ -101,6 +101,8 @@ def _own_values(
     yield from values.source_values(inputs, known)
     yield from run_values.run_values(inputs, primary_run(measured))
     yield from run_values.thread_values(pair)
+    repeated = run_values.repeated_runs(measured, primary_run(measured))
+    yield from run_values.agreement_values(repeated)
     yield from paging.paging_values(_of_policies(measured))
     yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
 
@@ -141,6 +143,10 @@ def _facts(
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "slow_singles": run_values.slow_singles(primary) if primary else [],
         "apart": run_values.furthest_apart(primary),
+        "repeated": [
+            {"number": str(place), "label": markdown(run.label)}
+            for place, run in enumerate(run_values.repeated_runs(all_runs, primary), start=1)
+        ],
         "few_processes": primary is not None and run_values.few_processes(primary),
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
         **_thread_facts(threads.compared(all_runs, primary)),
@@ -169,7 +175,6 @@ def _thread_facts(pair: threads.Threads | None) -> dict[str, Any]:
         if pair
         else [],
         "fewer_threads": markdown(pair.few.label) if pair else "",
-        "fewer_loaded": pair is not None and threads.loaded(pair.few),
         "more_threads": markdown(pair.many.label) if pair else "",
     }
 

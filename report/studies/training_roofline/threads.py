@@ -49,12 +49,6 @@ class Threads:
         return self.many.peak("float32") / self.few.peak("float32")
 
 
-def loaded(run: Run) -> bool:
-    """Whether more programs than the run has threads wanted the processor when it began."""
-    load = run.stored.record.environment.load_before
-    return load is not None and load > run.threads
-
-
 def compared(all_runs: Sequence[Run], primary: Run | None) -> Threads | None:
     """Two runs on one processor with more and with fewer threads; the primary one's come first."""
     ordered = sorted(all_runs, key=lambda run: run is not primary)
