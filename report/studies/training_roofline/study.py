@@ -131,11 +131,7 @@ def _facts(
         "watched": primary is not None and bool(profiled.main_profiles(primary)),
         "curved": primary is not None
         and all(not isinstance(batches.fit(primary, n), Missing) for n in NETWORKS),
-        "product_moved": _in_words(run for run in all_runs if run.product_drift() == "moved"),
-        "copy_moved": _in_words(run for run in all_runs if run.copy_moved()),
-        "one_end": _in_words(
-            run for run in all_runs if "unknown" in (run.product_drift(), run.copy_state())
-        ),
+        **_drift_facts(all_runs),
         "one_process": _in_words(
             run for run in all_runs if any(run.processes(step) == 1 for step in run.steps)
         ),
@@ -165,6 +161,17 @@ def _facts(
         "devices": [markdown(run.label) for run in all_runs],
         "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
+    }
+
+
+def _drift_facts(all_runs: Sequence[Run]) -> dict[str, Any]:
+    """The machines whose ceilings moved while they measured, or may have."""
+    return {
+        "product_moved": _in_words(run for run in all_runs if run.product_drift() == "moved"),
+        "copy_moved": _in_words(run for run in all_runs if run.copy_moved()),
+        "one_end": _in_words(
+            run for run in all_runs if "unknown" in (run.product_drift(), run.copy_state())
+        ),
     }
 
 
