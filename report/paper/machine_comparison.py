@@ -62,8 +62,8 @@ class Comparison(Generic[AnyRun]):
 
 
 _CEILINGS: Final[tuple[Measure[Any], ...]] = (
-    Measure("Matrix product", "FLOP/s", lambda run: run.peak_rate("matrix_product"), "GFLOP/s"),
-    Measure("Copy", "B/s", lambda run: run.peak_rate("copy"), "GB/s"),
+    Measure("Arithmetic", "FLOP/s", lambda run: run.peak_rate("matrix_product"), "GFLOP/s"),
+    Measure("Memory", "B/s", lambda run: run.peak_rate("copy"), "GB/s"),
 )
 
 

@@ -162,7 +162,8 @@ def _below(run: Run) -> int:
 
 
 def _slowdowns(run: Run) -> list[Quantity]:
-    return [_slowdown(run, batch) for batch in mapping_batches(run)]
+    """The median slowdown at each batch size that maps pages."""
+    return [middle(_slowdown(run, batch), 2) for batch in mapping_batches(run)]
 
 
 def _jemalloc_gain(run: Run) -> Quantity:

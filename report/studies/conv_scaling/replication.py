@@ -85,7 +85,6 @@ def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
     found = {
         "repeated_hours": number("hours between the starts", hours_between(run)),
         "repeated": number("series with intervals in both runs", len(cases)),
-        "repeated_without": number("series without", len(list(repetitions(run))) - len(cases)),
         "repeated_agree": number("series that agree", agreeing),
         "repeated_share": number("share that agrees", agreeing / max(len(cases), 1)),
         "repeated_overlap": number("series that overlap", sum(each.overlaps for each in cases)),

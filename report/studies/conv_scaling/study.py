@@ -72,7 +72,7 @@ def findings(inputs: Inputs) -> Findings:
         values={
             value.id: value
             for value in (
-                *all_values(inputs, groups, logs, measured, left, primary, gpu),
+                *all_values(inputs, groups, logs, left, primary, gpu),
                 *(
                     declare(id_, q, "percent" if id_ in PERCENT else None)
                     for id_, q in replicated.items()

@@ -63,7 +63,6 @@ def all_values(
     inputs: Inputs,
     groups: Mapping[str, Group],
     logs: tuple[Logged, ...],
-    runs: tuple[Run, ...],
     left: tuple[Run, ...],
     run: Run | None,
     gpu: Run | None,
@@ -78,9 +77,6 @@ def all_values(
     yield from values_of(timed, {**RUN_VALUES, "source_gain": source_gain(inputs)}, why, PERCENT)
     if run is not None and compared(run):
         yield from values_of(run, policies.VALUES, NO_RECORD, PERCENT)
-    for number, other in enumerate(unnamed((*runs, *left)), start=1):
-        for id_, get in CLIFF.items():
-            yield declare(f"{id_}_{number}", get(other))
     for id_, each in left_values(left, gpu).items():
         yield declare(id_, each)
     if logs:
@@ -97,20 +93,8 @@ def all_values(
 
 
 def unnamed(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """Runs that name no memory policy, and in which calls begin to map pages at some batch."""
-    return tuple(run for run in runs if not run.names_policy and _cliff(run)[0])
-
-
-def _cliff(run: Run) -> tuple[int, int]:
-    """The first batch size that maps pages and the one before it, which maps none; 0 for none."""
-    at = next(iter(mapping_batches(run)), 0)
-    return at, max((batch for batch in run.timed if batch < at), default=0) if at else 0
-
-
-CLIFF: Final[dict[str, Callable[[Run], Quantity]]] = {
-    "cliff": lambda run: count("first batch that maps pages", "1", _cliff(run)[0], run.file),
-    "cliff_rise": lambda run: 1 / batch_gain(run, *reversed(_cliff(run))),
-}
+    """Runs that name no memory policy, and in which calls map pages."""
+    return tuple(run for run in runs if not run.names_policy and mapping_batches(run))
 
 
 # --------------------------------------------------------------------- theory and the source

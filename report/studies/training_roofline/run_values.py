@@ -386,7 +386,9 @@ def thread_values(found: Threads | None) -> Iterator[Value]:
     gains = [named(name, gain) for gain in found.gains.values()] if found else []
     yield from declared(
         {
-            **found_in(found, {"thread_product": Threads.product}, none),
+            **found_in(
+                found, {"thread_product": Threads.product, "thread_copy": Threads.copy}, none
+            ),
             **found_in(surest(gains), {"thread_best": _same}, none),
         }
     )

@@ -181,6 +181,7 @@ def _thread_facts(pair: threads.Threads | None) -> dict[str, Any]:
         "superlinear": [f"{step.network} at a batch of {step.batch}" for step in pair.superlinear]
         if pair
         else [],
+        "copy_superlinear": pair is not None and pair.copy_superlinear(),
         "fewer_threads": markdown(pair.few.label) if pair else "",
         "more_threads": markdown(pair.many.label) if pair else "",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from report.quantity.evaluation import estimate
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
 from report.records.pooling import same_processor
 from report.statistics.estimates import Estimate
@@ -47,6 +47,15 @@ class Threads:
     def product(self) -> Quantity:
         """The matrix product in float32 with more threads over that with fewer."""
         return self.many.peak("float32") / self.few.peak("float32")
+
+    def copy(self) -> Quantity:
+        """The copy with more threads over that with fewer."""
+        return self.many.copy() / self.few.copy()
+
+    def copy_superlinear(self) -> bool:
+        """Whether the copy gains more than the threads by themselves can give."""
+        gain = point(self.copy())
+        return isinstance(gain, float) and gain > self.many.threads / self.few.threads
 
 
 def compared(all_runs: Sequence[Run], primary: Run | None) -> Threads | None:
