@@ -21,6 +21,7 @@ from report.studies.training_roofline import (
     paging,
     profiled,
     published,
+    replication,
     run_values,
     settings,
     threads,
@@ -101,8 +102,8 @@ def _own_values(
     yield from values.source_values(inputs, known)
     yield from run_values.run_values(inputs, primary_run(measured))
     yield from run_values.thread_values(pair)
-    repeated = run_values.repeated_runs(measured, primary_run(measured))
-    yield from run_values.agreement_values(repeated)
+    repeated = replication.repeated_runs(measured, primary_run(measured))
+    yield from replication.agreement_values(repeated)
     yield from paging.paging_values(_of_policies(measured))
     yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
 
@@ -141,7 +142,7 @@ def _facts(
         "apart": run_values.furthest_apart(primary),
         "repeated": [
             {"number": str(place), "label": markdown(run.label)}
-            for place, run in enumerate(run_values.repeated_runs(all_runs, primary), start=1)
+            for place, run in enumerate(replication.repeated_runs(all_runs, primary), start=1)
         ],
         "few_processes": primary is not None and run_values.few_processes(primary),
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
