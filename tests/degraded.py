@@ -135,13 +135,18 @@ def ended(status: Any, every: int = 1) -> Change:
 
 
 def noise(inputs: Inputs, seed: int = 5) -> Inputs:
-    """Half of all durations a thousand times as long, the others as short, in any order."""
+    """Half of all durations ten to 100,000 times as long, the others as short, in any order.
+
+    Both factors are drawn for each series: with two fixed ones, half of all ratios of two series
+    would be those of the calm data, and a true claim could rightly be supported.
+    """
     random = Random(seed)
 
     def noisy(samples: tuple[float, ...]) -> tuple[float, ...]:
         # One more on one side than on the other, so that medians scatter as much as samples.
         short = (len(samples) + random.choice((-1, 1))) // 2
-        factors = [1e-3] * short + [1e3] * (len(samples) - short)
+        shorter, longer = 10 ** random.uniform(-5, -1), 10 ** random.uniform(1, 5)
+        factors = [shorter] * short + [longer] * (len(samples) - short)
         random.shuffle(factors)
         return tuple(s * factor for s, factor in zip(samples, factors, strict=True))
 
