@@ -1,4 +1,4 @@
-"""Every full run of the study with what it found, those that the paper leaves out among them."""
+"""The full runs of the machines in a paper with what they found, those left out among them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ class Listed(NamedTuple):
     use: str
 
 
-def left_runs(inputs: Inputs) -> tuple[Run, ...]:
-    """The full runs that the paper is not computed from, newest first."""
-    return tuple(Run(stored, labels([stored])[0]) for stored, _ in inputs.left)
+def left_runs(inputs: Inputs, used: Sequence[Run]) -> list[Listed]:
+    """The full runs of the machines in ``used`` that the paper is not computed from."""
+    keys = {run.key for run in used}
+    found = ((Run(stored, labels([stored])[0]), why) for stored, why in inputs.left)
+    return [Listed(run, f"left out: {_shortened(why)}") for run, why in found if run.key in keys]
 
 
 def _listed(inputs: Inputs, used: Sequence[Run]) -> list[Listed]:
@@ -43,9 +45,10 @@ def _listed(inputs: Inputs, used: Sequence[Run]) -> list[Listed]:
         for parts in (run.alone(),)
         for number, alone in enumerate(parts, start=1)
     ]
-    reasons = (f"left out: {_shortened(why)}" for _, why in inputs.left)
-    left = map(Listed, left_runs(inputs), reasons)
-    return sorted((*own, *left), key=lambda each: (each.run.label, each.run.stored.record.started))
+    return sorted(
+        (*own, *left_runs(inputs, used)),
+        key=lambda each: (each.run.label, each.run.stored.record.started),
+    )
 
 
 def runs_table(inputs: Inputs, used: Sequence[Run]) -> Table:

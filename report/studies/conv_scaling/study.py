@@ -65,7 +65,8 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
     groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
-    logs, left = logged(inputs.attachments, primary), left_runs(inputs)
+    logs = logged(inputs.attachments, primary)
+    left = [each.run for each in left_runs(inputs, measured)]
     second = second_run(measured, primary)
     replicated = replication_values(inputs, primary, second)
     return Findings(
@@ -97,6 +98,7 @@ def findings(inputs: Inputs) -> Findings:
         facts={
             **_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
             **replication_facts(inputs, primary, second, same_memory),
+            "unnamed": bool(unnamed((*measured, *left))),
             "masked": [markdown(run.label) for run in measured if _masked(run)],
         },
     )
@@ -123,7 +125,6 @@ def _facts(
         "caches": list(primary.cache_roofs()) if primary else [],
         "settings": _settings(primary),
         "c_library": _c_library(primary),
-        "unnamed": [markdown(run.label) for run in unnamed((*measured, *left_runs(inputs)))],
         "primary": markdown(primary.label) if primary else "",
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",

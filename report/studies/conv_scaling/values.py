@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from report.evidence.primitives import Logged
@@ -63,7 +63,7 @@ def all_values(
     inputs: Inputs,
     groups: Mapping[str, Group],
     logs: tuple[Logged, ...],
-    left: tuple[Run, ...],
+    left: Sequence[Run],
     run: Run | None,
     gpu: Run | None,
 ) -> Iterator[Value]:
@@ -92,7 +92,7 @@ def all_values(
 # ------------------------------------------------------------------- runs that name no policy
 
 
-def unnamed(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+def unnamed(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Runs that name no memory policy, and in which calls map pages."""
     return tuple(run for run in runs if not run.names_policy and mapping_batches(run))
 
