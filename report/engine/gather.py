@@ -156,10 +156,7 @@ def load(
     """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
     patterns = attachments_of(study)
     wanted = frozenset(preferred)
-    own = tuple(
-        replace(item, named=item.file in wanted)
-        for item in (_pooled(files, data) for files in runs)
-    )
+    own = tuple(replace(_pooled(files, data), named=not wanted.isdisjoint(files)) for files in runs)
     theirs = tuple(read_import(data / file, data) for file in imported)
     return Inputs(
         records=own,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from report.evidence.runs import Factors, Run
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, Sampled, recorded
+from report.quantity.expression import Quantity, Sampled, exact, recorded
 from report.records.record import Case, Policy
 from report.statistics.estimates import Estimate
 from report.text.format import is_range
@@ -56,7 +56,8 @@ class Repeated(NamedTuple):
 def repetitions(run: Run) -> Iterator[Repeated]:
     """Every time that the first two runs pooled in ``run`` both measured, policy by policy."""
     first, second, *_ = run.alone()
-    for case in (case for case in first.stored.record.cases if case.rounds):
+    measured_in_rounds = [case for case in first.stored.record.cases if case.rounds]
+    for case in measured_in_rounds:
         for policy in first.policies:
             times = (
                 first.under(policy).series("time", case.factors),
@@ -67,13 +68,30 @@ def repetitions(run: Run) -> Iterator[Repeated]:
                 yield Repeated(case, policy, times, one, other)
 
 
+def agreement(run: Run, series: Sequence[Repeated]) -> dict[str, Quantity]:
+    """How far apart the first two runs pooled in ``run`` began, and how many ``series`` agree."""
+    numbers = {
+        "repeated_hours": ("hours between the starts", hours_between(run)),
+        "repeated": ("series with intervals in both runs", len(series)),
+        "repeated_agree": ("series that agree", sum(each.agrees for each in series)),
+        "repeated_overlap": ("series that overlap", sum(each.overlaps for each in series)),
+    }
+    return {id_: of_both(run, name, number) for id_, (name, number) in numbers.items()}
+
+
+def of_both(run: Run, name: str, number: float) -> Quantity:
+    """A number that the first two runs pooled in ``run`` give together."""
+    first, second, *_ = (alone.file for alone in run.alone())
+    return exact(name, "1", number, first, (second,))
+
+
 def hours_between(run: Run) -> int:
     """How far the starts of the first two runs pooled in ``run`` are apart, rounded to hours."""
     first, second, *_ = (datetime.fromisoformat(r.stored.record.started) for r in run.alone())
     return round((second - first).total_seconds() / _SECONDS_AN_HOUR)
 
 
-def between_runs(
+def spread_of_runs(
     choose: Callable[[list[float]], float], run: Run, cases: Iterable[Factors]
 ) -> Quantity:
     """Of the ratios of the slowest to the fastest median of the pooled runs, case by case."""

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeAlias
 
 from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
-from report.evidence.remembered import known, remembered
+from report.evidence.remembered import remembered
 from report.missing import Missing
 from report.quantity.expression import Leaf, Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most
@@ -190,22 +190,22 @@ class Run(MeasuredDevice):
         found = self.samples(quantity, factors)
         if isinstance(found, Missing):
             return found
-        own = processes_of(known(self.case(factors)), quantity, self.policy, self.file)
-        processes = (*own, *self._pooled(quantity, factors))
+        runs = self.in_each_run(factors)
+        first = (next(runs),) if quantity in FIXED else runs
+        processes = tuple(
+            process
+            for file, case in first
+            for process in processes_of(case, quantity, self.policy, file)
+        )
         samples = [sample for process in processes for sample in process.samples]
         return self._too_short(quantity, samples) or processes
 
-    def in_other_runs(self, factors: Factors) -> Iterator[tuple[str, Case]]:
-        """The case in each other pooled run in which it ended well, by the file of the run."""
-        for stored, cases in self._others:
+    def in_each_run(self, factors: Factors) -> Iterator[tuple[str, Case]]:
+        """The case in each run in which it ended well, the record's own first, by the file."""
+        for stored, cases in ((self.stored, self._by_factors), *self._others):
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 yield stored.file, case
-
-    def _pooled(self, quantity: str, factors: Factors) -> Iterator[Process]:
-        """The processes of the other runs."""
-        for file, case in self.in_other_runs(factors) if quantity not in FIXED else ():
-            yield from processes_of(case, quantity, self.policy, file)
 
     def between_runs(self, quantity: str, factors: Factors) -> Quantity:
         """The largest ratio of the medians of two runs: how far apart the runs lie."""

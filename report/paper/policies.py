@@ -68,16 +68,16 @@ def mapping_batches(run: Timed) -> tuple[int, ...]:
     return tuple(b for b, n in found.items() if not isinstance(n, Missing) and n > 0)
 
 
-def gain(run: Timed) -> Quantity:
-    """How many times as long an image takes where freed memory is returned.
+def gain(run: Timed, policy: Policy = "default") -> Quantity:
+    """How many times as long an image takes under a policy as where the C library keeps memory.
 
     The geometric mean over the batch sizes whose calls map pages.
     """
     batches = mapping_batches(run)
     if not batches:
         return absent("slowdown", "1", f"no call mapped pages on {run.label}")
-    given_back, kept = run.under("default"), run.under("retained")
-    ratios = (given_back.time(batch) / kept.time(batch) for batch in batches)
+    other, kept = run.under(policy), run.under("retained")
+    ratios = (other.time(batch) / kept.time(batch) for batch in batches)
     return named("slowdown", geometric_mean(*ratios))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Final
 
-from report.evidence.repetition import between_runs
+from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
 from report.quantity.expression import Quantity, recorded
 from report.statistics.estimates import CONFIDENCE
@@ -57,7 +57,7 @@ def _processes(choose: Callable[[list[int]], int]) -> Getter:
 
 def _between(choose: Callable[[list[float]], float]) -> Getter:
     """Of the ratios of the largest to the smallest median of the pooled runs, case by case."""
-    return lambda run: between_runs(choose, run, (factors_of(*each) for each in _timed(run)))
+    return lambda run: spread_of_runs(choose, run, (factors_of(*each) for each in _timed(run)))
 
 
 def _ceiling(operation: str, moment: str, working_set: int | None = None) -> Getter:

@@ -280,11 +280,11 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
     GPU, which may hold a few cases of a few libraries, is that run only where no CPU's is there.
     """
     timed = [run for run in all_runs if run.variants(run.training())]
-    found = sorted(
+    return min(
         timed or all_runs,
         key=lambda run: (run.on_gpu, not run.named, not run.policies, run.threads),
+        default=None,
     )
-    return next(iter(found), None)
 
 
 def gpu_run(all_runs: Sequence[Run]) -> Run | None:

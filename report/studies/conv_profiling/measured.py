@@ -136,13 +136,13 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 
     A CPU that the user named comes before them; of equals a CPU comes first, and few threads.
     """
-    ordered = sorted(
+    return min(
         all_runs,
         key=lambda run: (
             run.on_gpu or not run.named, not _counted(run), run.on_gpu, run.threads,
         ),
+        default=None,
     )  # fmt: skip
-    return next(iter(ordered), None)
 
 
 def _counted(run: Run) -> bool:

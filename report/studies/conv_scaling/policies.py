@@ -168,11 +168,9 @@ def _slowdowns(run: Run) -> list[Quantity]:
 
 def _jemalloc_gain(run: Run) -> Quantity:
     """How many times as long an image takes with jemalloc as where the C library keeps memory."""
-    batches = mapping_batches(run)
-    if not batches or "jemalloc" not in run.policies:
+    if "jemalloc" not in run.policies:
         return absent("time with jemalloc", "1", f"jemalloc was not measured on {run.label}")
-    other = run.under("jemalloc")
-    return middle(geometric_mean(*(other.time(b) / run.time(b) for b in batches)), 2)
+    return middle(named("time with jemalloc / kept", gain(run, "jemalloc")), 2)
 
 
 def _training_gain(run: Run) -> Quantity:

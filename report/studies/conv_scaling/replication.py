@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from report.evidence.primitives import logged
-from report.evidence.repetition import AGREEING, Repeated, hours_between, repetitions
+from report.evidence.repetition import AGREEING, Repeated, agreement, of_both, repetitions
 from report.instruments.onednn import NATIVE
 from report.paper.claims import judge
 from report.paper.declared import Field, table
 from report.paper.findings import Claim, Inputs
 from report.paper.policies import compared, gain
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity
 from report.quantity.verdicts import Statement, all_of, exactly, expect
 from report.records.passes import PASS_NAMES, Pass
 from report.records.record import Case
@@ -78,22 +78,19 @@ def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
     one, other = (verdicts_of(each, inputs) for each in (first, second))
     changed = [(one[id_], other[id_]) for id_ in one if one[id_] != other[id_]]
 
-    def number(name: str, amount: float) -> Quantity:
-        return exact(name, "1", amount, first.file, (second.file,))
-
     agreeing = sum(each.agrees for each in cases)
-    found = {
-        "repeated_hours": number("hours between the starts", hours_between(run)),
-        "repeated": number("series with intervals in both runs", len(cases)),
-        "repeated_agree": number("series that agree", agreeing),
-        "repeated_share": number("share that agrees", agreeing / max(len(cases), 1)),
-        "repeated_overlap": number("series that overlap", sum(each.overlaps for each in cases)),
-        "repeated_verdicts": number("verdicts in both runs", len(one)),
-        "repeated_changed": number("verdicts that differ", len(changed)),
-        "repeated_contrary": number(
+    numbers = {
+        "repeated_share": ("share that agrees", agreeing / max(len(cases), 1)),
+        "repeated_verdicts": ("verdicts in both runs", len(one)),
+        "repeated_changed": ("verdicts that differ", len(changed)),
+        "repeated_contrary": (
             "verdicts that differ, none of them undecided",
             sum("undecided" not in pair for pair in changed),
         ),
+    }
+    found = {
+        **agreement(run, cases),
+        **{id_: of_both(run, name, number) for id_, (name, number) in numbers.items()},
     }
     for end in ("least", "most"):
         found[f"repeated_gain_{end}"] = VALUES[f"policy_gain_{end}"](run)

@@ -30,28 +30,6 @@ def _best(run: Run) -> int:
     return level(level_of_largest(rates(run), "1"))
 
 
-def _slowest_later(run: Run) -> int | None:
-    """The batch size of the lowest rate among those that are larger than the best one."""
-    best = _best(run)
-    later = {batch: 1 / rate for batch, rate in rates(run).items() if batch > best}
-    return level(level_of_largest(later, "1")) if later else None
-
-
-def _fall(run: Run) -> Quantity:
-    """The share of the best rate that is lost at the slowest larger batch size."""
-    slowest = _slowest_later(run)
-    if slowest is None:
-        return absent("fall of the rate", "1", f"no larger batch was timed on {run.label}")
-    return 1 - run.rate(slowest) / run.rate(_best(run))
-
-
-def _fallen_batch(run: Run) -> Quantity:
-    slowest = _slowest_later(run)
-    if slowest is None:
-        return absent("batch", "1", f"no larger batch was timed on {run.label}")
-    return exact("slowest larger batch", "1", slowest, run.file)
-
-
 def batch_gain(run: Run, small: int, large: int) -> Quantity:
     """How many times the images a second of the small batch the large one does."""
     return run.time(small) / small / (run.time(large) / large)
@@ -79,6 +57,19 @@ def _first(get: Callable[[Run, int], Quantity]) -> Callable[[Run], Quantity]:
 
 def _last(get: Callable[[Run, int], Quantity]) -> Callable[[Run], Quantity]:
     return lambda run: get(run, run.timed[-1])
+
+
+def _beyond_best(get: Callable[[Run, int, int], Quantity]) -> Callable[[Run], Quantity]:
+    """At the batch size of the highest rate and that of the lowest one among the larger ones."""
+
+    def found(run: Run) -> Quantity:
+        best = _best(run)
+        later = {batch: 1 / rate for batch, rate in rates(run).items() if batch > best}
+        if not later:
+            return absent("larger batch", "1", f"no larger batch was timed on {run.label}")
+        return get(run, best, level(level_of_largest(later, "1")))
+
+    return found
 
 
 def _channels_last(get: Callable[[Run, Run, int], Quantity]) -> Callable[[Run], Quantity]:
@@ -129,8 +120,10 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "best_batch": lambda run: level_of_largest(rates(run), "1"),
     "best_rate": lambda run: run.rate(_best(run)),
     "best_share": lambda run: run.share(_best(run)),
-    "fall": _fall,
-    "fallen_batch": _fallen_batch,
+    "fall": _beyond_best(lambda run, best, slowest: 1 - run.rate(slowest) / run.rate(best)),
+    "fallen_batch": _beyond_best(
+        lambda run, _, slowest: exact("slowest larger batch", "1", slowest, run.file)
+    ),
     "image_largest": _last(lambda run, batch: run.time(batch) / batch),
     "saturated": lambda run: first_within(rates(run), SATURATED, "1"),
     "backward_ratio": _last(lambda run, b: run.time(b, "forward_backward") / run.time(b)),

@@ -229,7 +229,8 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 
     Its times scatter least; it is the newest of several.
     """
-    ordered = sorted(
-        all_runs, key=lambda run: (not run.timed(run.calls), run.on_gpu, not run.named, run.threads)
+    return min(
+        all_runs,
+        key=lambda run: (not run.timed(run.calls), run.on_gpu, not run.named, run.threads),
+        default=None,
     )
-    return next(iter(ordered), None)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from report.evidence.repetition import between_runs
+from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
 from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, Sampled, absent, recorded
@@ -97,7 +97,7 @@ def drift(run: Run, dtype: str) -> Quantity:
 
 def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:
     """Of the ratios of the larger to the smaller median of the pooled runs, call by call."""
-    return lambda run: between_runs(choose, run, (c.factors for c in run.timed(run.calls)))
+    return lambda run: spread_of_runs(choose, run, (c.factors for c in run.timed(run.calls)))
 
 
 TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {

@@ -70,15 +70,15 @@ class Run(any_study.Run):
     @property
     def profiling_processes(self) -> tuple[int, ...]:
         """How many processes profiled each of those steps; one in older records."""
-        runs = [
-            [case, *(other for _, other in self.in_other_runs(case.factors))]
+        found = (
+            [
+                r
+                for _, each in self.in_each_run(case.factors)
+                for r in each.rounds_under(self.policy)
+            ]
             for case in self.profiles
-        ]
-        return tuple(
-            sum(bool(r.samples("time")) for case in each for r in case.rounds_under(self.policy))
-            or 1
-            for each in runs
         )
+        return tuple(sum(bool(r.samples("time")) for r in rounds) or 1 for rounds in found)
 
     def processes(self, step: Step) -> int:
         """How many processes timed a step."""

@@ -321,7 +321,7 @@ def _processes(run: Run, case: Case) -> Iterator[tuple[str, Round | Case]]:
 
     An older record has the series of one process without a round.
     """
-    for file, each in ((run.file, case), *run.in_other_runs(case.factors)):
+    for file, each in run.in_each_run(case.factors):
         if each.rounds:
             yield from ((file, r) for r in each.rounds_under(run.policy) if r.samples("time"))
         else:

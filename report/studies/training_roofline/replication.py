@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from report.evidence.repetition import between_runs, hours_between, repetitions
-from report.missing import Missing
+from report.evidence.repetition import agreement, of_both, repetitions, spread_of_runs
 from report.paper.values import Value
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity
-from report.studies.training_roofline.declared import declared, fixed
+from report.quantity.expression import Quantity, absent
+from report.studies.training_roofline.declared import declared
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import IMAGE
 
@@ -33,26 +32,18 @@ def _agreement(run: Run) -> dict[str, Quantity]:
     known = [each for each in repetitions(run) if each.bounded]
     steps = [each for each in known if each.case.factors.get("subject") == "training"]
     large = [each for each in steps if each.case.factors["image"] == IMAGE]
-    files = tuple(alone.file for alone in run.alone()[:2])
     widths = [est.high / est.low for each in steps for est in (each.first, each.second)]
-    counts = {
-        "repeated_hours": hours_between(run),
-        "repeated": len(steps),
-        "repeated_agree": sum(each.agrees for each in steps),
-        "repeated_overlap": sum(each.overlaps for each in steps),
-        "repeated_image": IMAGE,
-        "repeated_large": len(large),
-        "repeated_large_agree": sum(each.agrees for each in large),
-        "repeated_widest": max(widths)
-        if widths
-        else Missing(f"no step was timed twice on {run.label}"),
-    }
+    widest = "upper / lower end of an interval"
+    none = absent(widest, "1", f"no step was timed twice on {run.label}")
     factors = [each.case.factors for each in steps]
     return {
-        **{
-            id_: to_digits(fixed(id_.replace("_", " "), n, "1", *files), 3)
-            for id_, n in counts.items()
-        },
-        "repeated_usually": to_digits(between_runs(statistics.median, run, factors), 3),
-        "repeated_most": to_digits(between_runs(max, run, factors), 3),
+        **agreement(run, steps),
+        "repeated_image": of_both(run, "pixels a side of the largest images", IMAGE),
+        "repeated_large": of_both(run, "series of these images", len(large)),
+        "repeated_large_agree": of_both(
+            run, "series of these images that agree", sum(each.agrees for each in large)
+        ),
+        "repeated_widest": to_digits(of_both(run, widest, max(widths)) if widths else none, 3),
+        "repeated_usually": to_digits(spread_of_runs(statistics.median, run, factors), 3),
+        "repeated_most": to_digits(spread_of_runs(max, run, factors), 3),
     }

@@ -70,7 +70,6 @@ def _each(name: str, numbers: Sequence[float], run: Run) -> list[Quantity]:
 
 
 def _machine(run: Run) -> Iterator[Value]:
-    found = [estimate(run.time(step)) for step in run.timed(run.steps)]
     ceilings: dict[str, Callable[[Run], Quantity]] = {
         "copy": Run.copy,
         "slower_copy": Run.slower_copy,
@@ -81,7 +80,7 @@ def _machine(run: Run) -> Iterator[Value]:
         "swept_image": swept_image,
     }
     yield from declared(found_in(run, ceilings, NO_RECORD))
-    least = _least_confidence("time", found, run)
+    least = _least_confidence(run)
     yield from declared({"least_confidence": to_digits(least, 2)}, "percent")
 
 
@@ -131,16 +130,19 @@ def reduced_is_slower(run: Run) -> bool:
 
 def few_processes(run: Run) -> bool:
     """Whether too few processes timed some step for the level of this paper."""
-    found = (estimate(run.time(step)) for step in run.timed(run.steps))
-    levels = [each.confidence for each in found if isinstance(each, Estimate)]
-    return min(levels, default=0.0) < CONFIDENCE
+    return min(_levels(run), default=0.0) < CONFIDENCE
 
 
-def _least_confidence(what: str, found: Sequence[Estimate | Missing], run: Run) -> Quantity:
+def _least_confidence(run: Run) -> Quantity:
     """What the intervals reach where a process had time for few steps alone."""
-    levels = [each.confidence for each in found if isinstance(each, Estimate)]
-    parts = _each(f"confidence of a {what}", levels, run)
+    parts = _each("confidence of a time", _levels(run), run)
     return chosen(at_most, parts, _none(run, "nothing was timed"))
+
+
+def _levels(run: Run) -> list[float]:
+    """The levels that the intervals of all steps hold."""
+    found = (estimate(run.time(step)) for step in run.timed(run.steps))
+    return [each.confidence for each in found if isinstance(each, Estimate)]
 
 
 def _medians(run: Run) -> dict[Step, list[float]]:

@@ -57,6 +57,7 @@ def findings(inputs: Inputs) -> Findings:
     measured = runs(inputs.records)
     primary, known = primary_run(measured), complexities(measured)
     shown, pair = _shown(measured, primary), threads.compared(measured, primary)
+    repeated = replication.repeated_runs(measured, primary)
     layers = {name: of.layers for name, of in known.items()}
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
     checks = tuple(chain.from_iterable(by_kind.values()))
@@ -66,6 +67,7 @@ def findings(inputs: Inputs) -> Findings:
     claims = {claim.id: claim for claim in judged}
     found = (
         *_own_values(inputs, measured, known, pair),
+        *replication.agreement_values(repeated),
         *published.values(theirs),
         *training_rates.values(trained),
     )
@@ -81,7 +83,7 @@ def findings(inputs: Inputs) -> Findings:
         figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
-            **_facts(inputs, measured, primary, shown),
+            **_facts(inputs, measured, primary, shown, repeated),
             **published.facts(theirs),
             **training_rates.facts(trained),
             "claimed": [claim.name or claim.id for claim in claims.values()],
@@ -102,8 +104,6 @@ def _own_values(
     yield from values.source_values(inputs, known)
     yield from run_values.run_values(inputs, primary_run(measured))
     yield from run_values.thread_values(pair)
-    repeated = replication.repeated_runs(measured, primary_run(measured))
-    yield from replication.agreement_values(repeated)
     yield from paging.paging_values(_of_policies(measured))
     yield from gpu.gpu_values(inputs, gpu.first_gpu(measured))
 
@@ -122,7 +122,11 @@ def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
 
 
 def _facts(
-    inputs: Inputs, all_runs: Sequence[Run], primary: Run | None, shown: Sequence[Run]
+    inputs: Inputs,
+    all_runs: Sequence[Run],
+    primary: Run | None,
+    shown: Sequence[Run],
+    repeated: Sequence[Run],
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     compared = _of_policies(all_runs)
@@ -142,7 +146,7 @@ def _facts(
         "apart": run_values.furthest_apart(primary),
         "repeated": [
             {"number": str(place), "label": markdown(run.label)}
-            for place, run in enumerate(replication.repeated_runs(all_runs, primary), start=1)
+            for place, run in enumerate(repeated, start=1)
         ],
         "few_processes": primary is not None and run_values.few_processes(primary),
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
