@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -153,6 +153,26 @@ def rounds(
         round_(number, {"time": time, **more}, policy=policy)
         for number, time in enumerate(times, start=1)
     )
+
+
+#: What differs between processes that measure a case.
+_OF_PROCESSES: Final = frozenset(
+    ("time", "cpu_time", "wait_time", "page_faults", "voluntary_switches", "involuntary_switches")
+)
+
+
+def by_processes(cases: Iterable[Case], number: int = 7) -> list[Case]:
+    """Cases as if so many processes had found the same of each; the memory policy is not known."""
+
+    def one(case: Case) -> Case:
+        own = tuple(series for series in case.series if series.quantity in _OF_PROCESSES)
+        if case.rounds or case.status != "ok" or not own:
+            return case
+        rest = tuple(series for series in case.series if series not in own)
+        rounds = (round_(n, {}, policy=None, series=own) for n in range(1, number + 1))
+        return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
+
+    return [one(case) for case in cases]
 
 
 def measurement(

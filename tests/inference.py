@@ -236,6 +236,6 @@ def cases(
 
 
 def record(made: Iterable[Case] | None = None, machine: Environment | None = None) -> Record:
-    """A whole record of this study."""
-    found = cases(machine) if made is None else made
+    """A whole record of this study, each case measured by several processes."""
+    found = factory.by_processes(cases(machine) if made is None else made)
     return factory.record(found, machine or wide(), study="inference_memory")

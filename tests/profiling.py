@@ -180,7 +180,8 @@ def record(
         if cases is None
         else cases
     )
-    plain = factory.record(found, machine or environment(), study="conv_profiling")
+    cases = factory.by_processes(found)
+    plain = factory.record(cases, machine or environment(), study="conv_profiling")
     return with_files(plain, files)
 
 

@@ -381,8 +381,10 @@ def test_times_without_a_memory_policy_are_not_judged() -> None:
         claim = result.claims[f"{name}-example-2t"]
         assert claim.verdict == "not measured"
         assert "names no memory policy" in claim.because
-    gpu = found(factory.record(cases, factory.environment("gpu", factory.GPU)))
-    assert verdict(gpu, "better-use-gpu") == "supported"
+    gpu = factory.environment("gpu", factory.GPU)
+    several, alone = (found(factory.record(c, gpu)) for c in (factory.by_processes(cases), cases))
+    assert verdict(several, "better-use-gpu") == "supported"
+    assert verdict(alone, "better-use-gpu") == "undecided"
 
 
 def test_the_upper_bound_is_judged_by_the_peak() -> None:
@@ -407,7 +409,8 @@ def test_the_claims_of_the_source_are_judged_by_its_own_numbers() -> None:
     ids=["above", "below", "on both sides"],
 )
 def test_the_side_of_the_ridge(product: float, copy: float, expected: str) -> None:
-    result = found(factory.record(peaks=factory.ceilings(product, copy)))
+    machine = factory.environment(host=factory.known_host())
+    result = found(factory.record(machine=machine, peaks=factory.known_ceilings(product, copy)))
     assert verdict(result, "above-ridge-example-2t") == expected
 
 

@@ -427,9 +427,16 @@ def test_one_rule_decides(quantity: Quantity, statement: object, verdict: str) -
 
 
 def test_a_cpu_decides_nothing_about_a_gpu() -> None:
-    fast = series("x", [2.0] * 9, of="1")
+    fast = series("x", *[[2.0]] * 6, of="1")
     assert Statement(fast, expect("> 1"), about="cuda").judge() == "not comparable"
     assert Statement(fast, expect("> 1"), about="cpu").judge() == "supported"
+
+
+def test_one_process_decides_nothing_however_narrow_its_interval() -> None:
+    alone, several = series("x", [2.0] * 99, of="1"), series("y", *[[2.0]] * 6, of="1")
+    assert Statement(alone, expect("> 1")).judge() == "undecided"
+    assert Statement(several, expect("> 1")).judge() == "supported"
+    assert Statement(several / alone, expect("> 0.5")).judge() == "undecided"
 
 
 def test_all_and_any_are_different_claims() -> None:

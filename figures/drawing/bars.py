@@ -1,7 +1,7 @@
 """Draws named rows with horizontal bars.
 
-Every series has a colour and a hatching of its own, so that it is told without colours too.  A row
-that was not measured says so; it is never a bar of length 0.
+Every series has a colour and a hatching of its own, so that none needs its colour to be
+seen.  A row that was not measured says so; it is never a bar of length 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Draws levels over a course of events: stacked areas, and lines over them.
 
 Every part has a colour and a hatching of its own, and lines differ in their dashes, so that both
-are told without colours too.
+can be told apart without colours.
 """
 
 from __future__ import annotations

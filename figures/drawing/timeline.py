@@ -1,6 +1,6 @@
 """Draws what ran when: bars in lanes over one axis of time, and below them a level.
 
-Every kind of work has a colour and a hatching of its own, so that it is told without colours too.
+Every kind of work has a colour and a hatching of its own, so that none needs its colour to be seen.
 A bar carries its label where there is room for it.
 """
 

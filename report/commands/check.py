@@ -189,7 +189,7 @@ def _left_out(study: str, request: Request, found: Survey) -> Iterator[str]:
             json.loads(known.read_text("utf-8")) if fresh else choose(study, request.data).listing
         )
     except RidgepointError:
-        return  # told with what the paper says
+        return  # reported with what the paper says
     yield from (f"{study}: {each['why']}" for each in listed if each.get("left_out"))
 
 

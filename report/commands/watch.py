@@ -40,7 +40,7 @@ def watch(
 ) -> None:
     """Call ``rebuild`` after each change and tell ``site`` how it went, until Ctrl-C.
 
-    What goes wrong in a build, a defect of ours included, is told and ends nothing.
+    What goes wrong in a build, a defect of ours included, is printed and ends nothing.
     """
     while True:
         sleep(LOOK_S)

@@ -1,6 +1,6 @@
 """What code a step depends on: its module, and everything that imports lead to in the project.
 
-Found by reading the code, not by running it, so that it can be told before a step has run.  An
+Found by reading the code, not by running it, so that it is known before a step has run.  An
 import that only type checkers see is none.
 """
 

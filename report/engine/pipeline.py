@@ -237,7 +237,7 @@ def _remember(
     seconds: dict[str, float],
     manifest: Manifest | None = None,
 ) -> None:
-    """Note what this machine has told, so that the next build need not ask again.
+    """Note what was learnt of this machine, so that the next build need not ask again.
 
     What a build has put in place is read once more, since putting it there has touched it.
     """

@@ -181,7 +181,7 @@ class Verdict(NamedTuple):
 
 
 def survey(goal: Goal, old: Manifest, world: World) -> tuple[Verdict, ...]:
-    """What would have to run, told without running anything.
+    """What would have to run, found without running anything.
 
     The figures of a study that has not been computed yet are not known, and not in the list.
     """

@@ -1,4 +1,4 @@
-"""How far a build is, told by what its steps took the last time."""
+"""How far a build is, judged by what its steps took the last time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from report.engine.step import Step
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
 Announce: TypeAlias = Callable[[str, float], None]
 
-#: What a step of each kind takes, as measured once; only the time left is told by it.
+#: What a step of each kind takes, as measured once; only the time left is computed from it.
 _USUAL: Final = {
     "read": 0.2, "study": 1.0, "samples": 0.6, "figure": 0.2, "manuscript": 0.3, "convert": 1.0,
     "html": 0.2, "single": 0.7, "tex": 0.1, "latex": 4.0, "typst": 0.6, "bundle": 0.1,

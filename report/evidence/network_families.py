@@ -1,4 +1,4 @@
-"""Families of networks, told by their names, since the published tables say no more of them."""
+"""Families of networks, known by their names, since the published tables say no more of them."""
 
 from __future__ import annotations
 

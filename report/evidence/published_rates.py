@@ -191,7 +191,7 @@ _COUNTS: Final = ("multiply_adds", "activations", "parameters")
 
 
 def _captured(counts: Counts | None, printed: Work) -> Work | None:
-    """What theory counts if it has the network that was timed, told by its number of parameters.
+    """What theory counts if it has the network that was timed, known by its number of parameters.
 
     Some are timed with their branches merged, or were another version at that time.
     """

@@ -287,7 +287,7 @@ def _slots(rounds: Sequence[Round]) -> dict[int, Round]:
 def described(quantity: str, factors: Factors) -> str:
     """A series in a formula, such as ``time(batch 64, forward)``.
 
-    Numbers are told by their factor; levels that are words speak for themselves.
+    Numbers are named by their factor; levels that are words speak for themselves.
     """
     levels = (
         _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"

@@ -1,9 +1,9 @@
 """The memory of a training step by category: as a profiler saw it, and as theory predicts it.
 
-Both are told over the tensors that the step allocates, since a prediction knows their order and not
-their times.  Forward and backward pass take one unit of the course each, so that their ends meet
-also where one of the two allocates some tensors more, such as the sums of residual connections that
-can be added in place.
+Both are given over the tensors that the step allocates, since a prediction knows their order and
+not their times.  Forward and backward pass take one unit of the course each, so that their ends
+meet also where one of the two allocates some tensors more, such as the sums of residual connections
+that can be added in place.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def setup(
     ``reported`` are further cells of the source by the names of the rows.
 
     Without ``source`` its column is left out, for papers whose prose says what is known of it.
-    Where one of them has a GPU, the processors beside which GPUs run are told, too: cores and
+    Where one of them has a GPU, the processors beside which GPUs run are described, too: cores and
     vector extensions are theirs.
     """
     theirs = inputs.reported
@@ -67,7 +67,7 @@ _PROVENANCE: Final = ("Measured by", "Licence")
 def imported_setup(imported: Sequence[StoredImport]) -> Table:
     """What others measured: a line for each record, sorted, with what was the same in all cases.
 
-    Who measured and under which licence is told in a note where it is the same in all.
+    Who measured and under which licence stands in a note where it is the same in all.
     """
     rows = sorted((_imported_row(each.record) for each in imported), key=_sorting)
     cells = {name: {str(row[name]): row[name] for row in rows} for row in rows for name in row}

@@ -140,7 +140,7 @@ def _levels(cases: Iterable[Outcome]) -> dict[str, list[str]]:
 
 
 def _failures(cases: Iterable[Outcome], varied: Container[str]) -> list[dict[str, str]]:
-    """The cases that did not end well, those of one reason together, told by what is ``varied``."""
+    """The cases that did not end well, those of one reason together, by what is ``varied``."""
     alike: dict[tuple[str, str], list[Mapping[str, Factor]]] = {}
     for case in cases:
         if case.status != "ok":

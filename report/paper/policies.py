@@ -17,7 +17,7 @@ from report.quantity.expression import Quantity, absent, named
 from report.quantity.operations import geometric_mean
 from report.records.record import Policy
 
-#: The policies of which a ratio is told, that of the studies first.
+#: The policies of which a ratio is printed, that of the studies first.
 COMPARED: Final[tuple[Policy, ...]] = ("retained", "default")
 _NAMES: Final[Mapping[Policy, str]] = {
     "retained": "Memory kept",

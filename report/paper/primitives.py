@@ -13,7 +13,7 @@ from report.paper.tables import Table
 def primitives_table(
     found: Sequence[Logged], what: Field[Logged], *, of_passes: bool = True
 ) -> Table:
-    """A row a logged case, told by ``what``; all ratios are over the multiply-adds of theory."""
+    """A row a logged case, named by ``what``; all ratios are over the multiply-adds of theory."""
     passes: list[Field[Logged]] = [Field("Pass", "", _pass)] if of_passes else []
     return table(
         "tbl-primitives",

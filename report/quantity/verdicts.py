@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
@@ -20,6 +20,8 @@ from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
+#: So many processes must have measured a series before it decides anything.
+_SEVERAL: Final = 2
 #: Levels are rounded where they are added up.
 _ROUNDING: Final = 1e-9
 _EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
@@ -84,15 +86,27 @@ class Statement:
     @property
     def disturbed(self) -> bool:
         """Whether something else on the machine ran while any of it was measured."""
-        leaves = self.quantity.leaves
-        return any(isinstance(leaf, Sampled) and leaf.disturbed for leaf in leaves)
+        return any(leaf.disturbed for leaf in self._sampled)
+
+    @property
+    def alone(self) -> bool:
+        """Whether any of it was measured in one process only.
+
+        Calls of one process resemble each other more than those of several, so that their interval
+        speaks of that process alone, however narrow it is.
+        """
+        return any(len(leaf.processes) < _SEVERAL for leaf in self._sampled)
+
+    @property
+    def _sampled(self) -> Iterator[Sampled]:
+        return (leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
 
     def judge(self, confidence: float = CONFIDENCE) -> Verdict:
         """The verdict at the joint level ``confidence``.
 
         A level that the data do not reach decides nothing: with three processes, whose extremes
         bound a median at 75 %, the verdict is undecided; so is one of measurements that give no
-        bounded result, or that something else on the machine disturbed.
+        bounded result, that one process made, or that something else on the machine disturbed.
         """
         if self.quantity.missing:
             return "not measured"
@@ -100,7 +114,7 @@ class Statement:
         devices = {leaf.device for leaf in leaves if isinstance(leaf, Sampled | Inferred)} - {""}
         if self.about and devices - {self.about}:
             return "not comparable"
-        if self.disturbed:
+        if self.disturbed or self.alone:
             return "undecided"
         found = estimate(self.quantity, confidence)
         if isinstance(found, Missing) or found.confidence < confidence - _ROUNDING:

@@ -77,7 +77,7 @@ def write_typst(source: Path, study: str, target: Path, text: str | None = None)
 def compile_typst(
     main: Path, standard: PdfStandard = DEFAULT_STANDARD, measured: str = _UNKNOWN_DAY
 ) -> bytes:
-    """The PDF of a folder that ``write_typst`` made; an accessible one (PDF/UA-1) if not told else.
+    """The PDF of a folder that ``write_typst`` made; an accessible one (PDF/UA-1) by default.
 
     A PDF for archives needs a date, and says when the newest record was ``measured``.
     Only the fonts of the wheel and of the project are used and the moment is fixed, so that the

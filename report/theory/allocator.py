@@ -3,8 +3,8 @@
 Given the requests of a program in order, the model says how many bytes are requested by live
 tensors, how many the allocator hands out for them, and how many it has reserved from the device.
 The rules are those of ``c10/cuda/CUDACachingAllocator.cpp``, each with the constant or the function
-that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums mean is told by the
-note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
+that holds it there; they are the same in PyTorch 2.x and 1.13.  What the sums mean is defined by
+the note on memory management (https://docs.pytorch.org/docs/stable/notes/cuda.html):
 
 - a request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
   division of a power of two (``theory.allocator_options``);

@@ -101,7 +101,7 @@ def _in_layout(conditions: Conditions, operator: Operator) -> Conditions:
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """PyTorch's own rule (``is_channels_last_strides_2d``), by which single pixels are told too."""
+    """PyTorch's own rule (``is_channels_last_strides_2d``), which single pixels satisfy too."""
     if len(tensor.shape) != 4:
         return False
     least = 0

@@ -2,8 +2,7 @@
 
 The rules hold for every network, since operators are few: a convolution is one however a module
 wraps it.  One multiply-add is two floating-point operations.  Only products have multiply-adds:
-convolutions, matrix products, attention and recurrent layers; all else has none, and is told by its
-bytes.
+convolutions, matrix products, attention and recurrent layers; all else is described by its bytes.
 
 Compulsory traffic counts every place in memory that an operator must read once and every place that
 it must write once, in the types of the tensors; views move nothing, and an embedding or an index

@@ -1,7 +1,7 @@
 """What PyTorch allocates on a CPU while one layer runs, beside input and output, from its shapes.
 
 Eager PyTorch in evaluation mode without gradients.  Convolutions go to oneDNN, which works on
-layouts of its own; what it copies and when is told by the allocator's events (``evidence.events``).
+layouts of its own; what it copies and when, the allocator's events show (``evidence.events``).
 A layer has one or more *moments*: sets of blocks that are alive together; the largest of them is
 what the layer needs.  Sizes follow from shapes; the evidence of each is the event that showed it.
 

@@ -20,7 +20,7 @@ from report.text.format import (
     scale_for,
 )
 
-#: A relative change is told to so many digits: it is a hint, and no estimate.
+#: A relative change is printed to so many digits: it is a hint, and no estimate.
 _DIGITS: Final = 2
 
 

@@ -24,7 +24,7 @@ _SHORT: Final = 12
 
 @dataclass(frozen=True)
 class Origin:
-    """A data directory and what a reader is told of where it came from."""
+    """A data directory and what a reader learns of where it came from."""
 
     data: Path
     words: str

@@ -69,7 +69,7 @@ def _error(
     return found
 
 
-def _told(run: Run, of: Rule, network: Network | None) -> list[Prediction]:
+def _predicted(run: Run, of: Rule, network: Network | None) -> list[Prediction]:
     """The cases of a network, or of both, of which a rule says something."""
     alike = (each for each in predictions(run) if network in (None, each.setting.network))
     return [each for each in alike if of in each.predicted]
@@ -79,7 +79,7 @@ def _well(rule: Rule, of: Rule = "measured", network: Network | None = None) -> 
     """The cases that a rule predicts well, among those of which another one says something."""
 
     def count(run: Run) -> int | Missing:
-        cases = _told(run, of, network)
+        cases = _predicted(run, of, network)
         return sum(error <= GOOD for error in errors(cases, rule)) if cases else NO_CASE
 
     return count_of("cases within the factor of a good prediction", count)
@@ -87,7 +87,7 @@ def _well(rule: Rule, of: Rule = "measured", network: Network | None = None) -> 
 
 def _others(network: Network) -> Getter:
     """How many cases of libraries other than NumPy there are."""
-    return count_of("cases", lambda run: len(_told(run, "numpy", network)) or NO_CASE)
+    return count_of("cases", lambda run: len(_predicted(run, "numpy", network)) or NO_CASE)
 
 
 def _cases(network: Network | None, *, failed: bool, short: bool = False) -> Getter:

@@ -150,7 +150,7 @@ def _counted(run: Run) -> bool:
 
 
 def learning_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
-    """The run whose trainings are told: the primary one, or else the newest that trained."""
+    """The run whose trainings are described: the primary one, or else the newest that trained."""
     wanted = (*((primary,) if primary else ()), *all_runs)
     return next((run for run in wanted if any(map(run.trained, run.trainings))), primary)
 

@@ -9,22 +9,40 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper import policies
-from report.quantity.evaluation import point
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import geometric_mean
+from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.run_values import count
 from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH
 
+#: A process stands out that takes so many times as long as the median one.
+_STANDS_OUT: Final = 1.2
+
 
 def shown_batch(run: Run) -> int:
-    """The batch size whose call is told, or the largest that was timed."""
+    """The batch size whose call the prose describes, or the largest that was timed."""
     return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
 
 
 def _mapping_batch(run: Run) -> int | Missing:
     none = Missing(f"no call mapped pages on {run.label}")
     return min(policies.mapping_batches(run), default=none)
+
+
+def alike_unmapped(run: Run) -> bool:
+    """Whether the times of both policies agree within intervals where no call maps pages."""
+    kept, returned = run.under("retained"), run.under("default")
+    mapping = policies.mapping_batches(run)
+    pairs = (map(estimate, (kept.time(b), returned.time(b))) for b in run.timed if b not in mapping)
+    return all(
+        isinstance(one, Estimate)
+        and isinstance(other, Estimate)
+        and one.low <= other.high
+        and other.low <= one.high
+        for one, other in pairs
+    )
 
 
 def _gain_of_medians(run: Run) -> Quantity:
@@ -39,13 +57,17 @@ def _gain_of_medians(run: Run) -> Quantity:
 
 
 def _slowest(place: int) -> Callable[[Run], Quantity]:
-    """An image's time in the process that stands out most, or in that of the next batch size."""
+    """An image's time in the process that stands out most, or in that of the next batch size.
+
+    Processes that are hardly slower than the others do not stand out.
+    """
 
     def found(run: Run) -> Quantity:
-        slow = sorted((apart for b in run.timed if (apart := _apart(run, b))), reverse=True)
+        every = (apart for batch in run.timed if (apart := _apart(run, batch)))
+        slow = sorted((apart for apart in every if apart[0] > _STANDS_OUT), reverse=True)
         name = "median of the slowest process"
         if len(slow) <= place:
-            return absent(name, "s", f"fewer batch sizes were timed on {run.label}")
+            return absent(name, "s", f"fewer processes stand out on {run.label}")
         return exact(name, "s", slow[place][1], run.file)
 
     return found
@@ -90,6 +112,10 @@ OF_POLICIES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "policy_batch": count("batch size shown", shown_batch),
     "policy_lost": lambda run: policies.lost(run, shown_batch(run)),
     "mapping_time": lambda run: policies.mapping_time(run.under("default"), shown_batch(run)),
+    "mapping_share": lambda run: (
+        policies.mapping_time(run.under("default"), shown_batch(run))
+        / policies.lost(run, shown_batch(run))
+    ),
     "mapping_batch": count("smallest batch that maps pages", _mapping_batch),
     "processes": lambda run: exact(
         "processes of a case",

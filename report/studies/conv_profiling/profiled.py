@@ -17,7 +17,7 @@ from report.paper.tables import Column, Table, to_csv
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import SHOWN_BATCH
 
-#: The batch size at which the layer's operators are told, that of the source's table.
+#: The batch size at which the layer's operators are listed, that of the source's table.
 #: Rows of the table of times; what takes less is summed up in none.
 _LONGEST: Final = 12
 #: The share of a call from which on an operator is wide enough to be seen.

@@ -26,6 +26,8 @@ from report.studies.conv_profiling.subject import BASE
 
 #: A rate below this part of that of the batch size before has fallen.
 _FALLEN: Final = 0.8
+#: A ceiling that changed by more than this between both ends of a run has moved.
+_MOVED: Final = 0.1
 _X: Final = "Batch size (images)"
 
 
@@ -55,19 +57,19 @@ def _pages(run: Run, batch: int, pass_: Pass) -> float | None:
     return None if isinstance(found, Missing) else found
 
 
-def as_by_default(run: Run) -> Run:
-    """The run where the C library did what it does by itself."""
-    return run.under("default") if compared(run) else run
+def by_default(runs: Sequence[Run]) -> list[Run]:
+    """The timed CPUs where the C library did what it does by itself.
+
+    They are those whose records name its memory policy, or all where none does.
+    """
+    cpus = [run for run in runs if run.timed and not run.on_gpu]
+    return [run.under("default") for run in cpus if compared(run)] or cpus
 
 
-def falls(runs: Sequence[Run]) -> tuple[Fall, ...]:
+def falls(cpus: Sequence[Run]) -> tuple[Fall, ...]:
     """Where the rate of a CPU falls by a fifth and more, the whole interval below it."""
     every = (
-        Fall(as_by_default(run), pass_, *pair)
-        for run in runs
-        if not run.on_gpu
-        for pass_ in PASSES
-        for pair in pairwise(run.timed)
+        Fall(run, pass_, *pair) for run in cpus for pass_ in PASSES for pair in pairwise(run.timed)
     )
     limit = expect(f"< {_FALLEN}")
     return tuple(f for f in every if Statement(f.ratio, limit).judge() == "supported")
@@ -80,7 +82,7 @@ def deepest(found: Sequence[Fall]) -> Fall | None:
 
 def all_map_pages(runs: Sequence[Run]) -> Statement:
     """That no rate falls without pages that are mapped anew."""
-    found = falls(runs)
+    found = falls(by_default(runs))
     if not found:
         return Statement(absent("falls", "1", "no rate falls"), exactly(0))
     unexplained = sum(not each.maps_more for each in found)
@@ -88,13 +90,17 @@ def all_map_pages(runs: Sequence[Run]) -> Statement:
 
 
 def values(runs: Sequence[Run]) -> dict[str, Quantity]:
-    """The deepest fall, and how many there are; nothing where no rate falls."""
-    found = falls(runs)
+    """The deepest fall, how many there are and with memory kept; nothing where no rate falls."""
+    found = falls(by_default(runs))
     fall = deepest(found)
     if fall is None:
         return {}
+    with_memory_kept = falls([run for run in runs if compared(run)])
     return {
         "falls": exact("falls of a rate", "1", len(found)),
+        "falls_kept": exact(
+            "falls with memory kept", "1", len(falls(list(filter(compared, runs))))
+        ),
         "fall_before": exact("batch size before", "1", fall.before, fall.run.file),
         "fall_batch": exact("batch size after", "1", fall.batch, fall.run.file),
         "fall_from": fall.run.rate(fall.before, fall.pass_),
@@ -114,7 +120,7 @@ def slower_than_twice(run: Run) -> tuple[int, ...]:
 
 def figure(runs: Sequence[Run]) -> Figure | None:
     """Rates of CPUs over the pages that an image maps, forward (left) and with backward (right)."""
-    cpus = [as_by_default(run) for run in runs if run.timed and not run.on_gpu]
+    cpus = by_default(runs)
     if not cpus:
         return None
     batches = every_other(max((run.timed for run in cpus), key=len))
@@ -182,6 +188,12 @@ def ceiling(run: Run, moment: str) -> Quantity:
     return recorded(f"best rate {moment} the series", "FLOP/s", found, run.file)
 
 
+def drifted(run: Run) -> bool:
+    """Whether the best rate of arithmetic is known to have moved between both ends of the run."""
+    moved = point(ceiling(run, "after") / ceiling(run, "before"))
+    return not isinstance(moved, Missing) and abs(moved - 1) > _MOVED
+
+
 def ceilings_table(runs: Sequence[Run]) -> Table:
     """The ceilings of arithmetic before and after the series, beside the best forward rates."""
 
@@ -204,7 +216,7 @@ def ceilings_table(runs: Sequence[Run]) -> Table:
 
 def pages_table(runs: Sequence[Run]) -> Table:
     """Pages that an image maps anew on each CPU, by batch size and pass."""
-    cpus = [as_by_default(run) for run in runs if run.timed and not run.on_gpu]
+    cpus = by_default(runs)
     batches = max((run.timed for run in cpus), key=len)
 
     def pages(run: Run, pass_: Pass) -> Field[int]:

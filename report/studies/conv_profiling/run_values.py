@@ -40,6 +40,7 @@ SHARES: Final = frozenset(
         "best_share",
         "best_share_after",
         "missed_share",
+        "mapping_share",
     }
 )
 
@@ -310,7 +311,7 @@ def _work_ratio(run: Run) -> Quantity:
     return exact("work", "MAC", work[0], run.file) / exact("work", "MAC", work[1], run.file)
 
 
-#: Of the run whose trainings are told.
+#: Of the run whose trainings the prose describes.
 TRAINED: Final[dict[str, Callable[[Run], Quantity]]] = {
     "epochs": count("epochs", _length("test_loss")),
     "steps": count("steps", _length("step_loss")),

@@ -21,6 +21,7 @@ from report.studies.conv_profiling.measured import (
     primary_run,
     runs,
 )
+from report.studies.conv_profiling.policy_values import alike_unmapped
 from report.studies.conv_profiling.reconciled import (
     all_explained,
     changed,
@@ -115,6 +116,7 @@ def _facts(
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     primary, learner, gpu = chosen
+    fall = rates.deepest(rates.falls(rates.by_default(measured)))
     return {
         "measured": primary is not None,
         "timed": primary is not None and bool(primary.timed),
@@ -131,7 +133,12 @@ def _facts(
         "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
         "same_bytes": primary is not None and same_bytes(primary, measured),
-        "fall": markdown(fall.run.label) if (fall := rates.deepest(rates.falls(measured))) else "",
+        "fall": markdown(fall.run.label) if fall is not None else "",
+        "unnamed": [
+            markdown(r.label) for r in measured if r.timed and not r.on_gpu and not compared(r)
+        ],
+        "alike_unmapped": primary is not None and compared(primary) and alike_unmapped(primary),
+        "drifted": primary is not None and rates.drifted(primary),
         "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "images": markdown(images.source) if images else "",

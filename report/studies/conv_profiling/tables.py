@@ -61,7 +61,7 @@ def all_tables(
 ) -> Iterator[Table]:
     """Every table that the data have.
 
-    ``chosen`` are the runs that the prose speaks of, whose trainings are told, and of a GPU;
+    ``chosen`` are the runs that the prose speaks of, whose trainings it describes, and of a GPU;
     ``traced`` the traces of layer and network; ``shapes`` what the GPU executed of each shape.
     """
     (primary, learner, gpu), (layer, whole_network) = chosen, traced

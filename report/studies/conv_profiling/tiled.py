@@ -28,7 +28,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[str, Reconciliation]:
             counted = run.fixed("ncu_fp32_multiply_adds", factors)
             listed = kernels_of(inputs, run, factors)
             if listed and not isinstance(counted, Missing):
-                found[f"{dimensions.name}, {batch}"] = _told(
+                found[f"{dimensions.name}, {batch}"] = _reconciled(
                     f"tiled-{run.key}-{dimensions.key}-{batch}",
                     f"Executed multiply-adds of {dimensions.name} on {run.label} at batch {batch}",
                     dimensions.layer(batch),
@@ -48,7 +48,7 @@ def takes_fourier_transforms(inputs: Inputs, run: Run) -> bool:
     return any("fft" in k.work.name for factors in calls for k in kernels_of(inputs, run, factors))
 
 
-def _told(
+def _reconciled(
     id: str, subject: str, layer: Convolution, kernels: Sequence[Kernel], counted: int
 ) -> Reconciliation:
     tiles = [tile for kernel in kernels if (tile := tile_of(kernel.work.name))]

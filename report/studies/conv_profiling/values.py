@@ -101,8 +101,8 @@ def all_values(
 
 
 def _of_others(runs: Sequence[Run], primary: Run | None) -> dict[str, Quantity]:
-    """Time of an image in the smallest batch over that in the largest, on the other CPUs."""
-    gains = [image_gain(run) for run in runs if run.timed and not run.on_gpu and run is not primary]
+    """Time of an image in the smallest batch over that in the largest, on CPUs that kept memory."""
+    gains = [image_gain(run) for run in runs if compared(run) and run is not primary]
     found = [
         exact_quantity("gain", "1", n) for g in gains if not isinstance(n := point(g), Missing)
     ]

@@ -147,7 +147,7 @@ def _price_medians(run: Run) -> Quantity:
 
 
 def shown_batch(run: Run) -> int:
-    """The batch size that is told: the planned one, or the largest that was measured."""
+    """The batch size that is described: the planned one, or the largest that was measured."""
     return SHOWN_BATCH if SHOWN_BATCH in run.timed else run.timed[-1]
 
 

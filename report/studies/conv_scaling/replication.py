@@ -27,7 +27,8 @@ from report.studies.conv_scaling.subject import LAYOUT_NAMES
 from report.studies.conv_scaling.values import source_gain
 from report.text.escape import markdown
 
-#: What is told of the second processor, as ``second_…``, beside its gain over the source's batches.
+#: What is printed of the second processor, as ``second_…``, beside its gain over the source's
+#: batches.
 _OF_POLICIES: Final = (
     *("policy_gain", "policy_gain_planned", "mapping_first", "pages_most", "kept_image"),
     *("fault_price", "priced_least", "priced_most", "unpriced_positive", "training_gain"),

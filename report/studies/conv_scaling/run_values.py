@@ -25,7 +25,7 @@ def rates(run: Run) -> dict[int, Quantity]:
 def _best(run: Run) -> int:
     """The batch size of the highest rate.
 
-    Its own rate is told, not the largest of each process, which noise makes larger.
+    Its own rate is meant, not the largest of each process, which noise makes larger.
     """
     return level(level_of_largest(rates(run), "1"))
 

@@ -16,7 +16,7 @@ from report.theory.work import Macs, macs
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
-#: The batch size at which single calls are told event by event, term by term, kernel by kernel.
+#: The batch size at which calls are explained event by event, term by term, kernel by kernel.
 SHOWN_BATCH: Final = 64
 #: The first column of a table that has a row for each batch size.
 BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)

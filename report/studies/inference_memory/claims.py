@@ -40,11 +40,11 @@ from report.studies.inference_memory.gpu import BRIEF, host_bound, layout_ratio,
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     TOLERANCE,
-    foretold,
     held_out,
     judged,
     off,
     reduced,
+    rightly_predicted,
 )
 from report.studies.inference_memory.policies import deepest
 from report.studies.inference_memory.subject import REDUCED, TILED, Call
@@ -119,7 +119,7 @@ def _of_memory(run: Run) -> dict[str, _Claimed]:
 
 def _of_processor(run: Run) -> dict[str, _Claimed]:
     """What this paper claims of a processor, whose workspaces it knows."""
-    outcomes = foretold(run)
+    outcomes = rightly_predicted(run)
     wrong = exact("wrong predictions", "1", list(outcomes.values()).count(False), run.file)
     tried = {run.ran_out(call) for call in outcomes} == {True, False}
     steps = (step for n in resnets(run) if (step := faults.first_large(run, n)))

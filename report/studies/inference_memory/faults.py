@@ -1,4 +1,4 @@
-"""Pages that a call maps anew, told from the sizes of the blocks that it asks for.
+"""Pages that a call maps anew, predicted from the sizes of the blocks that it asks for.
 
 The GNU C library serves a request from the system, by ``mmap``, if it is at least as large as a
 threshold and the heap has no room for it, and gives such a block back to the system as soon as it
@@ -55,7 +55,7 @@ def counted_faults(run: Run, call: Call) -> Quantity:
 
 
 @remembered
-def told(run: Run) -> tuple[Call, ...]:
+def predictable(run: Run) -> tuple[Call, ...]:
     """The eager calls of the ResNets that ask for large blocks and counted their faults."""
     return tuple(
         call
@@ -66,7 +66,7 @@ def told(run: Run) -> tuple[Call, ...]:
 
 
 def off(run: Run, call: Call) -> int:
-    """Page faults in the median of the calls that ``told`` names, less those of the blocks."""
+    """Page faults in the median of the ``predictable`` calls, less those of the blocks."""
     found = point(counted_faults(run, call))
     assert not isinstance(found, Missing)
     return round(found) - predicted_faults(run, call)
@@ -74,7 +74,7 @@ def off(run: Run, call: Call) -> int:
 
 def near(run: Run) -> tuple[int, ...]:
     """How far the faults of those calls are off that agree within ``NEAR``."""
-    found = ((off(run, call), predicted_faults(run, call)) for call in told(run))
+    found = ((off(run, call), predicted_faults(run, call)) for call in predictable(run))
     return tuple(pages_off for pages_off, of in found if abs(pages_off) <= NEAR * of)
 
 

@@ -17,13 +17,13 @@ from report.studies.inference_memory.peaks import (
     Parts,
     at_least,
     exact_peaks,
-    foretold,
     largest_measured,
     off,
     parts,
     predicted_growth,
     reconciled,
     reduced,
+    rightly_predicted,
 )
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
 from report.studies.inference_memory.sweeps import best_call, limited_calls
@@ -101,10 +101,12 @@ def limit_table(runs: Sequence[Run]) -> Table:
 
     def outcome(row: tuple[Run, Call]) -> Cell:
         run, call = row
-        return "out of memory" if run.ran_out(call) else "ran" if call in foretold(run) else "–"
+        if run.ran_out(call):
+            return "out of memory"
+        return "ran" if call in rightly_predicted(run) else "–"
 
     def right(row: tuple[Run, Call]) -> str:
-        found = foretold(row[0]).get(row[1])
+        found = rightly_predicted(row[0]).get(row[1])
         return "–" if found is None else "yes" if found else "no"
 
     return table(
@@ -137,7 +139,7 @@ def fault_table(run: Run) -> Table:
 
     return table(
         "tbl-faults",
-        faults.told(run),
+        faults.predictable(run),
         [
             NETWORK,
             BATCH,

@@ -181,8 +181,8 @@ def limit(call: Call) -> int:
     return (call.memory_limit or 0) * MEBI
 
 
-def foretold(run: Run) -> dict[Call, bool]:
-    """For each limited call with an outcome whether theory foretells it.
+def rightly_predicted(run: Run) -> dict[Call, bool]:
+    """For each limited call with an outcome whether theory predicts it.
 
     A call fits if what it takes beyond parameters and input is at most the limit.
     """
@@ -196,5 +196,5 @@ def foretold(run: Run) -> dict[Call, bool]:
 
 
 def wrong(run: Run) -> tuple[Call, ...]:
-    """The limited calls whose outcome theory does not foretell."""
-    return tuple(call for call, right in foretold(run).items() if not right)
+    """The limited calls whose outcome theory does not predict."""
+    return tuple(call for call, right in rightly_predicted(run).items() if not right)

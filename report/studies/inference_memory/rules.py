@@ -60,7 +60,7 @@ def _blocks(run: Run) -> Iterator[_Block]:
     for call in reconciled(run):
         layers, conditions = run.layers(call.factors), run.conditions(call)
         for layer in () if isinstance(layers, Missing) else layers:
-            # A block that is there at two moments is told by the first.
+            # A block that is there at two moments is named by the first.
             terms: dict[str, _Block] = {}
             for moment in moments(layer, conditions):
                 for term in moment.terms:

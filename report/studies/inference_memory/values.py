@@ -36,7 +36,6 @@ from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     FROM_BATCH,
     TOLERANCE,
-    foretold,
     held_out,
     judged,
     limit,
@@ -45,6 +44,7 @@ from report.studies.inference_memory.peaks import (
     predicted_peak,
     reconciled,
     reduced,
+    rightly_predicted,
     wrong,
 )
 from report.studies.inference_memory.subject import RESNETS, Call
@@ -81,8 +81,8 @@ def all_values(
     yield from _chosen()
     yield from _reported(inputs)
     yield from values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED)
-    for prefix, told, run in zip(("other", "third"), (_OF_OTHER, _OF_THIRD), others, strict=False):
-        yield from _prefixed(run, prefix, told)
+    for prefix, get, run in zip(("other", "third"), (_OF_OTHER, _OF_THIRD), others, strict=False):
+        yield from _prefixed(run, prefix, get)
     yield from values_of(paged(primary, *others[:1]), OF_FAULTS, NO_RECORD)
     if gpu is not None:
         yield from values_of(gpu, GPU_VALUES, NO_RECORD, _SHARES, _ROUNDED)
@@ -99,7 +99,7 @@ def _prefixed(run: Run, prefix: str, ids: Iterable[str]) -> Iterator[Value]:
 def paged(*processors: Run | None) -> Run | None:
     """The processor whose calls are known to map large blocks anew; else the first."""
     found = [run for run in processors if run is not None]
-    return next((run for run in found if faults.told(run)), found[0] if found else None)
+    return next((run for run in found if faults.predictable(run)), found[0] if found else None)
 
 
 def _chosen() -> Iterator[Value]:
@@ -205,9 +205,9 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "workspace_second": workspace(1),
     # Limited memory.
     "limit": _limit,
-    "limited": count("limited calls", lambda run: len(foretold(run))),
+    "limited": count("limited calls", lambda run: len(rightly_predicted(run))),
     "limited_out": count(
-        "limited calls that ran out", lambda run: sum(map(run.ran_out, foretold(run)))
+        "limited calls that ran out", lambda run: sum(map(run.ran_out, rightly_predicted(run)))
     ),
     "limited_wrong": count("wrong predictions", lambda run: len(wrong(run))),
     "limited_excess": over(
@@ -277,7 +277,7 @@ _OF_GPU: Final = ("half_batch_last", "half_saved_last", "half_needed_last")
 #: Of the deepest network on a processor that maps large blocks anew in every call.
 OF_FAULTS: Final[dict[str, Getter]] = {
     "block_batch": of_deepest(_block_batch),
-    "fault_calls": count("calls with large blocks", lambda run: len(faults.told(run))),
+    "fault_calls": count("calls with large blocks", lambda run: len(faults.predictable(run))),
     "fault_near": count("calls near the sizes of blocks", lambda run: len(faults.near(run))),
     "page_cost": of_deepest(lambda run, calls: faults.fault_cost(run, calls[0].network)),
     "paged_batch": of_deepest(lambda run, c: recorded("batch", "1", c[-1].batch, run.file)),

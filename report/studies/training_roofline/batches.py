@@ -16,11 +16,11 @@ from report.quantity.expression import Inferred, Quantity, absent
 from report.quantity.operations import at_least
 from report.quantity.process import Process
 from report.quantity.units import ONE
-from report.quantity.verdicts import Several, all_of, expect, faster
+from report.quantity.verdicts import Several, Statement, all_of, expect, faster
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
-from report.studies.training_roofline.measured import Repeated, Run
+from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
 from report.studies.training_roofline.subject import HEAVY, Step
 
@@ -168,8 +168,8 @@ class Batch:
     def collapse(self) -> Several:
         """That the batch falls behind a smaller one, and that its steps scatter widely."""
         return all_of(
-            Repeated(self.against_smaller, expect(f"< {1 - FALL}")),
-            Repeated(self.scatter, expect(f"> {WIDE}")),
+            Statement(self.against_smaller, expect(f"< {1 - FALL}")),
+            Statement(self.scatter, expect(f"> {WIDE}")),
         )
 
 

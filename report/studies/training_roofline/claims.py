@@ -11,7 +11,6 @@ from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.verdicts import (
-    Range,
     Several,
     Statement,
     all_of,
@@ -28,7 +27,7 @@ from report.studies.training_roofline.batches import (
     times,
 )
 from report.studies.training_roofline.corrected import Corrected, collapsed, corrected
-from report.studies.training_roofline.measured import NO_RECORD, Repeated, Run, primary_run
+from report.studies.training_roofline.measured import NO_RECORD, Run, primary_run
 from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.profiled import Side, main_profiles
 from report.studies.training_roofline.settings import pairs
@@ -64,9 +63,9 @@ def all_claims(
 
 
 def _all(found: Iterable[Quantity], claimed: str) -> _Claimed:
-    """That all of those quantities that were measured are as claimed, by several processes."""
+    """That all of those quantities that were measured are as claimed."""
     known = [each for each in found if not each.missing]
-    return all_of(*(Repeated(each, expect(claimed)) for each in known)) if known else _NOTHING
+    return all_of(*(Statement(each, expect(claimed)) for each in known)) if known else _NOTHING
 
 
 # -------------------------------------------------------------------------------- the source
@@ -89,7 +88,7 @@ def _of_source(inputs: Inputs, complexities: dict[str, Complexity]) -> dict[str,
         "compute-bound-cached": _compute_bound(inputs, complexities, Complexity.cached),
         "light-memory": _every(_toward_memory(cases, LIGHT), "> 1"),
         "heavy-arithmetic": _every(_toward_memory(cases, HEAVY), "< 1"),
-        "diminishing-source": _diminishing([source_times(inputs)], Statement),
+        "diminishing-source": _diminishing([source_times(inputs)]),
         **_paradox(inputs, cases),
         "collapse-source": collapse.collapse if collapse else _NOTHING,
         "throttling": Statement(absent("clock", "1/s", "no clock was printed"), exactly(0)),
@@ -167,15 +166,13 @@ def _of_run(run: Run) -> dict[str, _Claimed]:
     mixed = (run.speedup(base, new) for base, new in pairs(run) if new.precision in _MIXED)
     return {
         "memory-bound": _memory_bound(run),
-        "diminishing": _diminishing(sweeps, Repeated),
+        "diminishing": _diminishing(sweeps),
         "collapse": any_of(*(batch.collapse for batch in compared)) if compared else _NOTHING,
         "shorter": _all(mixed, "> 1"),
     }
 
 
-def _diminishing(
-    sweeps: Iterable[Mapping[int, Quantity]], kind: Callable[[Quantity, Range], Statement]
-) -> _Claimed:
+def _diminishing(sweeps: Iterable[Mapping[int, Quantity]]) -> _Claimed:
     """That every larger batch trains more images a second, and an image more adds ever less.
 
     ``sweeps`` are times of a step (s) over batch sizes; those of fewer than three say nothing.
@@ -188,7 +185,7 @@ def _diminishing(
         # Where the last of falling gains is above zero, all are.
         added = [(new - old) / (b - a) for (a, old), (b, new) in pairwise(rates)]
         gains += [added[-1], *(first - second for first, second in pairwise(added))]
-    return all_of(*(kind(gain, expect("> 0")) for gain in gains)) if gains else _NOTHING
+    return all_of(*(Statement(gain, expect("> 0")) for gain in gains)) if gains else _NOTHING
 
 
 def _memory_bound(run: Run) -> _Claimed:
@@ -201,4 +198,4 @@ def _memory_bound(run: Run) -> _Claimed:
         return Statement(absent("time of the layers", "1", slowed.reason), expect("> 0.5"))
     sides: tuple[tuple[str, Side], ...] = ((HEAVY, "arithmetic"), (LIGHT, "traffic"))
     shares = [found[n].possible_shares(side) for n, side in sides]
-    return all_of(*(Repeated(each, expect("> 0.5")) for each in shares))
+    return all_of(*(Statement(each, expect("> 0.5")) for each in shares))

@@ -13,13 +13,12 @@ from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, Sampled, absent, exact, named
+from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, share_of_ceiling
-from report.quantity.verdicts import Statement, Verdict
 from report.records.layers import Layer
 from report.records.record import Case
 from report.records.store import Stored
-from report.statistics.estimates import CONFIDENCE, Estimate
+from report.statistics.estimates import Estimate
 from report.studies.training_roofline.subject import Precision, Step, step_of
 from report.theory.architectures import ARCHITECTURES
 from report.theory.rescale_shapes import at_image
@@ -232,26 +231,6 @@ def _drift(change: Quantity, ceiling: Quantity) -> Drift:
 
 
 # ------------------------------------------------------------------------------ one process alone
-
-
-@dataclass(frozen=True)
-class Repeated(Statement):
-    """A statement on training steps, which several processes must have measured to decide it.
-
-    The steps of one process resemble each other more than those of several, so that their interval
-    speaks of that process alone, however narrow it is.
-    """
-
-    def judge(self, confidence: float = CONFIDENCE) -> Verdict:
-        """The verdict at the joint level ``confidence``; undecided where a process was alone."""
-        found = super().judge(confidence)
-        decided = found in ("supported", "refuted")
-        return "undecided" if decided and alone(self.quantity) else found
-
-
-def alone(quantity: Quantity) -> bool:
-    """Whether a series behind a quantity comes from one process."""
-    return any(len(leaf.processes) < 2 for leaf in quantity.leaves if isinstance(leaf, Sampled))
 
 
 def alone_mark(run: Run, steps: Iterable[Step]) -> tuple[str, ...]:

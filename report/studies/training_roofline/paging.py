@@ -61,6 +61,7 @@ def paging_values(kept: Run | None) -> Iterator[Value]:
     both = _both(kept) if kept else {}
     for network in NETWORKS:
         yield from declared(_by_policy(WORDS[network], both.get(network)))
+        yield from declared(_near_neither(WORDS[network], both.get(network)), "percent")
     price: Quantity = absent("price of a fault", "s", _NONE.reason)
     if kept and both:
         price = exact("page", "1", 1) / kept.peak_rate("page_mapping")
@@ -98,7 +99,7 @@ def _steps(profile: Profile) -> list[tuple[float, float]]:
 def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Quantity]:
     """Median time and median faults of a profiled step by policy, and what mapping accounts for."""
     if both is None:
-        ends = [f"{policy}{what}" for policy in _POLICIES for what in ("", "_faults", "_neither")]
+        ends = [f"{policy}{what}" for policy in _POLICIES for what in ("", "_faults")]
         missing = absent("step", "s", _NONE.reason)
         return {f"{word}_{end}": missing for end in (*ends, "mapped", "lost")}
     default, retained = both
@@ -106,8 +107,6 @@ def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Qua
     for name, profile in (("default", default), ("retained", retained)):
         made[f"{word}_{name}"] = to_digits(profile.seconds, 3)
         made[f"{word}_{name}_faults"] = to_digits(without_interval(_faults(profile)), 3)
-        neither = without_interval(profile.side_share("neither"))
-        made[f"{word}_{name}_neither"] = to_digits(neither, 2)
     # A few steps of one process each: the numbers alone, since an interval would say too much.
     faults, times = (
         [without_interval(each) for each in found]
@@ -116,6 +115,16 @@ def _by_policy(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Qua
     mapped = (faults[0] - faults[1]) / without_interval(default.run.peak_rate("page_mapping"))
     lost = times[0] - times[1]
     return {**made, f"{word}_mapped": to_digits(mapped, 3), f"{word}_lost": to_digits(lost, 3)}
+
+
+def _near_neither(word: str, both: tuple[Profile, Profile] | None) -> dict[str, Quantity]:
+    """The share of the layers' time near neither ceiling, by policy."""
+    nothing = absent("share of time near neither ceiling", "1", _NONE.reason)
+    shares = [p.side_share("neither") for p in both] if both else [nothing, nothing]
+    return {
+        f"{word}_{policy}_neither": to_digits(without_interval(share), 2)
+        for policy, share in zip(_POLICIES, shares, strict=True)
+    }
 
 
 def _faults(profile: Profile) -> Quantity:

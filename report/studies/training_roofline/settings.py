@@ -68,13 +68,13 @@ def silent(runs: Sequence[Run]) -> tuple[str, ...]:
     found = (
         _untold(run, sensor)
         for run in runs
-        if not any(told(run, other) for other in SENSORS)
+        if not any(sensed(run, other) for other in SENSORS)
         for sensor in SENSORS
     )
     return tuple(dict.fromkeys(found))
 
 
-def told(run: Run, sensor: str) -> list[float]:
+def sensed(run: Run, sensor: str) -> list[float]:
     """All readings of a sensor in a run."""
     quantity = SENSORS[sensor][0]
     return [
@@ -87,7 +87,7 @@ def told(run: Run, sensor: str) -> list[float]:
 
 def readings(run: Run, sensor: str) -> tuple[Cell, Cell]:
     _, unit, factor = SENSORS[sensor]
-    found = told(run, sensor)
+    found = sensed(run, sensor)
     if not found:
         why = Missing(_untold(run, sensor))
         return why, why

@@ -232,7 +232,7 @@ def _sensors(runs: Sequence[Run]) -> Table:
     found = [
         (run, sensor)
         for run in runs
-        if any(settings.told(run, each) for each in SENSORS)
+        if any(settings.sensed(run, each) for each in SENSORS)
         for sensor in SENSORS
     ]
     return table(
