@@ -21,12 +21,12 @@ def compute(study: str, inputs: Inputs) -> Findings:
     Of many machines it tells a few in detail, and compares all of them.
     """
     findings, everything = find_study(study), inputs
-    inputs = detailed(everything)
+    compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
+    inputs = detailed(everything, compared.evidence)
     try:
         found = findings(inputs).of_all_runs(inputs)
         if inputs is everything:
             return found
-        compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
         return with_all_machines(found, everything, inputs, compared)
     except StudyError as error:
         files = (*inputs.files, inputs.reported_file)

@@ -98,9 +98,7 @@ def values(runs: Sequence[Run]) -> dict[str, Quantity]:
     with_memory_kept = falls([run for run in runs if compared(run)])
     return {
         "falls": exact("falls of a rate", "1", len(found)),
-        "falls_kept": exact(
-            "falls with memory kept", "1", len(falls(list(filter(compared, runs))))
-        ),
+        "falls_kept": exact("falls with memory kept", "1", len(with_memory_kept)),
         "fall_before": exact("batch size before", "1", fall.before, fall.run.file),
         "fall_batch": exact("batch size after", "1", fall.batch, fall.run.file),
         "fall_from": fall.run.rate(fall.before, fall.pass_),

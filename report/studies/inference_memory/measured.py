@@ -13,7 +13,7 @@ from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, Sampled, absent, exact, named
 from report.records.layers import Layer
 from report.records.record import Case, Factor
 from report.records.store import Stored
@@ -59,6 +59,12 @@ class Run(any_study.Run):
     def timed(self, calls: Iterable[Call]) -> tuple[Call, ...]:
         """Those of ``calls`` that have samples of time."""
         return tuple(call for call in calls if not self.time(call).missing)
+
+    @cached_property
+    def timed_alone(self) -> int:
+        """How many of the timed calls a single process measured."""
+        times = map(self.time, self.calls)
+        return sum(isinstance(time, Sampled) and len(time.processes) == 1 for time in times)
 
     def ran_out(self, call: Call) -> bool:
         """Whether memory ran out."""
@@ -225,12 +231,15 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
 
 
 def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: timed, on a CPU, named by the user, and on few threads.
+    """The run that the prose speaks of: timed, on a CPU, and named by the user.
 
-    Its times scatter least; it is the newest of several.
+    Of several it has the fewest calls of which one process alone knows the time, then few threads,
+    on which times scatter least.
     """
     return min(
         all_runs,
-        key=lambda run: (not run.timed(run.calls), run.on_gpu, not run.named, run.threads),
+        key=lambda run: (
+            not run.timed(run.calls), run.on_gpu, not run.named, run.timed_alone, run.threads,
+        ),
         default=None,
-    )
+    )  # fmt: skip

@@ -38,7 +38,7 @@ from report.studies.inference_memory.sweeps import (
     tiled_calls,
 )
 from report.studies.inference_memory.tables import all_tables, download
-from report.studies.inference_memory.timing import one_process, tiles_slower
+from report.studies.inference_memory.timing import drifted, one_process, tiles_slower
 from report.studies.inference_memory.values import RUN_VALUES, all_values, paged
 from report.text.escape import markdown
 from report.theory.recorded import conditions_of
@@ -58,6 +58,8 @@ COMPARED: Final[Comparison[Run]] = Comparison(
         Measure("Share of ceiling", "1", RUN_VALUES["best_share"], "%"),
         Measure("Worst predicted peak", "1", RUN_VALUES["residual_share"], "%"),
     ),
+    # Limits and large batches need many calls; on few threads times scatter least.
+    evidence=lambda stored: (len(stored.record.cases), -stored.record.environment.threads),
 )
 
 
@@ -134,7 +136,7 @@ def _facts(
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
-    "learned", "held_out", "failed", "faster_returned", "one_process", "scored",
+    "learned", "held_out", "failed", "faster_returned", "drifted", "one_process", "scored",
     "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
     "other_reduced", "tiled",
 )  # fmt: skip
@@ -151,6 +153,7 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "one_image": ends(run)[0].batch == 1,
         "policies": deepest(run) is not None,
         "faster_returned": faster_returned(run),
+        "drifted": drifted(run),
         "one_process": point(one_process(run)) not in (0, 1) and deepest(run) is not None,
         "exact": bool(peaks) and exact_peaks(peaks) == len(peaks),
         "small_misses": missed(run),

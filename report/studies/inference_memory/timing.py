@@ -10,12 +10,14 @@ from typing import Final
 from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
 from report.quantity.evaluation import point, to_digits
-from report.quantity.expression import Quantity, Sampled, absent, recorded
+from report.quantity.expression import Quantity, absent, recorded
 from report.quantity.operations import at_least, at_most
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
 from report.studies.inference_memory.sweeps import amp_precision, plain, sweep, tiled_calls
 
+#: A rate that changed by more than this between both ends of a run has moved.
+MOVED: Final = 0.1
 _NO_TIME: Final = absent("time", "1", "no such call was timed")
 
 
@@ -40,9 +42,9 @@ def _median_over_roof(run: Run) -> Quantity:
 
 def one_process(run: Run) -> Quantity:
     """How many of the timed calls a single process measured."""
-    times = [run.time(call) for call in run.timed(run.calls)]
-    number = sum(isinstance(time, Sampled) and len(time.processes) == 1 for time in times)
-    return recorded("calls timed in one process", "1", number, run.file) if times else _NO_TIME
+    if not run.timed(run.calls):
+        return _NO_TIME
+    return recorded("calls timed in one process", "1", run.timed_alone, run.file)
 
 
 def _process_medians(run: Run, calls: Sequence[Call]) -> list[float]:
@@ -93,6 +95,12 @@ def drift(run: Run, dtype: str) -> Quantity:
     if largest is None:
         return absent(name, "1", f"no product was measured before and after on {run.label}")
     return recorded(name, "1", largest, run.file)
+
+
+def drifted(run: Run) -> bool:
+    """Whether any matrix product is known to have moved between both ends of the series."""
+    moved = (point(drift(run, dtype)) for dtype in ("float32", amp_precision(run)))
+    return any(isinstance(ratio, float) and abs(ratio - 1) > MOVED for ratio in moved)
 
 
 def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:

@@ -21,6 +21,7 @@ from report.studies.inference_memory.getters import (
     both,
     count,
     exactly,
+    executed,
     largest,
     of_deepest,
     over,
@@ -252,8 +253,15 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     ),
     "both_saved_least": both(at_most, Run.saved),
     "both_saved_most": both(at_least, Run.saved),
+    "both_time_least": both(at_most, Run.time_ratio),
+    "both_time_most": both(at_least, Run.time_ratio),
     "needed_saved_least": _needed_saved(at_most),
     "needed_saved_most": _needed_saved(at_least),
+    # Fusion.
+    "folded_least": executed(at_most, "folded"),
+    "folded_most": executed(at_least, "folded"),
+    "compiled_least": executed(at_most, "compiled"),
+    "compiled_most": executed(at_least, "compiled"),
     # Tiles.
     "tile_least_peak": tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
     "tile_most_peak": tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
