@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _FEW_DECADES: Final = 1.9
 #: Where the labels of slopes stand, as shares of the way from where one is seen to its ridge, the
 #: slowest first; those of the fastest caches, whose lines lie close, at both ends of them.
-_LABEL_PLACES: Final = (0.45, 0.7, 0.15, 0.8)
+_LABEL_PLACES: Final = (0.45, 0.7, 0.35, 0.85)
 #: The diameter of one of many points (pt), also in the legend, and the length of its line as a
 #: factor.
 _TINY: Final = 1.7
