@@ -213,7 +213,7 @@ def test_limits_that_no_call_exceeds_decide_nothing() -> None:
 def test_an_unlimited_call_that_ran_out_is_named() -> None:
     result = found(small(inf.out_of_memory(inf.call(batch=512))))
     text = plain_text(assert_whole(STUDY, result))
-    assert "one call, ResNet-20 at 512, ran out of memory" in text
+    assert "one call on Example Processor, 2 threads, ResNet-20 at 512, ran out of memory" in text
     assert value(result, "failed_peak") > 16 * MIB
 
 
