@@ -162,17 +162,32 @@ _OF_PROCESSES: Final = frozenset(
 
 
 def by_processes(cases: Iterable[Case], number: int = 7) -> list[Case]:
-    """Cases as if so many processes had found the same of each; the memory policy is not known."""
+    """Cases as if so many processes had measured each; the memory policy is not known.
 
-    def one(case: Case) -> Case:
+    Their times scatter around those of the case, which are their median, in an order of its own.
+    """
+
+    def one(case: Case, step: int) -> Case:
         own = tuple(series for series in case.series if series.quantity in _OF_PROCESSES)
         if case.rounds or case.status != "ok" or not own:
             return case
         rest = tuple(series for series in case.series if series not in own)
-        rounds = (round_(n, {}, policy=None, series=own) for n in range(1, number + 1))
+        offsets = [n * step % number - number // 2 for n in range(number)]
+        rounds = (
+            round_(n, {}, policy=None, series=tuple(_later(each, offset) for each in own))
+            for n, offset in enumerate(offsets, start=1)
+        )
         return msgspec.structs.replace(case, series=rest, rounds=tuple(rounds))
 
-    return [one(case) for case in cases]
+    return [one(case, 1 + place % (number - 1)) for place, case in enumerate(cases)]
+
+
+def _later(series: Series, offset: int) -> Series:
+    """Durations that are longer by so many thousandths; counts as they are."""
+    if not series.quantity.endswith("time"):
+        return series
+    samples = tuple(sample * (1 + 1e-3 * offset) for sample in series.samples)
+    return msgspec.structs.replace(series, samples=samples)
 
 
 def measurement(

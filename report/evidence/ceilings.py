@@ -19,6 +19,8 @@ from report.records.store import Stored
 from report.statistics.estimates import Estimate
 
 MOMENTS: Final = ("before", "after")
+#: A ceiling that changed by more than this between both ends of a run has moved.
+MOVED: Final = 0.1
 CEILING_UNITS: Final = {
     "matrix_product": "FLOP/s",
     "convolution": "FLOP/s",
@@ -164,6 +166,11 @@ class MeasuredDevice:
             return work / shortest
         process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
         return work / self.of_processes(f"time of the {what}", "s", [process])
+
+
+def has_moved(change: float | Missing) -> bool:
+    """Whether a relative change from before to after a series is known to be too large."""
+    return not isinstance(change, Missing) and abs(change) > MOVED
 
 
 def won(run: MeasuredDevice | None, operation: str) -> str:

@@ -37,7 +37,7 @@ class Repeated(NamedTuple):
     @property
     def overlaps(self) -> bool:
         """Whether the intervals have a time in common."""
-        return self.first.low <= self.second.high and self.second.low <= self.first.high
+        return self.first.overlaps(self.second)
 
     @property
     def bounded(self) -> bool:
@@ -46,7 +46,7 @@ class Repeated(NamedTuple):
         The interval of the calls of one process speaks of that process alone.
         """
         several = all(
-            isinstance(leaf, Sampled) and len(leaf.processes) > 1
+            isinstance(leaf, Sampled) and not leaf.alone
             for time in self.times
             for leaf in time.leaves
         )

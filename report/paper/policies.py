@@ -102,6 +102,11 @@ def mapping_time(run: Timed, batch: int) -> Quantity:
     return named("page mapping", run.faults(batch) / run.peak_rate("page_mapping"))
 
 
+def mapping_share(run: Timed, batch: int) -> Quantity:
+    """The pages that a call maps where freed memory is returned, at their price, over ``lost``."""
+    return mapping_time(run.under("default"), batch) / lost(run, batch)
+
+
 def by_policy(run: Timed, ticks: Sequence[int], shown: str = "µs") -> tuple[Scaling, Scaling]:
     """Time (left) and newly mapped pages (right) of an image over the batch size, by policy.
 

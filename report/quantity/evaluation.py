@@ -178,7 +178,7 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         if not shared or len(leaves[0].processes) < _ENOUGH_RUNS:
             return _fit(fit, unit.parts, confidence)
     leaf = leaves[0]
-    if fit is None and len(leaf.processes) == 1:
+    if fit is None and leaf.alone:
         process = leaf.processes[0]
         return calls_interval(process.samples, confidence, process.inflation)
     results = [

@@ -173,6 +173,11 @@ class Sampled(Leaf):
         """Whether something else ran while any of it was measured."""
         return any(process.disturbed for process in self.processes)
 
+    @property
+    def alone(self) -> bool:
+        """Whether one process made it, so that its interval speaks of that process alone."""
+        return len(self.processes) == 1
+
     @cached_property
     def keys(self) -> tuple[tuple[str, str], ...]:
         """The processes that the series comes from."""

@@ -20,8 +20,6 @@ from report.statistics.estimates import CONFIDENCE, Estimate, bonferroni
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not comparable", "not measured"]
 
-#: So many processes must have measured a series before it decides anything.
-_SEVERAL: Final = 2
 #: Levels are rounded where they are added up.
 _ROUNDING: Final = 1e-9
 _EXPECTATION: Final = re.compile(r"\s*(<=|>=|<|>)\s*([-+]?\d+(?:\.\d+)?)\s*")
@@ -95,7 +93,7 @@ class Statement:
         Calls of one process resemble each other more than those of several, so that their interval
         speaks of that process alone, however narrow it is.
         """
-        return any(len(leaf.processes) < _SEVERAL for leaf in self._sampled)
+        return any(leaf.alone for leaf in self._sampled)
 
     @property
     def _sampled(self) -> Iterator[Sampled]:

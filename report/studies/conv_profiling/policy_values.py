@@ -37,10 +37,7 @@ def alike_unmapped(run: Run) -> bool:
     mapping = policies.mapping_batches(run)
     pairs = (map(estimate, (kept.time(b), returned.time(b))) for b in run.timed if b not in mapping)
     return all(
-        isinstance(one, Estimate)
-        and isinstance(other, Estimate)
-        and one.low <= other.high
-        and other.low <= one.high
+        isinstance(one, Estimate) and isinstance(other, Estimate) and one.overlaps(other)
         for one, other in pairs
     )
 
@@ -112,10 +109,7 @@ OF_POLICIES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "policy_batch": count("batch size shown", shown_batch),
     "policy_lost": lambda run: policies.lost(run, shown_batch(run)),
     "mapping_time": lambda run: policies.mapping_time(run.under("default"), shown_batch(run)),
-    "mapping_share": lambda run: (
-        policies.mapping_time(run.under("default"), shown_batch(run))
-        / policies.lost(run, shown_batch(run))
-    ),
+    "mapping_share": lambda run: policies.mapping_share(run, shown_batch(run)),
     "mapping_batch": count("smallest batch that maps pages", _mapping_batch),
     "processes": lambda run: exact(
         "processes of a case",

@@ -9,6 +9,7 @@ from typing import Final
 
 from figures.canvas import Drawing
 from figures.scaling import Points, Scaling
+from report.evidence.ceilings import has_moved
 from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.declared import Content, Field, table
@@ -26,8 +27,6 @@ from report.studies.conv_profiling.subject import BASE
 
 #: A rate below this part of that of the batch size before has fallen.
 _FALLEN: Final = 0.8
-#: A ceiling that changed by more than this between both ends of a run has moved.
-_MOVED: Final = 0.1
 _X: Final = "Batch size (images)"
 
 
@@ -188,8 +187,7 @@ def ceiling(run: Run, moment: str) -> Quantity:
 
 def drifted(run: Run) -> bool:
     """Whether the best rate of arithmetic is known to have moved between both ends of the run."""
-    moved = point(ceiling(run, "after") / ceiling(run, "before"))
-    return not isinstance(moved, Missing) and abs(moved - 1) > _MOVED
+    return has_moved(point(ceiling(run, "after") / ceiling(run, "before") - 1))
 
 
 def ceilings_table(runs: Sequence[Run]) -> Table:

@@ -18,6 +18,7 @@ from report.paper.policies import (
     gain,
     lost,
     mapping_batches,
+    mapping_share,
     mapping_time,
 )
 from report.paper.tables import Table
@@ -123,7 +124,7 @@ def _unpriced(run: Run, batch: int) -> Quantity:
 
 def _priced(run: Run) -> list[Quantity]:
     """The median share of the slowdown that the pages have, at each batch size that maps any."""
-    shares = (mapping_time(_returned(run), b) / lost(run, b) for b in mapping_batches(run))
+    shares = (mapping_share(run, batch) for batch in mapping_batches(run))
     known = (found for share in shares if not isinstance(found := point(share), Missing))
     name = "priced pages ÷ slowdown, of medians"
     return [exact(name, "1", round(each, 2), run.file) for each in known]

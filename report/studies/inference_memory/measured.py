@@ -64,7 +64,7 @@ class Run(any_study.Run):
     def timed_alone(self) -> int:
         """How many of the timed calls a single process measured."""
         times = map(self.time, self.calls)
-        return sum(isinstance(time, Sampled) and len(time.processes) == 1 for time in times)
+        return sum(isinstance(time, Sampled) and time.alone for time in times)
 
     def ran_out(self, call: Call) -> bool:
         """Whether memory ran out."""

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from report.evidence.ceilings import has_moved
 from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
 from report.quantity.evaluation import point, to_digits
@@ -16,8 +17,6 @@ from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import Call
 from report.studies.inference_memory.sweeps import amp_precision, plain, sweep, tiled_calls
 
-#: A rate that changed by more than this between both ends of a run has moved.
-MOVED: Final = 0.1
 _NO_TIME: Final = absent("time", "1", "no such call was timed")
 
 
@@ -99,8 +98,7 @@ def drift(run: Run, dtype: str) -> Quantity:
 
 def drifted(run: Run) -> bool:
     """Whether any matrix product is known to have moved between both ends of the series."""
-    moved = (point(drift(run, dtype)) for dtype in ("float32", amp_precision(run)))
-    return any(isinstance(ratio, float) and abs(ratio - 1) > MOVED for ratio in moved)
+    return any(has_moved(point(drift(run, d) - 1)) for d in ("float32", amp_precision(run)))
 
 
 def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from report.evidence import runs as any_study
-from report.evidence.ceilings import MOMENTS
+from report.evidence.ceilings import MOMENTS, MOVED, has_moved
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
@@ -30,8 +30,6 @@ ABOVE: Final = (
     "faster than the measured ceiling: fewer operations ran than theory counts, or an error in one "
     "of the measurements"
 )
-#: A ceiling that changed by more than this between both ends of a run marks what was measured.
-MOVED: Final = 0.1
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
 #: What both ends of a run tell of a ceiling.  One that was measured at one end alone, as in a run
 #: that was ended early, may have moved or not; one that was never measured marks nothing.
@@ -227,7 +225,7 @@ def _drift(change: Quantity, ceiling: Quantity) -> Drift:
     found = point(change)
     if isinstance(found, Missing):
         return "steady" if ceiling.missing else "unknown"
-    return "moved" if abs(found) > MOVED else "steady"
+    return "moved" if has_moved(found) else "steady"
 
 
 # ------------------------------------------------------------------------------ one process alone

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 
 from report.evidence.audit import count_by_verdict, printed_value
+from report.evidence.ceilings import MOVED
 from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -34,7 +35,6 @@ from report.studies.training_roofline.declared import (
     declared,
     setting,
 )
-from report.studies.training_roofline.measured import MOVED
 from report.studies.training_roofline.memory import source_need
 from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.profiled import NEAR, THRESHOLDS
