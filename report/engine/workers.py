@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -66,9 +67,12 @@ class Workers:
             return broken
 
     def expect(self, action: str) -> None:
-        """Let the workers import what ``action`` needs while this process is busy."""
+        """Let the workers import what ``action`` needs while this process is busy.
+
+        A worker that is killed meanwhile is reported by the first step that is submitted.
+        """
         if self.jobs > 1 and self._processes is None:
-            with hold_signals():
+            with hold_signals(), suppress(BrokenExecutor):
                 for _ in range(self.jobs):
                     self._process_pool().submit(warm, action)
 
