@@ -12,12 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
 from report.engine.pipeline import ROOT
 from report.engine.scratch import remove_abandoned, scratch_folder
+from report.engine.task import Task
+from report.engine.workers import Workers
 from report.system.signals import exit_on_signals
 from tests.fuzz.kills import Prepared, alive, kill_once, left_behind, prepare, start
 from tests.test_freshness import build, built, digests, project, slower
@@ -161,6 +165,20 @@ def test_a_worker_that_is_killed_is_a_sentence(project: Path, after: dict[str, s
     assert "Traceback" not in errors
     build(project)
     assert digests(project) == after
+
+
+def test_workers_that_are_killed_while_they_import_are_reported_by_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
+    task = Task("x/read", "x", "read", tmp_path, tmp_path, tmp_path, {})
+    with Workers(2) as workers:
+        workers.expect("figure")
+        with pytest.raises(BrokenProcessPool):
+            workers.submit(task, alone=False).result()
 
 
 def test_a_folder_is_removed_when_nobody_uses_it(
