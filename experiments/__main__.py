@@ -147,7 +147,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return import_files(options)
     if options.command == "close":
         closed = close(options.study, options.records)
-        return max(_told(*each, options.records) for each in closed)
+        return max(_print_outcome(*each, options.records) for each in closed)
     if options.command == "submit":
         return _submit(options)
     return _run(options)
@@ -165,7 +165,7 @@ def _run(options: argparse.Namespace) -> int:
 
     from experiments.harness.progress import watch
 
-    return _told(
+    return _print_outcome(
         *run(request_of(options), watch(Console(stderr=True), options.debug)), options.records
     )
 
@@ -184,7 +184,7 @@ def _submit(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told(record: Record, path: Path, records: Path) -> int:
+def _print_outcome(record: Record, path: Path, records: Path) -> int:
     """Print what was measured, where it lies, and whether papers use it; the exit code."""
     from rich.console import Console
 

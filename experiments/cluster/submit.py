@@ -243,13 +243,13 @@ class _Watched:
 
     def wait(self, running: Mapping[int, Job[Any]]) -> None:
         """Return when all jobs have ended, whatever became of them; say what changes."""
-        told: dict[int, str] = {}
+        printed: dict[int, str] = {}
         while True:
             words = _states(self.jobs, running)
             for number, word in words.items():
                 changed = f"shard {number} of {self.jobs.shards}: {word}"
-                self._progressed(changed if told.get(number) != word else None)
-            told = words
+                self._progressed(changed if printed.get(number) != word else None)
+            printed = words
             if all(word == "ended" for word in words.values()):
                 break
             time.sleep(_POLL_S)

@@ -70,12 +70,12 @@ def identity(found: Photographs) -> bytes:
         name = found.classes[image.label]
         counts[name] += 1
         digest.update(f"{name}/{image.path.name} {image.path.stat().st_size}\n".encode())
-    told = {
+    contents = {
         "classes": counts,
         "images": len(found.images),
         "sha256_of_names_and_sizes": digest.hexdigest(),
     }
-    return json.dumps(told, ensure_ascii=False, indent=1).encode() + b"\n"
+    return json.dumps(contents, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
 def _is_class(path: Path) -> bool:

@@ -187,8 +187,8 @@ def _found(tool: Tool, event: Counted) -> str:
     if event.reason is not None:
         return event.reason
     found = tool.series(event.logs, tool.name)
-    told = next((item for item in found if item.quantity == tool.quantities[0]), found[-1])
-    return f"{told.samples[0]:,} {told.unit}"
+    shown = next((item for item in found if item.quantity == tool.quantities[0]), found[-1])
+    return f"{shown.samples[0]:,} {shown.unit}"
 
 
 def _gather(tool: Tool, run_log: RunLog, outcome: Outcome) -> None:

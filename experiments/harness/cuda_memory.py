@@ -47,11 +47,11 @@ def measure(build: Build, repeats: int = REPEATS) -> tuple[Series, ...]:
         call_once(workload)  # library workspaces are taken now, and kept
         first = _called(workload, history)
     calls = [first, *(_called(workload, _no_history) for _ in range(repeats - 1))]
-    told = series_of(first.entries, first.start, emptied)
+    events = series_of(first.entries, first.start, emptied)
     statistics = {name: tuple(c.statistics[name] for c in calls) for name in first.statistics}
     return tuple(
         Series(quantity=name, unit=_UNITS.get(name, "B"), samples=samples)
-        for name, samples in {**told, **statistics}.items()
+        for name, samples in {**events, **statistics}.items()
     )
 
 

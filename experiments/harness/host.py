@@ -285,8 +285,8 @@ def sockets(info: Mapping[str, str], packages: Iterable[str]) -> int | None:
 
     Linux gives a package the number -1 where the firmware does not tell.
     """
-    told = _whole(info.get("sockets") or info.get("hw.packages"))
-    return told or len({number for number in packages if number.isdigit()}) or None
+    stated = _whole(info.get("sockets") or info.get("hw.packages"))
+    return stated or len({number for number in packages if number.isdigit()}) or None
 
 
 # ------------------------------------------------------------------------------ virtualisation

@@ -120,8 +120,8 @@ def crop(width: int, height: int, random: Callable[[], float]) -> Box:
 
 def _stacked(items: list[_Item]) -> Batch | str:
     """A batch, or the first sentence on what could not be decoded."""
-    told = next((item for item in items if isinstance(item, str)), None)
-    if told is not None:
-        return told
+    failed = next((item for item in items if isinstance(item, str)), None)
+    if failed is not None:
+        return failed
     pairs = cast(list[tuple[torch.Tensor, int]], items)
     return torch.stack([image for image, _ in pairs]), torch.tensor([label for _, label in pairs])

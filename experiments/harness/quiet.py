@@ -247,9 +247,9 @@ def processes() -> dict[int, tuple[str, float]]:
     """Name and processor time (s) of every other process that can be seen, by its number."""
     found = {}
     for folder in _PROC.glob("[0-9]*"):
-        told = parse_process(text_of(folder / "stat"), _ticks())
-        if told and int(folder.name) != os.getpid():
-            found[int(folder.name)] = told
+        process = parse_process(text_of(folder / "stat"), _ticks())
+        if process and int(folder.name) != os.getpid():
+            found[int(folder.name)] = process
     return found
 
 

@@ -25,14 +25,14 @@ from report.theory.work import flops, forward_macs
 _SCATTER: Final = 1.25
 _FLOAT32: Final = "float32"
 _WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
-#: Characters of a line where many records are told.
+#: Characters of a line where many records are checked.
 _LINE: Final = 160
 
 
 def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
     """Say of each record whether it can be handed in; the exit code: 1 if one cannot.
 
-    One record is told check by check, several in a line each.  Those that can be handed in are
+    One record is reported check by check, several in a line each.  Those that can be handed in are
     copied to the folders of their studies ``into`` a data directory, if one is given.
     """
     results = []
@@ -65,8 +65,8 @@ def _verdict(checks: Iterable[Check]) -> Level:
 def _line(path: Path, checks: Sequence[Check]) -> str:
     """The file, and what of its checks is worst, in one line."""
     worst = _verdict(checks)
-    told = [f"{check.topic}: {check.text}" for check in checks if check.level == worst]
-    text = f"{checks[0].text}" if worst == "ok" else "; ".join(told)
+    worst_texts = [f"{check.topic}: {check.text}" for check in checks if check.level == worst]
+    text = f"{checks[0].text}" if worst == "ok" else "; ".join(worst_texts)
     return shorten(f"{worst:<9}{path.name}  {text}", _LINE)
 
 

@@ -244,13 +244,13 @@ def _take(turn: Turn, cases: Iterable[int], rounds: Rounds, done: float, share: 
                 rounds.journal.append(ended)
                 rounds.run_log.rounds.append(ended)
                 had.add(ended.case)
-            text = None if ended is None else f"{rounds.cases[ended.case]}: {_told(ended)}"
+            text = None if ended is None else f"{rounds.cases[ended.case]}: {_outcome_text(ended)}"
             at = done + share * len(had) / planned
             rounds.watcher.progressed(text, min(at, 1.0), _time_left(rounds, at))
         order = [case for case in order if case not in had]
 
 
-def _told(ended: Ended) -> str:
+def _outcome_text(ended: Ended) -> str:
     round_ = ended.round
     what = f"process {round_.process}, memory {round_.policy}"
     return f"{what}, {round_.reason or round_.disturbance or _time_of(round_)}"

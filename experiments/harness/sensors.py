@@ -115,7 +115,7 @@ def _of_gpu(method: str, scale: float) -> Sensor:
         import torch
 
         tell: Callable[[], int] = getattr(torch.cuda, method)
-        return _told(lambda: tell() * scale)
+        return _reading(lambda: tell() * scale)
 
     return sensor
 
@@ -130,10 +130,10 @@ def _throttle_reasons() -> int:
         handle = torch.cuda._get_pynvml_handler()
         return int(library.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
-    return int(_told(ask))
+    return int(_reading(ask))
 
 
-def _told(ask: Callable[[], float]) -> float:
+def _reading(ask: Callable[[], float]) -> float:
     try:
         return ask()
     except ModuleNotFoundError as error:

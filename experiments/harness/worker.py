@@ -9,6 +9,7 @@ follow each other in the worker itself.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import select
@@ -62,6 +63,10 @@ def work(task: Task, out: Path) -> None:
     for module in study.imports:
         importlib.import_module(module)
     study.begin(task.cases[0][1], task.session)
+    if task.apart:
+        # Else each child looks through, and thereby copies, all that torch has imported.
+        gc.collect()
+        gc.freeze()
     measure = _in_child if task.apart else _measured
     with out.open("ab", buffering=0) as stream:
         for index, factors in task.cases:

@@ -260,12 +260,17 @@ def test_a_long_case_measures_its_bytes_once(
     assert len(case.samples("allocated_peak")) == 1
 
 
-def test_events_of_thousands_of_tiles_are_left_out_and_their_peak_is_not(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "large",
+    [
+        sweeps.inference("ResNet-20", 1, execution="tiled_blocks", tile=16),
+        sweeps.inference("ResNet-20", 1, precision="bfloat16"),
+    ],
+)
+def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
+    session: Session, large: Factors
 ) -> None:
-    monkeypatch.setattr(study, "_EVENTS", 10)
-    tiled = sweeps.inference("ResNet-20", 1, execution="tiled_blocks", tile=16)
-    case, _ = run_case(STUDY, tiled, session)
+    case, _ = run_case(STUDY, large, session)
     assert (case.status, case.samples("memory_events")) == ("ok", ())
     assert len(set(case.samples("allocated_peak"))) == 1
 

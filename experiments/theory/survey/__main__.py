@@ -70,7 +70,7 @@ def survey_peaks(options: argparse.Namespace) -> None:
     found = {(each.network, each.layout): each for each in before}
     missing = [pair for pair in peaks.wanted() if pair not in found]
     results = (_measured(*pair) for pair in missing)
-    for each in progress(results, len(missing), _told):
+    for each in progress(results, len(missing), _text):
         if isinstance(each, peaks.Peak):
             found[each.network, each.layout] = each
             peaks.write_peaks(PEAKS, peaks.here(tuple(found.values())))
@@ -80,7 +80,7 @@ def predict_again(options: argparse.Namespace) -> None:
     """Predict by today's rules what the file holds as measured, on the machine that it names."""
     before = peaks.read_peaks(PEAKS)
     results = (peaks.predicted_again(each, before.conditions) for each in before.peaks)
-    found = tuple(progress(results, len(before.peaks), _told))
+    found = tuple(progress(results, len(before.peaks), _text))
     peaks.write_peaks(PEAKS, msgspec.structs.replace(before, peaks=found))
 
 
@@ -92,7 +92,7 @@ def _measured(name: str, layout: Layout) -> peaks.Peak | str:
         return f"{name} {layout}: {error}"
 
 
-def _told(each: peaks.Peak | str) -> str:
+def _text(each: peaks.Peak | str) -> str:
     return each if isinstance(each, str) else f"{each.network} {each.layout}: {each.outcome}"
 
 
