@@ -91,7 +91,7 @@ def test_statistics_that_differ_or_lack_are_missing() -> None:
     reasons = {r.id: r.measured.reason for r in odd if isinstance(r.measured, Missing)}
     assert reasons == {
         "r-allocated-peak": "allocated peak differed between repetitions",
-        "r-reserved-peak": "reserved peak was not recorded",
+        "r-reserved-peak": "no reserved peak recorded",
     }
 
 

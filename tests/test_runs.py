@@ -218,7 +218,7 @@ def test_the_scatter_between_runs_is_the_largest_ratio_of_their_medians() -> Non
     [
         (Run(NEW, "a"), "time", "measured in one run only on a"),
         (POOLED, "allocated_after", "allocated after is the same in every run"),
-        (POOLED, "wait_time", "wait time was not recorded on a"),
+        (POOLED, "wait_time", "no wait time recorded on a"),
     ],
 )
 def test_without_two_runs_there_is_no_scatter_between_them(

@@ -113,11 +113,10 @@ def replayed(case: Case) -> CallReplay | Missing:
 def statistic(case: Case, of: Sum, moment: Moment) -> int | Missing:
     """What the allocator's statistics said in every repetition (B)."""
     name = f"{of}_{moment}"
-    samples = case.samples(name)
+    words, samples = name.replace("_", " "), case.samples(name)
     if not samples:
-        return Missing(f"{name.replace('_', ' ')} was not recorded")
+        return Missing(f"no {words} recorded")
     value = identical(samples)
-    words = name.replace("_", " ")
     return Missing(f"{words} differed between repetitions") if value is None else int(value)
 
 

@@ -137,7 +137,7 @@ class Run(MeasuredDevice):
             return case
         found = case.samples(quantity, self.policy)
         if not found:
-            return Missing(f"{quantity.replace('_', ' ')} was not recorded on {self.label}")
+            return Missing(f"no {_words(quantity)} recorded on {self.label}")
         return self._too_short(quantity, found) or found
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
@@ -249,9 +249,7 @@ class Run(MeasuredDevice):
             return found
         value = identical(found)
         if value is None:
-            return Missing(
-                f"{quantity.replace('_', ' ')} differed between repetitions on {self.label}"
-            )
+            return Missing(f"{_words(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
     def grown(self, quantity: str, factors: Factors, since: str) -> int | Missing:

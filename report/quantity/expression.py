@@ -17,7 +17,7 @@ from report.missing import Missing
 from report.quantity.bounds import Interval, product_bounds, quotient_bounds
 from report.quantity.place import caller
 from report.quantity.process import Process
-from report.quantity.units import ONE, Unit, UnitError, unit
+from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 from report.statistics.estimates import Estimate
 
 Number: TypeAlias = int | float
@@ -361,13 +361,6 @@ def declared(quantity: Quantity, unit_name: str) -> Quantity:
             "mend the formula or the unit."
         )
     return quantity
-
-
-def same_unit(units: Sequence[Unit]) -> Unit:
-    """The one unit of all ``units``; raises ``UnitError``."""
-    if len(set(units)) > 1:
-        raise UnitError("these units cannot be compared; convert one of them.")
-    return units[0]
 
 
 ADD: Final = Operation(

@@ -16,9 +16,8 @@ from report.quantity.expression import (
     Quantity,
     combine,
     exact,
-    same_unit,
 )
-from report.quantity.units import ONE, Unit, UnitError, unit
+from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
 _Choice: TypeAlias = Callable[[Sequence[float]], float]
 _Words: TypeAlias = Callable[[Sequence[str]], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -54,6 +54,13 @@ def unit(text: str) -> Unit:
     """
     above, _, below = text.partition("/")
     return _unit(_factors(above, text)) / _unit(_factors(below.strip("()"), text))
+
+
+def same_unit(units: Sequence[Unit]) -> Unit:
+    """The one unit of all ``units``; raises ``UnitError``."""
+    if len(set(units)) > 1:
+        raise UnitError("these units cannot be compared; convert one of them.")
+    return units[0]
 
 
 def _factors(text: str, whole: str) -> list[tuple[str, int]]:

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 from report.missing import Missing
 from report.paper.values import Value, declare
 from report.quantity.evaluation import point
-from report.quantity.expression import Operation, Quantity, absent, combine, exact, same_unit
+from report.quantity.expression import Operation, Quantity, absent, combine, exact
+from report.quantity.units import same_unit
 from report.text.format import Number, Style
 
 Subject = TypeVar("Subject")

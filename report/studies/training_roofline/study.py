@@ -140,7 +140,6 @@ def _facts(
         "one_process": _in_words(
             run for run in all_runs if any(run.processes(step) == 1 for step in run.steps)
         ),
-        "primary_copy_moved": primary is not None and primary.copy_moved(),
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
         "slow_singles": run_values.slow_singles(primary) if primary else [],
         "apart": run_values.furthest_apart(primary),
@@ -155,17 +154,26 @@ def _facts(
         "own_paging": compared is not None and compared is primary,
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
-        "best_arithmetic": markdown(won(primary, "matrix_product")),
-        "framework_best": won(primary, "matrix_product").startswith("torch."),
-        "best_bandwidth": markdown(won(primary, "copy")),
+        **_ceiling_facts(primary),
         "reduced_slower": primary is not None and run_values.reduced_is_slower(primary),
-        "caches": list(primary.cache_roofs()) if primary else [],
         "primary": markdown(primary.label) if primary else "",
         "primary_key": primary.key if primary else "",
         "shown": [{"key": run.key, "label": markdown(run.label)} for run in shown],
         "devices": [markdown(run.label) for run in all_runs],
         "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
+    }
+
+
+def _ceiling_facts(primary: Run | None) -> dict[str, Any]:
+    """Which programs set the ceilings of the machine that the prose is about."""
+    arithmetic = won(primary, "matrix_product")
+    return {
+        "best_arithmetic": markdown(arithmetic),
+        "framework_best": arithmetic.startswith("torch."),
+        "best_bandwidth": markdown(won(primary, "copy")),
+        "caches": list(primary.cache_roofs()) if primary else [],
+        "primary_copy_moved": primary is not None and primary.copy_moved(),
     }
 
 
