@@ -22,6 +22,7 @@ from report.engine.pipeline import ROOT
 from report.engine.scratch import remove_abandoned, scratch_folder
 from report.engine.task import Task
 from report.engine.workers import Workers
+from report.errors import RidgepointError
 from report.system.signals import exit_on_signals
 from tests.fuzz.kills import Prepared, alive, kill_once, left_behind, prepare, start
 from tests.test_freshness import build, built, digests, project, slower
@@ -167,7 +168,7 @@ def test_a_worker_that_is_killed_is_a_sentence(project: Path, after: dict[str, s
     assert digests(project) == after
 
 
-def test_workers_that_are_killed_while_they_import_are_reported_by_the_next_step(
+def test_workers_that_are_killed_while_they_import_are_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -176,7 +177,8 @@ def test_workers_that_are_killed_while_they_import_are_reported_by_the_next_step
     monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
     task = Task("x/read", "x", "read", tmp_path, tmp_path, tmp_path, {})
     with Workers(2) as workers:
-        workers.expect("figure")
+        with pytest.raises(RidgepointError, match="its process was killed"):
+            workers.expect("figure")
         with pytest.raises(BrokenProcessPool):
             workers.submit(task, alone=False).result()
 

@@ -21,7 +21,7 @@ from report.engine.plan import Goal, World, inputs_of, reasons
 from report.engine.progress import Progress
 from report.engine.step import Step
 from report.engine.task import Result, Task, unwritable
-from report.engine.workers import Workers
+from report.engine.workers import KILLED, Workers
 from report.errors import RidgepointError
 
 #: How much longer a build does other things than writing its manifest.
@@ -288,8 +288,7 @@ def _result(future: Future[Result], step: Step) -> Result:
     try:
         return future.result()
     except BrokenExecutor:
-        failure = f"{step.id}: its process was killed, as systems do for want of memory; "
-        return Result({}, failure=f"{failure}build again with a smaller --jobs.")
+        return Result({}, failure=f"{step.id}: {KILLED}")
 
 
 def _outputs(entries: Iterable[Entry]) -> dict[str, str]:

@@ -6,12 +6,12 @@ import os
 import signal
 import threading
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from report.engine.task import Result, Task, do, warm
+from report.errors import RidgepointError
 from report.system.signals import hold_signals
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 #: Steps that wait for a program of their own, so that a thread is enough for each.
 _ENGINES: Final = frozenset({"convert", "single", "latex", "typst", "quarto"})
+
+#: What became of a worker that did not live to give its result.
+KILLED: Final = (
+    "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
+)
 
 
 def process_pool(jobs: int) -> ProcessPoolExecutor:
@@ -69,12 +74,16 @@ class Workers:
     def expect(self, action: str) -> None:
         """Let the workers import what ``action`` needs while this process is busy.
 
-        A worker that is killed meanwhile is reported by the first step that is submitted.
+        Raises ``RidgepointError`` if one is killed meanwhile: to wait for the others could be for
+        ever.
         """
         if self.jobs > 1 and self._processes is None:
-            with hold_signals(), suppress(BrokenExecutor):
-                for _ in range(self.jobs):
-                    self._process_pool().submit(warm, action)
+            try:
+                with hold_signals():
+                    for _ in range(self.jobs):
+                        self._process_pool().submit(warm, action)
+            except BrokenExecutor as error:
+                raise RidgepointError(f"A worker: {KILLED}") from error
 
     def _process_pool(self) -> ProcessPoolExecutor:
         if self._processes is None:
