@@ -12,17 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from report.engine.pipeline import ROOT
 from report.engine.scratch import remove_abandoned, scratch_folder
 from report.engine.task import Task
-from report.engine.workers import Workers
-from report.errors import RidgepointError
+from report.engine.workers import Processes, Workers
 from report.system.signals import exit_on_signals
 from tests.fuzz.kills import Prepared, alive, kill_once, left_behind, prepare, start
 from tests.test_freshness import build, built, digests, project, slower
@@ -121,44 +121,43 @@ def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None
     finally:
         process.kill()
         for folder in Path("/proc").glob("[0-9]*"):
-            if _is_marked(folder, tmp_path):
+            if _says(folder / "environ", os.fsencode(tmp_path)):
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
-def _is_marked(folder: Path, mark: Path) -> bool:
+def _says(path: Path, words: bytes) -> bool:
     try:
-        return os.fsencode(mark) in (folder / "environ").read_bytes()
+        return words in path.read_bytes()
     except OSError:
         return False
+
+
+def workers(project: Path) -> list[int]:
+    """The worker processes of the builds of ``project``."""
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if _says(folder / "environ", os.fsencode(project))
+        and _says(folder / "cmdline", b"spawn_main")
+    ]
 
 
 def test_the_workers_of_a_comparison_end_with_it(project: Path) -> None:
     before = shutil.copytree(project / "data", project.parent / "before")
     slower(project)
     process = start(project, "--diff", str(before))
-
-    def workers() -> list[str]:
-        return [words for words in alive(process.pid, str(project)) if "spawn_main" in words]
-
-    until(lambda: len(workers()) == 2)
+    until(lambda: len(workers(project)) == 2)
     process.kill()
     process.communicate()
-    until(lambda: not workers(), 10)
+    until(lambda: not workers(project), 10)
 
 
 def test_a_worker_that_is_killed_is_a_sentence(project: Path, after: dict[str, str]) -> None:
     slower(project)
     process = start(project)
 
-    def workers() -> list[int]:
-        return [
-            int(folder.name)
-            for folder in Path("/proc").glob("[0-9]*")
-            if _is_marked(folder, project) and b"spawn_main" in (folder / "cmdline").read_bytes()
-        ]
-
-    until(workers)
-    for worker in workers():
+    until(lambda: workers(project))
+    for worker in workers(project):
         os.kill(worker, signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -168,19 +167,41 @@ def test_a_worker_that_is_killed_is_a_sentence(project: Path, after: dict[str, s
     assert digests(project) == after
 
 
-def test_workers_that_are_killed_while_they_import_are_reported_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("noticed", [BrokenProcessPool, OSError("handle is closed")])
+def test_work_is_lost_when_a_worker_is_killed_while_others_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noticed: Exception | type[Exception]
 ) -> None:
-    def broken(*_: object) -> None:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", broken)
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", Mock(side_effect=noticed))
     task = Task("x/read", "x", "read", tmp_path, tmp_path, tmp_path, {})
     with Workers(2) as workers:
-        with pytest.raises(RidgepointError, match="its process was killed"):
-            workers.expect("figure")
-        with pytest.raises(BrokenProcessPool):
+        workers.expect("figure")
+        with pytest.raises(BrokenExecutor):
             workers.submit(task, alone=False).result()
+
+
+def test_processes_end_whatever_they_do() -> None:
+    with Processes(2) as processes:
+        slow = [processes.submit(time.sleep, 600) for _ in range(2)]
+        until(lambda: all(future.running() for future in slow))
+    for future in slow:
+        with pytest.raises(BrokenExecutor):
+            future.result()
+
+
+def test_the_sides_of_a_comparison_whose_workers_are_killed_are_refused(
+    project: Path,
+) -> None:
+    before = shutil.copytree(project / "data", project.parent / "before")
+    slower(project)
+    process = start(project, "--diff", str(before))
+
+    until(lambda: len(workers(project)) == 2)
+    for worker in workers(project):
+        os.kill(worker, signal.SIGKILL)
+    printed, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "its process was killed" in printed + errors
+    assert "Traceback" not in errors
 
 
 def test_a_folder_is_removed_when_nobody_uses_it(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context, parent_process
-from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from multiprocessing import active_children, get_context, parent_process
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from report.engine.task import Result, Task, do, warm
-from report.errors import RidgepointError
 from report.system.signals import hold_signals
 
 if TYPE_CHECKING:
@@ -24,15 +23,47 @@ _ENGINES: Final = frozenset({"convert", "single", "latex", "typst", "quarto"})
 KILLED: Final = (
     "its process was killed, as systems do for want of memory; build again with a smaller --jobs."
 )
+_Argument = TypeVar("_Argument")
+_Result = TypeVar("_Result")
 
 
-def process_pool(jobs: int) -> ProcessPoolExecutor:
-    """Worker processes that end with this one.
+class Processes:
+    """Worker processes that end with this one, and with the ``with`` block, whatever they do.
 
     New processes, not copies of this one: a copy could wait for ever for one of this one's threads,
     which are not copied.
     """
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+
+    def __init__(self, jobs: int) -> None:
+        context = get_context("spawn")
+        self._pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End all workers; what is not done by then is not done."""
+        # The pool itself does not end a worker that is started while another is killed
+        # (Python 3.11), and would wait for it for ever.
+        for worker in active_children():
+            worker.kill()
+        self._pool.shutdown(cancel_futures=True)
+
+    def submit(
+        self, function: Callable[[_Argument], _Result], argument: _Argument
+    ) -> Future[_Result]:
+        """The result to be; it raises ``BrokenExecutor`` if a worker was killed."""
+        try:
+            with hold_signals():
+                return self._pool.submit(function, argument)
+        except (BrokenExecutor, OSError) as error:
+            # An OSError, if the pool notices it at this very moment.
+            broken: Future[_Result] = Future()
+            broken.set_exception(BrokenExecutor(str(error)))
+            return broken
 
 
 class Workers:
@@ -40,21 +71,16 @@ class Workers:
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self._processes: ProcessPoolExecutor | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ThreadPoolExecutor(jobs)
+        self._processes: Processes | None = None
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for pool in (self._processes, self._threads):
-            if pool is not None:
-                pool.shutdown(wait=kind is None, cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._processes is not None:
+            self._processes.end()
+        self._threads.shutdown(wait=kind is None, cancel_futures=True)
 
     def submit(self, task: Task, *, alone: bool) -> Future[Result]:
         """Run ``task``; ``alone`` says that nothing else runs meanwhile."""
@@ -62,38 +88,20 @@ class Workers:
             here: Future[Result] = Future()
             here.set_result(do(task))
             return here
-        pool = self._thread_pool() if task.action in _ENGINES else self._process_pool()
-        try:
-            with hold_signals():
-                return pool.submit(do, task)
-        except BrokenExecutor as error:
-            broken: Future[Result] = Future()
-            broken.set_exception(error)
-            return broken
+        if task.action in _ENGINES:
+            return self._threads.submit(do, task)
+        return self._started().submit(do, task)
 
     def expect(self, action: str) -> None:
-        """Let the workers import what ``action`` needs while this process is busy.
-
-        Raises ``RidgepointError`` if one is killed meanwhile: to wait for the others could be for
-        ever.
-        """
+        """Let the workers import what ``action`` needs while this process is busy."""
         if self.jobs > 1 and self._processes is None:
-            try:
-                with hold_signals():
-                    for _ in range(self.jobs):
-                        self._process_pool().submit(warm, action)
-            except BrokenExecutor as error:
-                raise RidgepointError(f"A worker: {KILLED}") from error
+            for _ in range(self.jobs):
+                self._started().submit(warm, action)
 
-    def _process_pool(self) -> ProcessPoolExecutor:
+    def _started(self) -> Processes:
         if self._processes is None:
-            self._processes = process_pool(self.jobs)
+            self._processes = Processes(self.jobs)
         return self._processes
-
-    def _thread_pool(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.jobs)
-        return self._threads
 
 
 def _end_with_parent() -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import as_completed
+from concurrent.futures import BrokenExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from report.commands.difference.compare import Changes, FileChange, compare, differing
 from report.commands.difference.side import Side, inputs_of, read_side
-from report.engine.workers import process_pool
+from report.engine.workers import KILLED, Processes
 from report.errors import RidgepointError
-from report.system.signals import hold_signals
 
 if TYPE_CHECKING:
     from report.engine.pipeline import Request
@@ -100,14 +99,14 @@ def _done(tasks: list[_Task], jobs: int) -> Iterator[tuple[_Task, Side | Refused
     if min(len(tasks), jobs) < 2:
         yield from ((task, _side(task)) for task in tasks)
         return
-    with process_pool(min(jobs, len(tasks))) as pool:
-        with hold_signals():
-            futures = {pool.submit(_side, task): task for task in tasks}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    with Processes(min(jobs, len(tasks))) as processes:
+        futures = {processes.submit(_side, task): task for task in tasks}
+        for future in as_completed(futures):
+            task = futures[future]
+            try:
+                yield task, future.result()
+            except BrokenExecutor:
+                yield task, Refused(task.age, f"{task.study}: {KILLED}")
 
 
 def _side(task: _Task) -> Side | Refused:
