@@ -1,12 +1,13 @@
-"""Whether two runs of a machine, and two processors, tell the same of conv_scaling."""
+"""Whether runs of a machine, and two processors, tell the same of conv_scaling."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -18,15 +19,20 @@ from report.quantity.evaluation import point
 from report.records.record import Record
 from report.records.store import read_record
 from report.studies.conv_scaling.measured import Run, primary_run, runs
-from report.studies.conv_scaling.replication import repeated
+from report.studies.conv_scaling.replication import (
+    differences,
+    far_by_pages,
+    moves_as_a_whole,
+    repeated,
+)
 from report.studies.conv_scaling.run_values import RUN_VALUES
 from tests.papers import assert_whole, found_in, inputs_of, value
 from tests.test_policies import record_of, verdict
 
 STUDY = "conv_scaling"
 DATA = ROOT / "data"
-#: Two full runs of one machine: how many hours apart they began, and their files.
-PAIRS = {
+#: Full runs of one machine: how many hours apart the first and the last began, and their files.
+RUNS: dict[str, tuple[Any, ...]] = {
     "Intel Xeon": (
         1,
         "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-50be89e7.json",
@@ -36,6 +42,12 @@ PAIRS = {
         3,
         "conv_scaling/20261124T232125Z-amd-epyc-1t-1a97a6-6f4ebbe2.json",
         "conv_scaling/20261125T023044Z-amd-epyc-1t-1a97a6-b26727ab.json",
+    ),
+    "Zen 5, next day": (
+        3,
+        "conv_scaling/20261125T112943Z-amd-epyc-1t-1a97a6-371bb53f.json",
+        "conv_scaling/20261125T125539Z-amd-epyc-1t-1a97a6-3cc816e3.json",
+        "conv_scaling/20261125T142233Z-amd-epyc-1t-1a97a6-30a5f0b6.json",
     ),
 }
 
@@ -57,37 +69,60 @@ def interval(values: list[float]) -> tuple[float, float] | None:
     return (values[rank - 1], values[-rank]) if n > 2 else None
 
 
-@pytest.mark.parametrize("machine", PAIRS)
-def test_two_runs_of_a_machine_agree_as_often_as_the_records_say(machine: str) -> None:
+def pooled_of(files: Sequence[str], label: str) -> Run:
+    """The newest run speaks for all; the oldest is the first all the same."""
+    *older, newest = (read_record(DATA / name, DATA) for name in files)
+    return Run(replace(newest, others=tuple(older)), label)
+
+
+@pytest.mark.parametrize("machine", RUNS)
+def test_runs_of_a_machine_agree_as_often_as_the_records_say(machine: str) -> None:
     """By hand from the files: medians of processes, binomial ranks, and who holds whom."""
-    hours, *files = PAIRS[machine]
-    first, second = (
+    hours, *files = RUNS[machine]
+    every = [
         {json.dumps(c["factors"], sort_keys=True): c for c in json.loads(text)["cases"]}
         for text in ((DATA / name).read_text() for name in files)
-    )
+    ]
     compared = agreeing = overlapping = without = 0
-    for key in first.keys() & second.keys():
-        for policy in ("retained", "default", "jemalloc"):
-            a, b = (medians(case[key], policy) for case in (first, second))
-            if not (a and b):
-                continue
-            one, other = interval(a), interval(b)
-            if one is None or other is None:
-                without += 1
-                continue
-            x, y = statistics.median(a), statistics.median(b)
-            compared += 1
-            agreeing += one[0] <= y <= one[1] and other[0] <= x <= other[1]
-            overlapping += one[0] <= other[1] and other[0] <= one[1]
-    runs = [read_record(DATA / name, DATA) for name in files]
-    # The newer one may speak for both; the older one is the first all the same.
-    pooled = Run(replace(runs[1], others=(runs[0],)), machine)
+    shifts, beside = [], []
+    for first, second in combinations(every, 2):
+        ratios = []
+        for key in first.keys() & second.keys():
+            for policy in ("retained", "default", "jemalloc"):
+                a, b = (medians(case[key], policy) for case in (first, second))
+                if not (a and b):
+                    continue
+                one, other = interval(a), interval(b)
+                if one is None or other is None:
+                    without += 1
+                    continue
+                x, y = statistics.median(a), statistics.median(b)
+                compared += 1
+                agreeing += one[0] <= y <= one[1] and other[0] <= x <= other[1]
+                overlapping += one[0] <= other[1] and other[0] <= one[1]
+                ratios.append(y / x)
+        shifts.append(statistics.median(ratios))
+        beside += [abs(ratio / shifts[-1] - 1) for ratio in ratios]
+    pooled = pooled_of(files, machine)
     assert [alone.file for alone in pooled.alone()] == files
     assert hours_between(pooled) == hours
     found = repeated(pooled)
     assert (len(found), len(list(repetitions(pooled))) - len(found)) == (compared, without)
     assert sum(each.agrees for each in found) == agreeing
     assert sum(each.overlaps for each in found) == overlapping
+    whole, rest = differences(found)
+    assert whole == pytest.approx(max(max(shift, 1 / shift) for shift in shifts))
+    assert rest == pytest.approx(statistics.quantiles(beside, n=10)[-1])
+
+
+def test_runs_that_differ_as_wholes_or_by_pages_are_told_from_runs_whose_times_scatter() -> None:
+    moved, scattered = (
+        pooled_of(RUNS[name][1:], name) for name in ("Zen 5, next day", "Intel Xeon")
+    )
+    assert moves_as_a_whole(moved)
+    assert far_by_pages(moved)
+    assert not moves_as_a_whole(scattered)
+    assert not far_by_pages(scattered)
 
 
 def elsewhere(record: Record, factor: float) -> Record:
@@ -142,7 +177,7 @@ def test_the_machine_that_was_measured_most_often_comes_first_unless_another_is_
 
 def test_the_fall_behind_the_best_batch_is_that_of_the_records_medians() -> None:
     """By hand from the file: images a second of each batch, by the median of its processes."""
-    _, _, file = PAIRS["Zen 5"]
+    _, _, file = RUNS["Zen 5"]
     rates = {}
     for case in json.loads((DATA / file).read_text())["cases"]:
         factors = case["factors"]

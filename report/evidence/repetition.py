@@ -1,9 +1,11 @@
-"""Whether two runs of a machine found the same times, case by case."""
+"""Whether the runs of a machine found the same times, case by case and two by two."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from report.evidence.runs import Factors, Run
@@ -22,11 +24,18 @@ AGREEING: Final = ">= 0.9"
 class Repeated(NamedTuple):
     """The time of a call in a case (s), under one policy, in two runs of a machine."""
 
+    #: The records of the two, the older first.
+    files: tuple[str, str]
     case: Case
     policy: Policy
     times: tuple[Quantity, Quantity]
     first: Estimate
     second: Estimate
+
+    @property
+    def ratio(self) -> float:
+        """The median of the later run over that of the earlier one."""
+        return self.second.value / self.first.value
 
     @property
     def agrees(self) -> bool:
@@ -54,8 +63,12 @@ class Repeated(NamedTuple):
 
 
 def repetitions(run: Run) -> Iterator[Repeated]:
-    """Every time that the first two runs pooled in ``run`` both measured, policy by policy."""
-    first, second, *_ = run.alone()
+    """Every time that two of the runs pooled in ``run`` both measured, pair by pair of runs."""
+    for pair in combinations(run.alone(), 2):
+        yield from _of_pair(*pair)
+
+
+def _of_pair(first: Run, second: Run) -> Iterator[Repeated]:
     measured_in_rounds = [case for case in first.stored.record.cases if case.rounds]
     for case in measured_in_rounds:
         for policy in first.policies:
@@ -65,30 +78,44 @@ def repetitions(run: Run) -> Iterator[Repeated]:
             )
             one, other = map(estimate, times)
             if isinstance(one, Estimate) and isinstance(other, Estimate):
-                yield Repeated(case, policy, times, one, other)
+                yield Repeated((first.file, second.file), case, policy, times, one, other)
 
 
-def agreement(run: Run, series: Sequence[Repeated]) -> dict[str, Quantity]:
-    """How far apart the first two runs pooled in ``run`` began, and how many ``series`` agree."""
+def agreement(run: Run, repeated: Sequence[Repeated]) -> dict[str, Quantity]:
+    """How many runs are pooled in ``run``, how far apart, and how many pairs of times agree."""
     numbers = {
-        "repeated_hours": ("hours between the starts", hours_between(run)),
-        "repeated": ("series with intervals in both runs", len(series)),
-        "repeated_agree": ("series that agree", sum(each.agrees for each in series)),
-        "repeated_overlap": ("series that overlap", sum(each.overlaps for each in series)),
+        "repeated_runs": ("runs of the machine", len(run.stored.runs)),
+        "repeated_hours": ("hours between the first start and the last", hours_between(run)),
+        "repeated": ("pairs of times with intervals", len(repeated)),
+        "repeated_agree": ("pairs that agree", sum(each.agrees for each in repeated)),
+        "repeated_overlap": ("pairs that overlap", sum(each.overlaps for each in repeated)),
     }
-    return {id_: of_both(run, name, number) for id_, (name, number) in numbers.items()}
+    return {id_: of_all(run, name, number) for id_, (name, number) in numbers.items()}
 
 
-def of_both(run: Run, name: str, number: float) -> Quantity:
-    """A number that the first two runs pooled in ``run`` give together."""
-    first, second, *_ = (alone.file for alone in run.alone())
-    return exact(name, "1", number, first, (second,))
+def shift(repeated: Iterable[Repeated]) -> float:
+    """How many times as long calls take in the later of two runs, in the median of the calls."""
+    return statistics.median(each.ratio for each in repeated)
+
+
+def by_files(repeated: Iterable[Repeated]) -> dict[tuple[str, str], list[Repeated]]:
+    """The repeated times by the files of the two runs, the older first."""
+    found: dict[tuple[str, str], list[Repeated]] = {}
+    for each in repeated:
+        found.setdefault(each.files, []).append(each)
+    return found
+
+
+def of_all(run: Run, name: str, number: float) -> Quantity:
+    """A number that the runs pooled in ``run`` give together."""
+    first, *further = (alone.file for alone in run.alone())
+    return exact(name, "1", number, first, tuple(further))
 
 
 def hours_between(run: Run) -> int:
-    """How far the starts of the first two runs pooled in ``run`` are apart, rounded to hours."""
-    first, second, *_ = (datetime.fromisoformat(r.stored.record.started) for r in run.alone())
-    return round((second - first).total_seconds() / _SECONDS_AN_HOUR)
+    """How far the first and the last start of the runs in ``run`` are apart, rounded to hours."""
+    first, *_, last = (datetime.fromisoformat(r.stored.record.started) for r in run.alone())
+    return round((last - first).total_seconds() / _SECONDS_AN_HOUR)
 
 
 def spread_of_runs(

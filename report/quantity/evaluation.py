@@ -42,7 +42,7 @@ Fit: TypeAlias = Callable[[Sequence[float], float], Estimate]
 Key: TypeAlias = tuple[str, str]
 
 #: From so many runs on the runs are the units, else their processes.
-_ENOUGH_RUNS: Final = 6
+ENOUGH_RUNS: Final = 6
 
 
 def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | Missing:
@@ -175,7 +175,7 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     fit = unit.operation.fit if isinstance(unit, Derived) else None
     if fit is not None:
         shared = len({leaf.keys for leaf in leaves}) == 1 and not _inferred(unit)
-        if not shared or len(leaves[0].processes) < _ENOUGH_RUNS:
+        if not shared or len(leaves[0].processes) < ENOUGH_RUNS:
             return _fit(fit, unit.parts, confidence)
     leaf = leaves[0]
     if fit is None and leaf.alone:
@@ -187,7 +187,7 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
     ]
     runs = dict.fromkeys(run for run, _ in results)
     by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
-    if len(runs) >= _ENOUGH_RUNS:
+    if len(runs) >= ENOUGH_RUNS:
         return _as_level(unit, median_interval(by_run, confidence))
     each = median_interval([result for _, result in results], confidence)
     return _as_level(unit, _holding(by_run, each))

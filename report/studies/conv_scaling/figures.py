@@ -18,6 +18,7 @@ from report.records.passes import PASS_NAMES, PASSES, Pass
 from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.measured import Run
+from report.studies.conv_scaling.replication import repeated_runs, runs_figure
 from report.studies.conv_scaling.run_values import ridge
 from report.studies.conv_scaling.source import column, reported_batches
 from report.theory.roofline import Roof
@@ -44,6 +45,8 @@ def all_figures(inputs: Inputs, run: Run | None, second: Run | None) -> Iterator
         yield _roofline(run)
     if run is not None and compared(run):
         yield from policies.figures(both)
+    if again := repeated_runs(both):
+        yield runs_figure(again)
 
 
 def _memory(inputs: Inputs, run: Run | None) -> Figure:

@@ -1,29 +1,37 @@
-"""Whether what one run found holds on a second processor, and in a second run of each."""
+"""Whether what one run found holds on a second processor, and in further runs of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from figures.canvas import Drawing
+from figures.dots import Dots, DotSeries
 from report.evidence.primitives import logged
-from report.evidence.repetition import AGREEING, Repeated, agreement, of_both, repetitions
+from report.evidence.repetition import (
+    AGREEING,
+    Repeated,
+    agreement,
+    by_files,
+    of_all,
+    repetitions,
+    shift,
+)
 from report.instruments.onednn import NATIVE
+from report.missing import Missing
 from report.paper.claims import judge
-from report.paper.declared import Field, table
-from report.paper.findings import Claim, Inputs
+from report.paper.findings import Claim, Figure, Inputs
 from report.paper.policies import compared, gain
-from report.paper.tables import Table
+from report.quantity.evaluation import ENOUGH_RUNS, point, to_digits
 from report.quantity.expression import Quantity
 from report.quantity.verdicts import Statement, all_of, exactly, expect
-from report.records.passes import PASS_NAMES, Pass
-from report.records.record import Case
 from report.studies.conv_scaling import instructions
 from report.studies.conv_scaling.claims import SLOWER, verdicts_of
-from report.studies.conv_scaling.listed_runs import overlapping, spans
+from report.studies.conv_scaling.listed_runs import ARITHMETIC, overlapping, spans
 from report.studies.conv_scaling.measured import Run, by_evidence
 from report.studies.conv_scaling.policies import VALUES
 from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
-from report.studies.conv_scaling.subject import LAYOUT_NAMES
 from report.studies.conv_scaling.values import source_gain
 from report.text.escape import markdown
 
@@ -34,6 +42,10 @@ _OF_POLICIES: Final = (
     *("fault_price", "priced_least", "priced_most", "unpriced_positive", "training_gain"),
     *("runs", "measurements", "disturbed"),
 )
+#: Fewer pairs of times have no tenths.
+_FEW: Final = 10
+#: A time that differs by more from how its runs differ as wholes stands out.
+_FAR: Final = 0.25
 _OF_RUN: Final = ("layout_gain", "batch_gain", "ceiling", "copy")
 
 
@@ -45,7 +57,7 @@ def second_run(runs: Sequence[Run], primary: Run | None) -> Run | None:
 
 
 def repeated(run: Run) -> list[Repeated]:
-    """The times of which both of the first two runs of a machine give an interval."""
+    """The times of which two runs of a machine both give an interval."""
     return [each for each in repetitions(run) if each.bounded]
 
 
@@ -60,7 +72,7 @@ def repeated_runs(runs: Sequence[Run | None]) -> list[Run]:
 def replication_values(
     inputs: Inputs, primary: Run | None, second: Run | None
 ) -> dict[str, Quantity]:
-    """The numbers of the second processor, and how far two runs of each machine agree."""
+    """The numbers of the second processor, and how far the runs of each machine agree."""
     found: dict[str, Quantity] = {}
     if second is not None:
         getters = {id_: VALUES[id_] for id_ in _OF_POLICIES}
@@ -75,23 +87,23 @@ def replication_values(
 
 
 def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
-    cases, (first, second, *_) = repeated(run), run.alone()
-    one, other = (verdicts_of(each, inputs) for each in (first, second))
-    changed = [(one[id_], other[id_]) for id_ in one if one[id_] != other[id_]]
-
-    agreeing = sum(each.agrees for each in cases)
+    pairs, alone = repeated(run), run.alone()
+    verdicts = [verdicts_of(each, inputs) for each in alone]
+    every = [{each[id_] for each in verdicts} for id_ in verdicts[0]]
+    agreeing = sum(each.agrees for each in pairs)
     numbers = {
-        "repeated_share": ("share that agrees", agreeing / max(len(cases), 1)),
-        "repeated_verdicts": ("verdicts in both runs", len(one)),
-        "repeated_changed": ("verdicts that differ", len(changed)),
+        "repeated_share": ("share that agrees", agreeing / max(len(pairs), 1)),
+        "repeated_verdicts": ("verdicts in all runs", len(every)),
+        "repeated_changed": ("verdicts that differ", sum(len(found) > 1 for found in every)),
         "repeated_contrary": (
-            "verdicts that differ, none of them undecided",
-            sum("undecided" not in pair for pair in changed),
+            "verdicts that turn into their opposite",
+            sum(found >= {"supported", "refuted"} for found in every),
         ),
     }
     found = {
-        **agreement(run, cases),
-        **{id_: of_both(run, name, number) for id_, (name, number) in numbers.items()},
+        **agreement(run, pairs),
+        **{id_: of_all(run, name, number) for id_, (name, number) in numbers.items()},
+        **_moved(run, pairs),
     }
     for end in ("least", "most"):
         found[f"repeated_gain_{end}"] = VALUES[f"policy_gain_{end}"](run)
@@ -99,6 +111,57 @@ def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
         found[f"repeated_made_{name}"] = run.rounds(disturbed=False, number=place)
         found[f"repeated_disturbed_{name}"] = run.rounds(disturbed=True, number=place)
     return found
+
+
+def _moved(run: Run, pairs: Sequence[Repeated]) -> dict[str, Quantity]:
+    """How far runs differ as wholes, and how far from that nine in ten of the times still do."""
+    if len(pairs) < _FEW:
+        return {}
+    whole, rest = differences(pairs)
+    return {
+        "repeated_whole": to_digits(of_all(run, "slower / faster run, median of calls", whole), 3),
+        "repeated_rest": to_digits(of_all(run, "nine in ten lie within, beside that", rest), 2),
+    }
+
+
+def differences(pairs: Sequence[Repeated]) -> tuple[float, float]:
+    """The largest ratio of two runs, and what nine in ten times differ from theirs, relatively."""
+    rest = [apart for _, apart in _beside_the_whole(pairs)]
+    shifts = map(shift, by_files(pairs).values())
+    return max(max(each, 1 / each) for each in shifts), statistics.quantiles(rest, n=10)[-1]
+
+
+def _beside_the_whole(pairs: Sequence[Repeated]) -> Iterator[tuple[Repeated, float]]:
+    """How far each time differs from how its two runs differ as wholes, relatively."""
+    for found in by_files(pairs).values():
+        whole = shift(found)
+        yield from ((each, abs(each.ratio / whole - 1)) for each in found)
+
+
+def far_by_pages(run: Run) -> bool:
+    """Whether the times that differ most are of NHWC calls that map pages in some processes."""
+    far = [each for each, apart in _beside_the_whole(repeated(run)) if apart > _FAR]
+    seen = run.under("default")
+    return bool(far) and all(
+        each.policy == "default"
+        and each.case.factors.get("layout") == "channels_last"
+        and not isinstance(pages := seen.by_process("page_faults", each.case.factors), Missing)
+        and len({statistics.median(process.samples) for process in pages}) > 1
+        for each in far
+    )
+
+
+def moves_as_a_whole(run: Run) -> bool:
+    """Whether runs differ by more than single times do beside it, and the ceiling with them."""
+    pairs = repeated(run)
+    if len(pairs) < _FEW:
+        return False
+    whole, rest = differences(pairs)
+    ceilings = [
+        (statistics.median(each.ratio for each in found), _at_ceiling(run.alone()[0], later))
+        for later, found in _after_first(run)
+    ]
+    return whole - 1 > rest and all(at is not None and (at > 1) == (r > 1) for r, at in ceilings)
 
 
 def replication_claims(
@@ -130,6 +193,11 @@ def replication_facts(
         "second": markdown(second.label) if second else "",
         "second_key": second.key if second else "",
         "names": [markdown(each.short) for each in (primary, second) if each is not None],
+        "by_run": [
+            markdown(run.label)
+            for run in (primary, second)
+            if run is not None and len(run.stored.runs) >= ENOUGH_RUNS
+        ],
         "repeated": [
             {
                 "number": str(place),
@@ -137,6 +205,8 @@ def replication_facts(
                 "label": markdown(run.label),
                 "spans": spans(run),
                 "overlapping": overlapping(run),
+                "moved": moves_as_a_whole(run),
+                "far_by_pages": far_by_pages(run),
             }
             for place, run in enumerate(repeated_runs((primary, second)), start=1)
         ],
@@ -159,34 +229,37 @@ def _nhwc_code(inputs: Inputs, run: Run) -> str:
     return next(codes, "")
 
 
-def repeated_table(runs: Sequence[Run]) -> Table:
-    """The series of two runs of a machine that do not agree, with both times."""
-    rows = [(run, each) for run in runs for each in repeated(run) if not each.agrees]
-    level: dict[str, Callable[[tuple[Run, Repeated]], str]] = {
-        "Machine": lambda row: row[0].short,
-        "Case": lambda row: _case(row[1].case),
-        "Memory": lambda row: _POLICIES[row[1].policy],
+def runs_figure(runs: Sequence[Run]) -> Figure:
+    """Times of each further run over those of the first, and what moves with them: the ceiling."""
+    rows = {
+        f"{run.short}, run {number} of {len(run.stored.runs)}": (run.alone()[0], later, found)
+        for run in runs
+        for number, (later, found) in enumerate(_after_first(run), start=2)
     }
-    return table(
-        "tbl-repeated",
-        rows,
-        [
-            *(Field(name, "", get) for name, get in level.items()),
-            Field("Batch", "1", lambda row: int(row[1].case.factors.get("batch", 1))),
-            Field("First run", "s", lambda row: row[1].times[0], "ms"),
-            Field("Second run", "s", lambda row: row[1].times[1], "ms"),
-        ],
-        sources=tuple(each.file for run in runs for each in run.alone()[:2]),
+    ratios = [tuple(each.ratio for each in found) for *_, found in rows.values()]
+    panel = Dots(
+        tuple(rows),
+        (
+            DotSeries("Time of a call", tuple(ratios), 0, muted=True),
+            DotSeries("Median of calls", tuple(map(statistics.median, ratios)), 0),
+            DotSeries("Time at the ceiling", tuple(_at_ceiling(*r[:2]) for r in rows.values()), 1),
+        ),
+        "Time / time in the first run",
+        1.0,
     )
+    files = tuple(alone.file for run in runs for alone in run.alone())
+    return Figure("fig-runs", "", "", Drawing((panel,), height=panel.height), files)
 
 
-_POLICIES: Final = {"retained": "kept", "default": "returned", "jemalloc": "jemalloc"}
+def _after_first(run: Run) -> list[tuple[Run, list[Repeated]]]:
+    """Each further run of a machine with the times that the first has as well."""
+    first, *later = run.alone()
+    found = by_files(repeated(run))
+    pairs = ((each, found.get((first.file, each.file), [])) for each in later)
+    return [(each, times) for each, times in pairs if times]
 
 
-def _case(case: Case) -> str:
-    """What of a case tells it from others, but for its batch size."""
-    factors = case.factors
-    pass_: Pass = factors.get("pass", "forward")  # type: ignore[assignment]
-    layout = LAYOUT_NAMES.get(factors.get("layout"), "")  # type: ignore[call-overload]
-    subject = {"layer": "", "avx2": "AVX2"}.get(str(factors["subject"]), str(factors["subject"]))
-    return ", ".join(filter(None, (subject, PASS_NAMES[pass_], layout)))
+def _at_ceiling(first: Run, later: Run) -> float | None:
+    """How many times as long work at the ceiling of arithmetic takes in the later run."""
+    found = point(first.peak_rate(ARITHMETIC) / later.peak_rate(ARITHMETIC))
+    return None if isinstance(found, Missing) else found

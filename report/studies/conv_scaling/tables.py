@@ -27,7 +27,6 @@ from report.studies.conv_scaling.listed_runs import runs_table
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.network import find_network, network_table
 from report.studies.conv_scaling.reconciled import events, executed
-from report.studies.conv_scaling.replication import repeated_runs, repeated_table
 from report.studies.conv_scaling.source import column, reported_batches
 from report.studies.conv_scaling.subject import BATCH, LAYOUT_NAMES, LAYOUTS, SHOWN_BATCH
 from report.studies.conv_scaling.values import NO_RECORD
@@ -67,8 +66,6 @@ def all_tables(
         both = [each for each in (run, second) if each is not None]
         yield policies.slowdown_table(both, "tbl-slowdown", "forward")
         yield policies.slowdown_table(both, "tbl-training", "forward_backward")
-        if again := repeated_runs(both):
-            yield repeated_table(again)
     if gpu is not None:
         yield from _of_gpu(inputs, gpu)
     if logs:

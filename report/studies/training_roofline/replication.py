@@ -1,11 +1,11 @@
-"""How far two runs of a machine agree on the steps that several processes timed in both."""
+"""How far the runs of a machine agree on the steps that several processes timed in both."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
 
-from report.evidence.repetition import agreement, of_both, repetitions, spread_of_runs
+from report.evidence.repetition import agreement, of_all, repetitions, spread_of_runs
 from report.paper.values import Value
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent
@@ -21,14 +21,14 @@ def repeated_runs(runs: Sequence[Run], primary: Run | None) -> list[Run]:
 
 
 def agreement_values(runs: Sequence[Run]) -> Iterator[Value]:
-    """How far two runs of each machine agree, told apart by a number behind the id."""
+    """How far the runs of each machine agree, told apart by a number behind the id."""
     for place, run in enumerate(runs, start=1):
         found = {f"{id_}_{place}": each for id_, each in _agreement(run).items()}
         yield from declared(found)
 
 
 def _agreement(run: Run) -> dict[str, Quantity]:
-    """Two runs of a machine, on the steps that several processes timed in both."""
+    """The runs of a machine, on the steps that several processes timed in two."""
     known = [each for each in repetitions(run) if each.bounded]
     steps = [each for each in known if each.case.factors.get("subject") == "training"]
     large = [each for each in steps if each.case.factors["image"] == IMAGE]
@@ -38,12 +38,12 @@ def _agreement(run: Run) -> dict[str, Quantity]:
     factors = [each.case.factors for each in steps]
     return {
         **agreement(run, steps),
-        "repeated_image": of_both(run, "pixels a side of the largest images", IMAGE),
-        "repeated_large": of_both(run, "series of these images", len(large)),
-        "repeated_large_agree": of_both(
-            run, "series of these images that agree", sum(each.agrees for each in large)
+        "repeated_image": of_all(run, "pixels a side of the largest images", IMAGE),
+        "repeated_large": of_all(run, "pairs of times of these images", len(large)),
+        "repeated_large_agree": of_all(
+            run, "pairs of times of these images that agree", sum(each.agrees for each in large)
         ),
-        "repeated_widest": to_digits(of_both(run, widest, max(widths)) if widths else none, 3),
+        "repeated_widest": to_digits(of_all(run, widest, max(widths)) if widths else none, 3),
         "repeated_usually": to_digits(spread_of_runs(statistics.median, run, factors), 3),
         "repeated_most": to_digits(spread_of_runs(max, run, factors), 3),
     }
