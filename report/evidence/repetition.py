@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -13,12 +14,10 @@ from report.missing import Missing
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, Sampled, exact, recorded
 from report.records.record import Case, Policy
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.format import is_range
 
 _SECONDS_AN_HOUR: Final = 3600
-#: Two runs agree if in so large a share of cases the median of each is in the other's interval.
-AGREEING: Final = ">= 0.9"
 
 
 class Repeated(NamedTuple):
@@ -91,6 +90,23 @@ def agreement(run: Run, repeated: Sequence[Repeated]) -> dict[str, Quantity]:
         "repeated_overlap": ("pairs that overlap", sum(each.overlaps for each in repeated)),
     }
     return {id_: of_all(run, name, number) for id_, (name, number) in numbers.items()}
+
+
+def expected_agreement(confidence: float = CONFIDENCE) -> float:
+    """The share of medians that lie in another run's interval if chance alone moves both.
+
+    ``2 Phi(z / sqrt(2)) - 1``, since the difference of two medians scatters ``sqrt(2)`` times as
+    much as each (Cumming and Maillardet, Psychological Methods 11, 2006, doi
+    10.1037/1082-989X.11.3.217, of means).
+    """
+    normal = statistics.NormalDist()
+    reach = normal.inv_cdf((1 + confidence) / 2) / math.sqrt(2)
+    return 2 * normal.cdf(reach) - 1
+
+
+#: Runs agree if the median of each is in the other's interval as often as chance alone would have
+#: it, to two digits, since that is of a normal distribution.
+BY_CHANCE: Final = round(expected_agreement(), 2)
 
 
 def shift(repeated: Iterable[Repeated]) -> float:

@@ -40,7 +40,7 @@ PERCENT: Final = frozenset(
         "fall",
         "second_priced_least",
         "second_priced_most",
-        *(f"repeated_{name}_{place}" for name in ("share", "rest") for place in (1, 2)),
+        *(f"repeated_{name}_{place}" for name in ("share", "expected", "rest") for place in (1, 2)),
     }
 )
 #: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
