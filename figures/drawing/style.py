@@ -29,8 +29,9 @@ SMALL: Final = 7
 
 #: Up to this many decades a logarithmic axis has room for ticks at 1, 2 and 5.
 FEW_DECADES: Final = 2.5
-#: An axis of fewer decades has a tick at every leading digit.
-NARROW: Final = 0.35
+#: An axis of fewer decades has ticks at equal steps, since one digit would be all between them.
+NARROW: Final = 0.5
+_NARROW_TICKS: Final = 5
 
 #: The typeface of the figures, and in which order others stand in for what it does not hold.
 FAMILIES: Final = (
@@ -94,12 +95,15 @@ def legend_label(text: str) -> str:
 
 def plain_log_ticks(axis: Axis, few_decades: float = FEW_DECADES) -> None:
     """Numbers as a reader writes them (0.5, 20) at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
-    every = range(1, 10) if decades < NARROW else (1, 2, 5) if decades < few_decades else (1,)
-    axis.set_major_locator(LogLocator(base=10, subs=every))
+    if decades < NARROW:
+        axis.set_major_locator(MaxNLocator(_NARROW_TICKS, steps=[1, 2, 5, 10]))
+    else:
+        subs = (1, 2, 5) if decades < few_decades else (1,)
+        axis.set_major_locator(LogLocator(base=10, subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     # Small ticks would have no length, but matplotlib would place each of them.
     axis.set_minor_locator(NullLocator())

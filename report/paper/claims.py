@@ -45,8 +45,7 @@ def described(statement: Statement | Several) -> str:
             share, scaled = number(quantity), _in_millionths(range)
             assert isinstance(share, int | float)
             return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
-        why = "; disturbed" if statement.disturbed and statement.judge() == "undecided" else ""
-        return f"{found_text(quantity)}; expected {_expected(range)}{why}"
+        return f"{found_text(quantity)}; expected {_expected(range)}{_why_undecided(statement)}"
     parts = statement.statements
     if len(parts) <= _FEW:
         return (" and " if statement.every else " or ").join(map(described, parts))
@@ -54,6 +53,13 @@ def described(statement: Statement | Several) -> str:
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     of = "all" if statement.every else "any"
     return f"{holding} of {len(parts)} comparisons hold, {failing} fail; expected {of}"
+
+
+def _why_undecided(statement: Statement) -> str:
+    """What makes an interval decide nothing, however far it is from the bound."""
+    if statement.judge() != "undecided":
+        return ""
+    return "; disturbed" if statement.disturbed else "; one process" if statement.alone else ""
 
 
 def _is_tiny(quantity: Quantity) -> bool:

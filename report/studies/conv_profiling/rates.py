@@ -17,11 +17,12 @@ from report.paper.findings import Figure
 from report.paper.plots import every_other, points
 from report.paper.policies import compared
 from report.paper.tables import Table
-from report.quantity.evaluation import level, point
+from report.quantity.evaluation import estimate, level, point
 from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import level_of_largest
 from report.quantity.verdicts import Statement, exactly, expect
 from report.records.passes import PASSES, SHORT_NAMES, Pass
+from report.statistics.estimates import Estimate
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import BASE
 
@@ -105,14 +106,74 @@ def values(runs: Sequence[Run]) -> dict[str, Quantity]:
     }
 
 
+def of_policies(run: Run) -> dict[str, Quantity]:
+    """How the rate falls with memory kept, and the pages of a batch with its backward pass."""
+    return {**_kept(run), **_back_pages(run)}
+
+
+def _kept(run: Run) -> dict[str, Quantity]:
+    """The best rate and the lowest at a larger batch size, if their intervals are apart."""
+    best = best_batch(run)
+    later = {b: found for b in run.timed if b > best if (found := _estimate(run, b)) is not None}
+    lowest = min(later, key=lambda b: later[b].value, default=None)
+    first = _estimate(run, best)
+    if lowest is None or first is None or later[lowest].high >= first.low:
+        return {}
+    return {
+        "kept_best": run.rate(best),
+        "kept_best_batch": exact("batch size", "1", best, run.file),
+        "kept_fallen": run.rate(lowest),
+        "kept_fallen_batch": exact("batch size", "1", lowest, run.file),
+    }
+
+
+def _estimate(run: Run, batch: int) -> Estimate | None:
+    found = estimate(run.rate(batch))
+    return found if isinstance(found, Estimate) else None
+
+
+def _back_pages(run: Run) -> dict[str, Quantity]:
+    """Where the pages of an image with its backward pass grow most from one batch size on."""
+    found = _steepest(run)
+    if found is None:
+        return {}
+    (before, fewer), (batch, more) = found
+    return {
+        "back_before": exact("batch size before", "1", before, run.file),
+        "back_pages_before": exact("pages of an image before", "1", fewer, run.file),
+        "back_batch": exact("batch size", "1", batch, run.file),
+        "back_pages": exact("pages of an image", "1", more, run.file),
+    }
+
+
+def _steepest(run: Run) -> tuple[tuple[int, float], tuple[int, float]] | None:
+    seen = run.under("default")
+    pages = {b: n for b in run.timed if (n := _pages(seen, b, "forward_backward"))}
+    steps = list(pairwise(pages.items()))
+    return max(steps, key=lambda step: step[1][1] / step[0][1], default=None)
+
+
+def back_maps_more(run: Run) -> bool:
+    """Whether the pages of an image with its backward pass double from one batch size on.
+
+    Not only that: they are fewer than without it before.
+    """
+    found = _steepest(run) if compared(run) else None
+    if found is None:
+        return False
+    (before, fewer), (_, more) = found
+    forward = _pages(run.under("default"), before, "forward")
+    return more > 2 * fewer and forward is not None and fewer < forward
+
+
 def slower_than_twice(run: Run) -> tuple[int, ...]:
-    """The batch sizes whose forward call takes longer than one of the next larger batch size."""
-    slower = expect("> 1")
-    return tuple(
-        a
-        for a, b in pairwise(run.timed)
-        if Statement(run.time(a) / run.time(b), slower).judge() == "supported"
-    )
+    """The batch sizes whose forward call takes longer than one of the next larger batch size.
+
+    By intervals of what was measured, also where one process decides no claim.
+    """
+    times = {batch: estimate(run.time(batch)) for batch in run.timed}
+    known = {b: found for b, found in times.items() if isinstance(found, Estimate)}
+    return tuple(a for a, b in pairwise(known) if known[a].low > known[b].high)
 
 
 def figure(runs: Sequence[Run]) -> Figure | None:
@@ -204,8 +265,6 @@ def ceilings_table(runs: Sequence[Run]) -> Table:
             Field("Ceiling before", "FLOP/s", lambda r: ceiling(r, "before"), "GFLOP/s"),
             Field("Ceiling after", "FLOP/s", lambda r: ceiling(r, "after"), "GFLOP/s"),
             Field("Best forward rate", "FLOP/s", best, "GFLOP/s"),
-            Field("Of it before", "1", lambda r: best(r) / ceiling(r, "before"), "%"),
-            Field("Of it after", "1", lambda r: best(r) / ceiling(r, "after"), "%"),
         ],
     )
 

@@ -132,6 +132,13 @@ def _best_share(run: Run) -> Quantity:
     return run.share(best_batch(run))
 
 
+def _best_rate(run: Run) -> Quantity:
+    """The highest forward rate."""
+    if not run.timed:
+        return absent("rate", "FLOP/s", f"no forward call was timed on {run.label}")
+    return run.rate(best_batch(run))
+
+
 def _best_share_after(run: Run) -> Quantity:
     """The same, of the ceiling after the series."""
     after = ceiling(run, "after")
@@ -195,6 +202,7 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "image_last": _timed(Run.image_time, -1),
     "image_gain": image_gain,
     "best_share": _best_share,
+    "best_rate": _best_rate,
     "best_share_after": _best_share_after,
     "ceiling_before": lambda run: ceiling(run, "before"),
     "ceiling_after": lambda run: ceiling(run, "after"),
@@ -309,6 +317,22 @@ def _work_ratio(run: Run) -> Quantity:
     if len(work) < len(both):
         return absent("ratio of work", "1", f"two networks were not trained on {run.label}")
     return exact("work", "MAC", work[0], run.file) / exact("work", "MAC", work[1], run.file)
+
+
+def padded_work(run: Run, dimensions: Dimensions, native: Quantity) -> Quantity:
+    """The same with the blocks of the other network's second convolution filled up.
+
+    ``native`` is what the blocks of that convolution hold over its multiply-adds.
+    """
+    ratio = _work_ratio(run)
+    if ratio.missing:
+        return ratio
+    base, layer = _training(run, example=True), dimensions.multiply_adds(1)
+    assert base is not None, "then its work is known"
+    layers = run.layers(base.factors)
+    assert not isinstance(layers, Missing), "then its work is known"
+    whole = exact("work", "MAC", forward_macs(layers), run.file)
+    return ratio + (native - 1) * (exact("work of the convolution", "MAC", layer) / whole)
 
 
 #: Of the run whose trainings the prose describes.

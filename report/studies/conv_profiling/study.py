@@ -35,7 +35,7 @@ from report.studies.conv_profiling.run_values import RUN_VALUES, all_executed
 from report.studies.conv_profiling.subject import check_subject
 from report.studies.conv_profiling.tables import all_tables, same_bytes
 from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
-from report.studies.conv_profiling.values import all_values
+from report.studies.conv_profiling.values import all_values, comparing
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
 
@@ -138,6 +138,16 @@ def _facts(
             markdown(r.label) for r in measured if r.timed and not r.on_gpu and not compared(r)
         ],
         "alike_unmapped": primary is not None and compared(primary) and alike_unmapped(primary),
+        "others": [
+            {"number": str(number), "key": run.key, "label": markdown(run.label)}
+            for number, run in enumerate(comparing(measured, primary), start=1)
+        ],
+        "back_maps_more": primary is not None and rates.back_maps_more(primary),
+        "drifted_others": [
+            markdown(run.label)
+            for run in measured
+            if run is not primary and compared(run) and rates.drifted(run)
+        ],
         "drifted": primary is not None and rates.drifted(primary),
         "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},

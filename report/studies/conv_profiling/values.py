@@ -37,6 +37,7 @@ from report.studies.conv_profiling.run_values import (
     SHARES,
     TRAINED,
     at,
+    padded_work,
 )
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -45,7 +46,7 @@ from report.studies.conv_profiling.source import (
     legible,
     operator_bytes,
 )
-from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.subject import BASE, dimensions_of
 from report.text.format import Number
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
@@ -97,18 +98,21 @@ def all_values(
         yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
     yield from (declare(id_, each) for id_, each in _of_others(runs, primary).items())
     yield from (declare(id_, each) for id_, each in rates.values(runs).items())
+    if primary is not None and compared(primary):
+        yield from (declare(id_, each) for id_, each in rates.of_policies(primary).items())
     yield from _most_padded(logs, learner)
 
 
 def _of_others(runs: Sequence[Run], primary: Run | None) -> dict[str, Quantity]:
     """Time of an image in the smallest batch over that in the largest, on CPUs that kept memory."""
-    gains = [image_gain(run) for run in runs if compared(run) and run is not primary]
-    found = [
-        exact_quantity("gain", "1", n) for g in gains if not isinstance(n := point(g), Missing)
-    ]
-    return (
-        {"other_gain_least": at_most(*found), "other_gain_most": at_least(*found)} if found else {}
-    )
+    others = enumerate(comparing(runs, primary), start=1)
+    return {f"other_gain_{number}": image_gain(run) for number, run in others}
+
+
+def comparing(runs: Sequence[Run], primary: Run | None) -> list[Run]:
+    """The CPUs beside the one of the prose that timed several batches under each memory policy."""
+    others = (run for run in runs if compared(run) and run is not primary)
+    return [run for run in others if not image_gain(run).missing]
 
 
 def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]:
@@ -122,11 +126,15 @@ def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]
         worst = max(padded.values(), key=lambda each: known(point(each.executed(NATIVE))))
         yield from values_of(worst, _OF_LOG, NO_RECORD)
         if learner is not None:
-            yield declare("uneven_work", TRAINED["work_ratio"](learner) * worst.executed(NATIVE))
+            yield declare("uneven_work", _padded_work(learner, worst))
         for id_, channels in zip(
             ("in", "out"), str(worst.case.factors["channels"]).split("-"), strict=True
         ):
             yield declare(f"uneven_{id_}", recorded("channels", "1", int(channels), worst.run.file))
+
+
+def _padded_work(learner: Run, worst: Logged) -> Quantity:
+    return padded_work(learner, dimensions_of(worst.case), worst.executed(NATIVE))
 
 
 def _correct(share: float, images: DataSet | None) -> int | Missing:
@@ -189,7 +197,7 @@ def _logs(inputs: Inputs) -> dict[str, Quantity]:
 def _kernels(inputs: Inputs) -> dict[str, Quantity]:
     """The source's kernels, and what the two legible numbers of theirs say."""
     file = inputs.reported_file
-    _, average, _, bias = legible(inputs.reported)
+    layout, average, _, bias = legible(inputs.reported)
     unreadable = Missing("the number is not legible")
     batch = inputs.reported.count("profiled_batch")
     bias_number = recorded("source", "1", unreadable if bias is None else int(bias), file)
@@ -207,6 +215,9 @@ def _kernels(inputs: Inputs) -> dict[str, Quantity]:
         "partitions_of_sm": exact_quantity("sub-partitions of a multiprocessor", "1", _IN_AN_SM),
         "multiprocessors": recorded("sub-partitions / 4", "1", _divided(partitions), file),
         "misread_tensor": 2 * theory.OUTPUTS / _printed_work(),
+        "layout_count": recorded(
+            "source", "1", unreadable if layout is None else int(layout), file
+        ),
         "bias_number": bias_number,
         "bias_images": images,
         "bias_per_output": images / batch,

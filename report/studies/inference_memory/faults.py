@@ -72,6 +72,16 @@ def off(run: Run, call: Call) -> int:
     return round(found) - predicted_faults(run, call)
 
 
+def far_networks(run: Run) -> list[str]:
+    """The networks of which a call's faults are not within ``NEAR`` of those of its blocks."""
+    far = (
+        call.network
+        for call in predictable(run)
+        if abs(off(run, call)) > NEAR * predicted_faults(run, call)
+    )
+    return list(dict.fromkeys(far))
+
+
 def near(run: Run) -> tuple[int, ...]:
     """How far the faults of those calls are off that agree within ``NEAR``."""
     found = ((off(run, call), predicted_faults(run, call)) for call in predictable(run))

@@ -82,13 +82,22 @@ def _spread(run: Run, calls: tuple[Call, ...]) -> Quantity:
     return at_least(*times) / at_most(*times)
 
 
+def first_takes_longest(run: Run) -> bool:
+    """Whether of the calls that the host sets the time of that of the fewest images is longest."""
+    times = [point(run.time(call)) for call in host_bound(run)]
+    known = [time for time in times if not isinstance(time, Missing)]
+    return len(known) > 1 and len(known) == len(times) and max(known) == known[0]
+
+
 def layout_ratio(run: Run) -> Quantity:
     """Time of the channels-last call over that of the contiguous one."""
     pair = layout_pair(run)
     return run.time_ratio(*pair) if pair else _NO_CASE
 
 
-def _tiles(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
+def tile_times(choose: Callable[..., Quantity]) -> Callable[[Run], Quantity]:
+    """Of the times of tiled calls over those of whole maps, the one that ``choose`` takes."""
+
     def found(run: Run) -> Quantity:
         each = [run.time_ratio(call, plain(call)) for call in run.timed(tiled_calls(run))]
         return choose(*each) if each else _NO_CASE
@@ -113,6 +122,6 @@ GPU_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "gpu_kept_batch": _kept(_batch),
     "gpu_kept_peak": _kept(Run.peak),
     "gpu_kept": _kept(Run.kept),
-    "gpu_tile_best": _tiles(at_most),
-    "gpu_tile_worst": _tiles(at_least),
+    "gpu_tile_best": tile_times(at_most),
+    "gpu_tile_worst": tile_times(at_least),
 }

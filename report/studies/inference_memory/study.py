@@ -14,8 +14,9 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
 from report.studies.inference_memory import imported_rates, scores, source, traces
 from report.studies.inference_memory.claims import all_claims
+from report.studies.inference_memory.faults import far_networks
 from report.studies.inference_memory.figures import all_figures
-from report.studies.inference_memory.gpu import host_bound, keeper
+from report.studies.inference_memory.gpu import first_takes_longest, host_bound, keeper
 from report.studies.inference_memory.measured import Run, primary_run, runs
 from report.studies.inference_memory.peaks import (
     LEARNED,
@@ -55,8 +56,8 @@ COMPARED: Final[Comparison[Run]] = Comparison(
     Run,
     (
         Measure("Slowdown, memory returned", "1", _slowdown, reference=1.0),
-        Measure("Share of ceiling", "1", RUN_VALUES["best_share"], "%"),
-        Measure("Worst predicted peak", "1", RUN_VALUES["residual_share"], "%"),
+        Measure("Best share of ceiling", "1", RUN_VALUES["best_share"], "%"),
+        Measure("Largest residual, float32", "1", RUN_VALUES["residual_share"], "%"),
     ),
     # Limits and large batches need many calls; on few threads times scatter least.
     evidence=lambda stored: (len(stored.record.cases), -stored.record.environment.threads),
@@ -118,6 +119,7 @@ def _facts(
         "other_key": other.key if other else "",
         "other_wrong": [f"{c.network} at {c.batch:,}" for c in wrong(other)] if other else [],
         "paged": markdown(run.label) if (run := paged(primary, other)) else "",
+        "fault_far": far_networks(run) if run else [],
         "third": markdown(third.label) if third else "",
         "third_tiles": third is not None and has_tiles(third),
         "gpu": markdown(gpu.label) if gpu else "",
@@ -141,7 +143,7 @@ _OF_PRIMARY: Final = (
     "other_reduced", "tiled",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept", "gpu_scored",
-           "gpu_reduced")  # fmt: skip
+           "gpu_reduced", "gpu_first_longest")  # fmt: skip
 
 
 def _of_primary(run: Run) -> Mapping[str, Any]:
@@ -194,4 +196,5 @@ def _of_gpu(run: Run) -> Mapping[str, Any]:
         "gpu_kept": kept.network if kept else "",
         "gpu_scored": scored_network(run),
         "gpu_reduced": amp_precision(run),
+        "gpu_first_longest": first_takes_longest(run),
     }

@@ -32,7 +32,7 @@ from report.studies.inference_memory.getters import (
     tiles,
     workspace,
 )
-from report.studies.inference_memory.gpu import GPU_VALUES
+from report.studies.inference_memory.gpu import GPU_VALUES, tile_times
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     FROM_BATCH,
@@ -54,6 +54,8 @@ from report.studies.inference_memory.sweeps import (
     both_bases,
     failed_calls,
     limited_calls,
+    other_precision,
+    pairs,
     plain,
     resnets,
     sweep,
@@ -157,6 +159,12 @@ def _batch(run: Run, call: Call, _: Call) -> Quantity:
     return recorded("batch", "1", call.batch, run.file)
 
 
+def _other_precision_ratio(run: Run) -> Quantity:
+    """Time in the other reduced precision over that in float32, at its smallest batch."""
+    found = [each for each in pairs(run) if each[0].precision == other_precision(run)]
+    return run.time_ratio(*found[0]) if found else NO_CASE
+
+
 def _test_images(run: Run, dataset: str) -> Quantity:
     found = scores.score(run, dataset, "float32", "image_correct")
     return recorded("images", "1", found if isinstance(found, Missing) else len(found), run.file)
@@ -194,6 +202,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "compared_reduced": exactly(reduced, all_=True),
     "exact_reduced": exactly(reduced, all_=False),
     "residual_share": residual(judged),
+    "residual_all": residual(reconciled),
     "residual_reduced": residual(reduced),
     "residual_reduced_last": residual(reduced, "channels_last"),
     "residual_other": residual(other_reduced),
@@ -244,6 +253,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "half_saved_first": pair(0, Run.saved),
     "half_saved_last": pair(-1, Run.saved),
     "half_needed_last": pair(-1, lambda run, call, base: needed_saved(run, base)),
+    "other_reduced_slower": _other_precision_ratio,
     "test_images": scored(_test_images),
     "accuracy": scored(lambda run, d: scores.mean_score(run, d, "float32", "image_correct")),
     "accuracy_change": scored(lambda run, d: scores.accuracy_change(run, d, amp_precision(run))),
@@ -263,6 +273,8 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "compiled_least": executed(at_most, "compiled"),
     "compiled_most": executed(at_least, "compiled"),
     # Tiles.
+    "tile_best": tile_times(at_most),
+    "tile_worst": tile_times(at_least),
     "tile_least_peak": tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
     "tile_most_peak": tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
     "halo_most": tiles(at_least, _halo),
@@ -296,6 +308,7 @@ _SHARES: Final = frozenset(
     {
         "best_share", "residual_share", "residual_reduced", "residual_reduced_last",
         "residual_other",
+        "residual_all",
         "deep_contiguous", "deep_channels_last", "tile_least_peak",
         "tile_most_peak", "half_grown_first", "half_saved_first", "half_saved_last",
         "half_needed_last", "accuracy", "accuracy_change", "both_saved_least", "both_saved_most",
