@@ -87,6 +87,7 @@ def agreement(run: Run, repeated: Sequence[Repeated]) -> dict[str, Quantity]:
         "repeated_hours": ("hours between the first start and the last", hours_between(run)),
         "repeated": ("pairs of times with intervals", len(repeated)),
         "repeated_agree": ("pairs that agree", sum(each.agrees for each in repeated)),
+        "repeated_expected": ("share that agrees if chance alone moves runs", BY_CHANCE),
         "repeated_overlap": ("pairs that overlap", sum(each.overlaps for each in repeated)),
     }
     return {id_: of_all(run, name, number) for id_, (name, number) in numbers.items()}

@@ -92,7 +92,6 @@ def _agreement(inputs: Inputs, run: Run) -> dict[str, Quantity]:
     every = [{each[id_] for each in verdicts} for id_ in verdicts[0]]
     agreeing = sum(each.agrees for each in pairs)
     numbers = {
-        "repeated_expected": ("share that agrees if chance alone moves runs", BY_CHANCE),
         "repeated_share": ("share that agrees", agreeing / max(len(pairs), 1)),
         "repeated_verdicts": ("verdicts in all runs", len(every)),
         "repeated_changed": ("verdicts that differ", sum(len(found) > 1 for found in every)),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from report.evidence.repetition import agreement, of_all, repetitions, spread_of_runs
-from report.paper.values import Value
+from report.paper.values import Value, declare
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent
-from report.studies.training_roofline.declared import declared
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import IMAGE
+
+#: What is printed as a share.
+_SHARE: Final = "repeated_expected"
 
 
 def repeated_runs(runs: Sequence[Run], primary: Run | None) -> list[Run]:
@@ -23,8 +26,8 @@ def repeated_runs(runs: Sequence[Run], primary: Run | None) -> list[Run]:
 def agreement_values(runs: Sequence[Run]) -> Iterator[Value]:
     """How far the runs of each machine agree, told apart by a number behind the id."""
     for place, run in enumerate(runs, start=1):
-        found = {f"{id_}_{place}": each for id_, each in _agreement(run).items()}
-        yield from declared(found)
+        for id_, each in _agreement(run).items():
+            yield declare(f"{id_}_{place}", each, "percent" if id_ == _SHARE else "measured")
 
 
 def _agreement(run: Run) -> dict[str, Quantity]:
