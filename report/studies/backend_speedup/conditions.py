@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
 from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of, nothing
@@ -102,6 +103,12 @@ def _worst_time(run: Run) -> Quantity:
 def _pages_share(run: Run) -> Quantity:
     """The share of the worst case's time that its pages cost at the price of a bare mapping."""
     return _of_worst_faults(run) / run.peak_rate("page_mapping") / _worst_time(run)
+
+
+def disturbed(runs: Sequence[Run]) -> list[Run]:
+    """The runs in which anything else on the machine disturbed a process."""
+    counts = ((run, point(CONDITIONS["rounds_disturbed"](run))) for run in runs)
+    return [run for run, count in counts if not isinstance(count, Missing) and count]
 
 
 CONDITIONS: Final[dict[str, Getter]] = {

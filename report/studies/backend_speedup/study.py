@@ -14,6 +14,7 @@ from report.quantity.verdicts import slower
 from report.studies.backend_speedup import memory, source
 from report.studies.backend_speedup.choices import best_at, eager_best, fastest
 from report.studies.backend_speedup.claims import all_claims
+from report.studies.backend_speedup.conditions import disturbed
 from report.studies.backend_speedup.figures import all_figures
 from report.studies.backend_speedup.gpu_values import GPU_VALUES, on_gpu
 from report.studies.backend_speedup.learning import largest_accuracy_difference
@@ -61,8 +62,9 @@ def findings(inputs: Inputs) -> Findings:
     claims = {claim.id: claim for claim in all_claims(inputs, measured)}
     tables = all_tables(inputs, measured, primary, pair, gpu, images)
     second = next((run for run in on_cpus(measured) if not run.policies), None)
+    others = disturbed([run for run in on_cpus(measured) if run is not primary])
     return Findings(
-        values={v.id: v for v in all_values(inputs, primary, pair, gpu, images, second)},
+        values={v.id: v for v in all_values(inputs, primary, pair, gpu, images, second, others)},
         tables={t.id: t for t in tables},
         figures={f.id: f for f in all_figures(inputs, measured, primary, gpu)},
         claims=claims,
@@ -71,6 +73,7 @@ def findings(inputs: Inputs) -> Findings:
             **_facts(inputs, measured, primary, gpu, claims),
             **_of_images(primary, images),
             "second": markdown(second.label) if second else "",
+            "disturbed": [markdown(run.label) for run in others],
             **_of_products(inputs, measured, second),
             "pair": [markdown(run.label) for run in pair] if pair else [],
             "thread_slows": pair is not None

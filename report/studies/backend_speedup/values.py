@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -67,8 +67,12 @@ def all_values(
     gpu: Run | None,
     images: DataSet | None,
     second: Run | None,
+    others: Sequence[Run],
 ) -> Iterator[Value]:
-    """Every number of the prose; those of a run are missing without one."""
+    """Every number of the prose; those of a run are missing without one.
+
+    ``others`` are the disturbed runs beside the one of the prose.
+    """
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     yield value_of("enough", "Processes that bound a median", ENOUGH, "1", "chosen")
     yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
@@ -81,6 +85,11 @@ def all_values(
         *values_of(pair, THREAD_VALUES, Missing("one number of threads alone was measured")),
         *values_of(second, _OF_SECOND, NO_RECORD, (), _ROUNDED),
         *(values_of(gpu, GPU_VALUES, NO_RECORD) if gpu is not None else ()),
+        *(
+            declare(f"{id_}_{number}", CONDITIONS[id_](run))
+            for number, run in enumerate(others, start=1)
+            for id_ in ("rounds", "rounds_disturbed")
+        ),
     )
     yield from map(_brief, found)
 
