@@ -323,7 +323,7 @@ def _figure(
             ),
         ),
         measure.name
-        if measure.unit == "1"
+        if measure.unit == "1" and not measure.shown
         else f"{measure.name} ({measure.shown or measure.unit})",
         reference=measure.reference,
         log=all(machine.height > 0 for machine in known),

@@ -15,6 +15,7 @@ from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.fits import half_saturation
 from report.quantity.operations import at_least, at_most, furthest_from_zero
+from report.quantity.verdicts import faster
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import own_batches, sweep, times
@@ -89,6 +90,13 @@ def swept_image(run: Run) -> Quantity:
     found = next((sweep(run, n)[0].image for n in NETWORKS if sweep(run, n)), None)
     none = _none(run, "no batch was varied")
     return fixed("pixels a side, batch varied", none if found is None else found, "1", run.file)
+
+
+def beats_own_product(run: Run) -> bool:
+    """Whether a float32 step is faster than the framework's own matrix product."""
+    own = _own_product(run)
+    rates = (run.rate(step) for step in run.timed(run.steps) if step.precision == "float32")
+    return not own.missing and any(faster(rate / own) for rate in rates)
 
 
 def _own_product(run: Run) -> Quantity:

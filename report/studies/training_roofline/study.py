@@ -171,6 +171,7 @@ def _ceiling_facts(primary: Run | None) -> dict[str, Any]:
     return {
         "best_arithmetic": markdown(arithmetic),
         "framework_best": arithmetic.startswith("torch."),
+        "product_beaten": primary is not None and run_values.beats_own_product(primary),
         "best_bandwidth": markdown(won(primary, "copy")),
         "caches": list(primary.cache_roofs()) if primary else [],
         "primary_copy_moved": primary is not None and primary.copy_moved(),

@@ -228,7 +228,7 @@ def _tabled(inputs: Inputs, device: str) -> Quantity:
 
 def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Value]:
     cases = corrected(inputs, found)
-    by_print, *_, matched, heavy, small, alone = corrections(inputs, cases)
+    by_print, by_images, _, chip, matched, heavy, small, alone = corrections(inputs, cases)
     steady = [c for c in cases if c.device != CPU and not collapsed(c, cases)]
     none = Missing("no case was printed for both GPUs")
     light = {c.device: c for c in steady if c.network == LIGHT}
@@ -257,6 +257,8 @@ def _efficiencies(inputs: Inputs, found: dict[str, Complexity]) -> Iterator[Valu
     yield from declared(
         {
             "paradox": matched.ratio,
+            "paradox_rates": by_images.ratio,
+            "paradox_chip": chip.ratio,
             "paradox_heavy": heavy.ratio,
             "paradox_small": small.ratio,
             "paradox_light": alone.ratio,
