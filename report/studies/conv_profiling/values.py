@@ -305,16 +305,11 @@ def shortest(run: Run, batch: int) -> Quantity:
 
 
 def _small_batches(run: Run) -> dict[str, Quantity]:
-    """How calls of the smallest batches compare with others: launching has a price of its own."""
-    first, second, third, *_ = (*run.timed, *(run.timed[-1:] * 3))
-    both: Pass = "forward_backward"
+    """How the call of the second smallest batch compares with that of the largest."""
+    second = run.timed[:2][-1]
     return {
         "gpu_second_batch": recorded("second batch size", "1", second, run.file),
-        "gpu_third_batch": recorded("third batch size", "1", third, run.file),
         "gpu_gain_second": run.image_time(second) / run.image_time(run.timed[-1]),
-        "gpu_both_first": run.time(first, both),
-        "gpu_both_second": run.time(second, both),
-        "gpu_both_third": run.time(third, both),
     }
 
 
