@@ -145,6 +145,12 @@ def verdicts_of(run: Run, inputs: Inputs) -> dict[str, Verdict]:
     return {id_: statement.judge() for id_, statement in {**timed, **of_policies}.items()}
 
 
+def some_nonlinear(run: Run, inputs: Inputs) -> bool:
+    """Whether the time of an image is beyond a tenth of the first one's at any batch size."""
+    parts = (Statement(each, equals(1, within=_MARGIN)) for each in _image_times(run, inputs))
+    return any(part.judge() == "refuted" for part in parts)
+
+
 def _image_times(run: Run, inputs: Inputs) -> Sequence[Quantity]:
     """The time of an image over that at the source's smallest batch size, for larger ones."""
     first = reported_batches(inputs)[0]

@@ -17,7 +17,7 @@ from report.paper.policies import compared, measured_gain
 from report.paper.values import declare
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent
-from report.studies.conv_scaling.claims import all_claims
+from report.studies.conv_scaling.claims import all_claims, some_nonlinear
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
 from report.studies.conv_scaling.listed_runs import left_runs
@@ -120,6 +120,7 @@ def _facts(
         "has": _has(inputs, primary),
         "policies": compared(primary),
         "pooled": primary is not None and bool(primary.stored.others),
+        "some_nonlinear": primary is not None and some_nonlinear(primary, inputs),
         "virtual": _virtual(primary),
         "under_roof": primary is not None and under_roof(primary),
         "caches": list(primary.cache_roofs()) if primary else [],
