@@ -271,9 +271,8 @@ def test_a_host_that_hardly_waits_sets_the_time() -> None:
     text = plain_text(assert_whole(STUDY, result))
     assert "in calls of ResNet-20 up to a batch of 64." in text
     assert "the work grows 64 times, the longest median is 2.5" in text
-    assert verdicts(result, GPU_KEY)["host-bound"] == "supported"
     waiting = found(inf.record([gpu_case(inf.call(batch=b), wait=0.6) for b in (1, 8)], GPU))
-    assert verdicts(waiting, GPU_KEY)["host-bound"] == "not measured"
+    assert "seems to wait for the host" not in assert_whole(STUDY, waiting)
 
 
 def test_memory_that_a_gpu_keeps_is_told() -> None:

@@ -15,7 +15,7 @@ from report.paper.findings import Claim, Inputs
 from report.paper.policies import gain
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
-from report.quantity.operations import at_least, at_most, first_within
+from report.quantity.operations import at_most, first_within
 from report.quantity.verdicts import (
     Range,
     Several,
@@ -36,7 +36,7 @@ from report.studies.inference_memory.choices import (
     reported_speedups,
     settings,
 )
-from report.studies.inference_memory.gpu import BRIEF, host_bound, layout_ratio, wait_share
+from report.studies.inference_memory.gpu import layout_ratio
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     TOLERANCE,
@@ -317,10 +317,5 @@ def _no_one_wins(run: Run) -> _Claimed:
 
 
 def _of_gpu(run: Run) -> dict[str, _Claimed]:
-    """What this paper says of a GPU: the host sets the time of small batches."""
-    bound = host_bound(run)
-    waits = at_least(*(wait_share(run, call) for call in bound)) if bound else _NOTHING.quantity
-    return {
-        "host-bound": Statement(waits, expect(f"< {BRIEF}")),
-        "layout-costs": Statement(layout_ratio(run), expect("> 1")),
-    }
+    """What this paper says of a GPU: a layout that pays on a processor costs time."""
+    return {"layout-costs": Statement(layout_ratio(run), expect("> 1"))}
