@@ -226,11 +226,12 @@ def _cases(run: Run, id: str) -> Table:
             Field("Library", "", lambda row: row[1].name),
             Field("Processes", "1", lambda row: run.processes(*row)),
             Field("Least time", "s", lambda row: least(run, *row), "ms"),
-            Field("Predicted", "s", predicted, "ms"),
+            # The parts were timed on processors only.
+            *(() if run.on_gpu else (Field("Predicted", "s", predicted, "ms"),)),
             Field("Iteration", "s", lambda row: brief(run.time(*row)), "ms"),
             Field("Speed-up", "1", speedup),
         ],
-        notes=_host_note(run, VARIANTS),
+        notes=_host_note(run, tuple(dict.fromkeys(variant for _, variant in rows))),
         sources=(run.file,),
         wide=True,
     )
