@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -18,11 +19,18 @@ from report.evidence.reported import Reported
 from report.instruments.trace import MemoryEvent, Operator, Trace
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.quantity.evaluation import estimate, to_digits
+from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, exact
 from report.records.store import read_record
 from report.statistics.estimates import Estimate
-from report.studies.training_roofline.batches import fit, own_batches, sweep
+from report.studies.training_roofline.batches import (
+    by_doubling,
+    fit,
+    own_batches,
+    slow_singles,
+    sweep,
+    times,
+)
 from report.studies.training_roofline.declared import chosen, median, whole
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.ladder import top as ladder_top
@@ -30,7 +38,6 @@ from report.studies.training_roofline.measured import Run, primary_run, runs
 from report.studies.training_roofline.memory import step_memory, traced_kept
 from report.studies.training_roofline.paging import FEW, steps_panel
 from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles, profiles
-from report.studies.training_roofline.run_values import slow_singles
 from report.studies.training_roofline.source import image_traffic
 from report.studies.training_roofline.source_audit import audit
 from report.studies.training_roofline.subject import NETWORKS, Step
@@ -581,6 +588,22 @@ def test_a_smallest_batch_that_takes_longer_than_the_next_is_told() -> None:
     assert [each["network"] for each in slow_singles(run)] == [SMALL]
     (run,) = runs((factory.stored(record()),))
     assert slow_singles(run) == []
+
+
+def test_a_last_doubling_that_gains_more_than_the_first_is_told() -> None:
+    (run,) = runs((factory.stored(record(cases((SMALL,)))),))
+    assert by_doubling(run) == {}
+    largest = sweep(run, SMALL)[-1].batch
+    (run,) = runs(
+        (factory.stored(record(cases((SMALL,), scaled(0.25, lambda s: s.batch == largest)))),)
+    )
+    rates = {
+        b: b / t for b, time in times(run, SMALL).items() if isinstance(t := point(time), float)
+    }
+    (before, old), (after, new) = list(rates.items())[-2:]
+    last = (new / old) ** (1 / math.log2(after / before))
+    (_, (_, found)) = by_doubling(run).items()
+    assert point(found) == pytest.approx(last, rel=5e-3)
 
 
 # ---------------------------------------------------------------------------------------- on a GPU

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Final
 
 from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
+from report.paper.values import Value, declare
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, recorded
 from report.statistics.estimates import CONFIDENCE
@@ -127,3 +128,10 @@ CONDITIONS: Final[dict[str, Getter]] = {
     "worst_faults": _of_worst_faults,
     "pages_share": _pages_share,
 }
+
+
+def disturbed_values(runs: Sequence[Run]) -> Iterator[Value]:
+    """How many measurements each of ``runs`` made, and how many were disturbed."""
+    for number, run in enumerate(runs, start=1):
+        for id_ in ("rounds", "rounds_disturbed"):
+            yield declare(f"{id_}_{number}", CONDITIONS[id_](run))

@@ -22,7 +22,7 @@ from report.quantity.operations import at_least
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import memory, theory
 from report.studies.backend_speedup.choices import best_at, eager_best, fastest
-from report.studies.backend_speedup.conditions import CONDITIONS, ENOUGH
+from report.studies.backend_speedup.conditions import CONDITIONS, ENOUGH, disturbed_values
 from report.studies.backend_speedup.getters import (
     NO_CASE,
     NO_RECORD,
@@ -85,11 +85,7 @@ def all_values(
         *values_of(pair, THREAD_VALUES, Missing("one number of threads alone was measured")),
         *values_of(second, _OF_SECOND, NO_RECORD, (), _ROUNDED),
         *(values_of(gpu, GPU_VALUES, NO_RECORD) if gpu is not None else ()),
-        *(
-            declare(f"{id_}_{number}", CONDITIONS[id_](run))
-            for number, run in enumerate(others, start=1)
-            for id_ in ("rounds", "rounds_disturbed")
-        ),
+        *disturbed_values(others),
     )
     yield from map(_brief, found)
 
@@ -391,16 +387,12 @@ _TWO_DIGITS: Final = frozenset(
         "gpu_images_ratio", "roof_times", "worst_error", "pages_share",
         "second_scatter", "convnet_time_ratio", "convnet_gradient_share", "convnet_product_share",
         "matrix_product_share", "gradient_share", "softmax_share", "roof_traffic", "roof_work",
-        "process_low", "process_high", "resident_share",
-        "gradient_share_gpu",
+        "process_low", "process_high", "resident_share", "gradient_share_gpu",
     }
 )  # fmt: skip
 _IN_FULL: Final = frozenset(
-    {
-        "source_amdahl", "convnet_work_ratio", "product_intensity",
-        "printed_input",
-    }
-)  # fmt: skip
+    {"source_amdahl", "convnet_work_ratio", "product_intensity", "printed_input"}
+)
 _ROUNDED: Final = frozenset(
     {"second_before", "framework_numpy", "framework_most", "residual_most", "residual_before"}
 )

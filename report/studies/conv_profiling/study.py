@@ -138,16 +138,8 @@ def _facts(
             markdown(r.label) for r in measured if r.timed and not r.on_gpu and not compared(r)
         ],
         "alike_unmapped": primary is not None and compared(primary) and alike_unmapped(primary),
-        "others": [
-            {"number": str(number), "key": run.key, "label": markdown(run.label)}
-            for number, run in enumerate(comparing(measured, primary), start=1)
-        ],
+        **_of_others(measured, primary),
         "back_maps_more": primary is not None and rates.back_maps_more(primary),
-        "drifted_others": [
-            markdown(run.label)
-            for run in measured
-            if run is not primary and compared(run) and rates.drifted(run)
-        ],
         "drifted": primary is not None and rates.drifted(primary),
         "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
@@ -156,4 +148,19 @@ def _facts(
         "data_set": images.name if images else "",
         "reported_device": markdown(inputs.reported.device),
         "files": list(inputs.files),
+    }
+
+
+def _of_others(measured: Sequence[Run], primary: Run | None) -> dict[str, Any]:
+    """The CPUs beside the one of the prose: their names, and whose ceiling moved."""
+    return {
+        "others": [
+            {"number": str(number), "key": run.key, "label": markdown(run.label)}
+            for number, run in enumerate(comparing(measured, primary), start=1)
+        ],
+        "drifted_others": [
+            markdown(run.label)
+            for run in measured
+            if run is not primary and compared(run) and rates.drifted(run)
+        ],
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from report.errors import StudyError
@@ -11,8 +13,8 @@ from report.evidence.audit import printed_value
 from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Inferred, Quantity, absent
+from report.quantity.evaluation import estimate, point, to_digits
+from report.quantity.expression import Inferred, Quantity, absent, exact
 from report.quantity.operations import at_least
 from report.quantity.process import Process
 from report.quantity.units import ONE
@@ -20,9 +22,10 @@ from report.quantity.verdicts import Several, Statement, all_of, expect, faster
 from report.statistics.anomaly import WIDE, Spread, spread
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
+from report.studies.training_roofline.declared import WORDS
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.source import RTX, T4, rows, throughput
-from report.studies.training_roofline.subject import HEAVY, Step
+from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1
@@ -241,3 +244,61 @@ def _scatter(run: Run, processes: Sequence[Process], spreads: Sequence[Spread]) 
         for process, one in zip(processes, spreads, strict=True)
     ]
     return run.of_processes("relative deviation of the steps", "1", found)
+
+
+def _doublings(run: Run, network: str) -> list[float]:
+    """How many times as many images a second each doubling of the batch trains, step by step."""
+    found = ((batch, point(time)) for batch, time in times(run, network).items())
+    rates = [(batch, batch / time) for batch, time in found if isinstance(time, float)]
+    return [
+        (new / old) ** (1 / math.log2(larger / smaller))
+        for (smaller, old), (larger, new) in pairwise(rates)
+    ]
+
+
+def growing(run: Run) -> list[dict[str, str]]:
+    """The networks of which the last doubling of the batch gains more than the first."""
+    gains = {network: _doublings(run, network) for network in NETWORKS}
+    return [
+        {"network": n, **{end: f"{WORDS[n]}_doubling_{end}" for end in ("first", "last")}}
+        for n, found in gains.items()
+        if len(found) > 1 and found[-1] > found[0]
+    ]
+
+
+def by_doubling(run: Run) -> dict[str, Quantity]:
+    """What the first and the last doubling of the batch gain, of networks that gain more late."""
+    made = {}
+    for each in growing(run):
+        first, *_, last = _doublings(run, each["network"])
+        for end, gain in (("first", first), ("last", last)):
+            name = f"gain of the {end} doubling of the batch"
+            made[each[end]] = to_digits(exact(name, "1", gain, run.file), 3)
+    return made
+
+
+def slow_singles(run: Run) -> list[dict[str, str]]:
+    """The networks whose step takes more time at the smallest batch than at the next one.
+
+    The ids are those of the times and of the page faults of both.
+    """
+    found = []
+    for network in NETWORKS:
+        first, second = (*(point(time) for time in times(run, network).values()), None, None)[:2]
+        if isinstance(first, float) and isinstance(second, float) and first > second:
+            ends = ("first", "second", "first_faults", "second_faults")
+            ids = {end: f"{WORDS[network]}_{end}" for end in ends}
+            found.append({"network": network, **ids})
+    return found
+
+
+def first_batches(run: Run) -> dict[str, Quantity]:
+    """Time and page faults of a step at the two smallest batches of each network."""
+    made: dict[str, Quantity] = {}
+    for network in NETWORKS:
+        steps = run.timed(sweep(run, network))[:2]
+        for end, step in zip(("first", "second"), steps, strict=False):
+            made[f"{WORDS[network]}_{end}"] = to_digits(run.time(step), 3)
+            faults = run.series("page_faults", step.factors)
+            made[f"{WORDS[network]}_{end}_faults"] = to_digits(faults, 3)
+    return made

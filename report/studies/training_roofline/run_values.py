@@ -18,7 +18,13 @@ from report.quantity.operations import at_least, at_most, furthest_from_zero
 from report.quantity.verdicts import faster
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline import ladder
-from report.studies.training_roofline.batches import own_batches, sweep, times
+from report.studies.training_roofline.batches import (
+    by_doubling,
+    first_batches,
+    own_batches,
+    sweep,
+    times,
+)
 from report.studies.training_roofline.declared import (
     WORDS,
     chosen,
@@ -58,7 +64,8 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     yield from declared(_curves(run))
     yield from declared(_anomalies(run))
     yield from _ladders(run)
-    yield from declared(_first_batches(run))
+    yield from declared(first_batches(run))
+    yield from declared(by_doubling(run))
     yield from _memory(inputs, run)
 
 
@@ -305,33 +312,6 @@ def _curves(run: Run) -> dict[str, Quantity]:
 
 def _half(run: Run, network: str) -> Quantity:
     return half_saturation(times(run, network))
-
-
-def slow_singles(run: Run) -> list[dict[str, str]]:
-    """The networks whose step takes more time at the smallest batch than at the next one.
-
-    The ids are those of the times and of the page faults of both.
-    """
-    found = []
-    for network in NETWORKS:
-        first, second = (*(point(time) for time in times(run, network).values()), None, None)[:2]
-        if isinstance(first, float) and isinstance(second, float) and first > second:
-            ends = ("first", "second", "first_faults", "second_faults")
-            ids = {end: f"{WORDS[network]}_{end}" for end in ends}
-            found.append({"network": network, **ids})
-    return found
-
-
-def _first_batches(run: Run) -> dict[str, Quantity]:
-    """Time and page faults of a step at the two smallest batches of each network."""
-    made: dict[str, Quantity] = {}
-    for network in NETWORKS:
-        steps = run.timed(sweep(run, network))[:2]
-        for end, step in zip(("first", "second"), steps, strict=False):
-            made[f"{WORDS[network]}_{end}"] = to_digits(run.time(step), 3)
-            faults = run.series("page_faults", step.factors)
-            made[f"{WORDS[network]}_{end}_faults"] = to_digits(faults, 3)
-    return made
 
 
 def _anomalies(run: Run) -> dict[str, Quantity]:

@@ -141,7 +141,8 @@ def _facts(
             run for run in all_runs if any(run.processes(step) == 1 for step in run.steps)
         ),
         "silent": [markdown(reason) for reason in settings.silent(all_runs)],
-        "slow_singles": run_values.slow_singles(primary) if primary else [],
+        "growing": batches.growing(primary) if primary else [],
+        "slow_singles": batches.slow_singles(primary) if primary else [],
         "apart": run_values.furthest_apart(primary),
         "repeated": [
             {"number": str(place), "label": markdown(run.label)}
