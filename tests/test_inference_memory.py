@@ -270,7 +270,10 @@ def test_a_host_that_hardly_waits_sets_the_time() -> None:
     result = found(inf.record([*cases, last], GPU), full())
     text = plain_text(assert_whole(STUDY, result))
     assert "in calls of ResNet-20 up to a batch of 64." in text
-    assert "the work grows 64 times, the longest median is 2.5" in text
+    assert "the work grows 64 times, the longest median is 2.5 times the shortest." in text
+    falling = [gpu_case(inf.call(batch=b), seconds=lambda *_, t=1 / b: t) for b in (1, 8)]
+    text = plain_text(assert_whole(STUDY, found(inf.record([*falling, last], GPU), full())))
+    assert "a call of more images is at times the shorter one" in text
     waiting = found(inf.record([gpu_case(inf.call(batch=b), wait=0.6) for b in (1, 8)], GPU))
     assert "seems to wait for the host" not in assert_whole(STUDY, waiting)
 

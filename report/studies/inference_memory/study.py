@@ -16,7 +16,7 @@ from report.studies.inference_memory import imported_rates, scores, source, trac
 from report.studies.inference_memory.claims import all_claims
 from report.studies.inference_memory.faults import far_networks
 from report.studies.inference_memory.figures import all_figures
-from report.studies.inference_memory.gpu import first_takes_longest, host_bound, keeper
+from report.studies.inference_memory.gpu import host_bound, keeper, unordered
 from report.studies.inference_memory.measured import Run, primary_run, runs
 from report.studies.inference_memory.peaks import (
     LEARNED,
@@ -143,7 +143,7 @@ _OF_PRIMARY: Final = (
     "other_reduced", "tiled",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept", "gpu_scored",
-           "gpu_reduced", "gpu_first_longest")  # fmt: skip
+           "gpu_reduced", "gpu_unordered")  # fmt: skip
 
 
 def _of_primary(run: Run) -> Mapping[str, Any]:
@@ -196,5 +196,5 @@ def _of_gpu(run: Run) -> Mapping[str, Any]:
         "gpu_kept": kept.network if kept else "",
         "gpu_scored": scored_network(run),
         "gpu_reduced": amp_precision(run),
-        "gpu_first_longest": first_takes_longest(run),
+        "gpu_unordered": unordered(run),
     }
