@@ -11,6 +11,7 @@ from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.policies import compared, mapping_batches
 from report.paper.values import Value, declare, exact
+from report.quantity.evaluation import ENOUGH_RUNS
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
 from report.quantity.operations import at_least, at_most, constant
@@ -68,6 +69,7 @@ def all_values(
 ) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
+    yield exact("enough_runs", "Runs that are units of intervals", ENOUGH_RUNS, "1", "chosen")
     for id_, quantity in {**_theory(), **_reported(inputs)}.items():
         yield declare(id_, quantity, "percent" if id_ in PERCENT else None)
     yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, PERCENT)
