@@ -57,9 +57,8 @@ def described(statement: Statement | Several) -> str:
 
 def _why_undecided(statement: Statement) -> str:
     """What makes an interval decide nothing, however far it is from the bound."""
-    if statement.judge() != "undecided":
-        return ""
-    return "; disturbed" if statement.disturbed else "; one process" if statement.alone else ""
+    why = "; disturbed" if statement.disturbed else "; one process" if statement.alone else ""
+    return why if why and statement.judge() == "undecided" else ""
 
 
 def _is_tiny(quantity: Quantity) -> bool:

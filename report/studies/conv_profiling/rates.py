@@ -107,7 +107,7 @@ def values(runs: Sequence[Run]) -> dict[str, Quantity]:
 
 
 def of_policies(run: Run) -> dict[str, Quantity]:
-    """How the rate falls with memory kept, and the pages of a batch with its backward pass."""
+    """A fall of the rate with memory kept, and of pages that grow with the backward pass."""
     return {**_kept(run), **_back_pages(run)}
 
 
@@ -133,37 +133,25 @@ def _estimate(run: Run, batch: int) -> Estimate | None:
 
 
 def _back_pages(run: Run) -> dict[str, Quantity]:
-    """Where the pages of an image with its backward pass grow most from one batch size on."""
-    found = _steepest(run)
-    if found is None:
+    """The pages of an image with its backward pass, where they double from one batch size on.
+
+    Nothing where they do not, or where they are not fewer before than without that pass.
+    """
+    seen = run.under("default")
+    pages = {b: n for b in run.timed if (n := _pages(seen, b, "forward_backward"))}
+    steps = list(pairwise(pages.items()))
+    if not steps:
         return {}
-    (before, fewer), (batch, more) = found
+    (before, fewer), (batch, more) = max(steps, key=lambda step: step[1][1] / step[0][1])
+    forward = _pages(seen, before, "forward")
+    if more <= 2 * fewer or forward is None or fewer >= forward:
+        return {}
     return {
         "back_before": exact("batch size before", "1", before, run.file),
         "back_pages_before": exact("pages of an image before", "1", fewer, run.file),
         "back_batch": exact("batch size", "1", batch, run.file),
         "back_pages": exact("pages of an image", "1", more, run.file),
     }
-
-
-def _steepest(run: Run) -> tuple[tuple[int, float], tuple[int, float]] | None:
-    seen = run.under("default")
-    pages = {b: n for b in run.timed if (n := _pages(seen, b, "forward_backward"))}
-    steps = list(pairwise(pages.items()))
-    return max(steps, key=lambda step: step[1][1] / step[0][1], default=None)
-
-
-def back_maps_more(run: Run) -> bool:
-    """Whether the pages of an image with its backward pass double from one batch size on.
-
-    Not only that: they are fewer than without it before.
-    """
-    found = _steepest(run) if compared(run) else None
-    if found is None:
-        return False
-    (before, fewer), (_, more) = found
-    forward = _pages(run.under("default"), before, "forward")
-    return more > 2 * fewer and forward is not None and fewer < forward
 
 
 def slower_than_twice(run: Run) -> tuple[int, ...]:
@@ -240,6 +228,13 @@ def best_batch(run: Run) -> int:
     return level(level_of_largest({batch: run.rate(batch) for batch in run.timed}, "1"))
 
 
+def best_rate(run: Run) -> Quantity:
+    """The highest forward rate."""
+    if not run.timed:
+        return absent("rate", "FLOP/s", f"no forward call was timed on {run.label}")
+    return run.rate(best_batch(run))
+
+
 def ceiling(run: Run, moment: str) -> Quantity:
     """The best rate of arithmetic before or after the series: one fact of the record."""
     found = point(run.peak_rate("matrix_product", moment))
@@ -254,9 +249,6 @@ def drifted(run: Run) -> bool:
 def ceilings_table(runs: Sequence[Run]) -> Table:
     """The ceilings of arithmetic before and after the series, beside the best forward rates."""
 
-    def best(run: Run) -> Quantity:
-        return run.rate(best_batch(run))
-
     return table(
         "tbl-ceilings",
         [run for run in runs if run.timed],
@@ -264,7 +256,7 @@ def ceilings_table(runs: Sequence[Run]) -> Table:
             Field("Machine", "", lambda run: run.label),
             Field("Ceiling before", "FLOP/s", lambda r: ceiling(r, "before"), "GFLOP/s"),
             Field("Ceiling after", "FLOP/s", lambda r: ceiling(r, "after"), "GFLOP/s"),
-            Field("Best forward rate", "FLOP/s", best, "GFLOP/s"),
+            Field("Best forward rate", "FLOP/s", best_rate, "GFLOP/s"),
         ],
     )
 

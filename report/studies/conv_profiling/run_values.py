@@ -15,7 +15,7 @@ from report.records.passes import PASSES
 from report.studies.conv_profiling import theory
 from report.studies.conv_profiling.measured import Run, Training, image_gain
 from report.studies.conv_profiling.profiled import Traced
-from report.studies.conv_profiling.rates import best_batch, ceiling
+from report.studies.conv_profiling.rates import best_batch, best_rate, ceiling
 from report.studies.conv_profiling.reconciled import (
     BLOCKED,
     changed,
@@ -132,19 +132,12 @@ def _best_share(run: Run) -> Quantity:
     return run.share(best_batch(run))
 
 
-def _best_rate(run: Run) -> Quantity:
-    """The highest forward rate."""
-    if not run.timed:
-        return absent("rate", "FLOP/s", f"no forward call was timed on {run.label}")
-    return run.rate(best_batch(run))
-
-
 def _best_share_after(run: Run) -> Quantity:
     """The same, of the ceiling after the series."""
     after = ceiling(run, "after")
     if not run.timed or after.missing:
         return absent("share of the ceiling", "1", f"no rate or no ceiling on {run.label}")
-    return run.rate(best_batch(run)) / after
+    return best_rate(run) / after
 
 
 def _largest_peak(run: Run) -> tuple[int, int] | Missing:
@@ -202,7 +195,7 @@ RUN_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "image_last": _timed(Run.image_time, -1),
     "image_gain": image_gain,
     "best_share": _best_share,
-    "best_rate": _best_rate,
+    "best_rate": best_rate,
     "best_share_after": _best_share_after,
     "ceiling_before": lambda run: ceiling(run, "before"),
     "ceiling_after": lambda run: ceiling(run, "after"),
@@ -309,30 +302,29 @@ def _epoch_ratio(run: Run) -> Quantity:
     return times[0] / times[1]
 
 
-def _work_ratio(run: Run) -> Quantity:
-    """The other network's multiply-adds over those of the example's."""
+def _works(run: Run) -> list[Quantity]:
+    """Multiply-adds of the other network and of the example's; none unless both were trained."""
     both = [_training(run, example=example) for example in (False, True)]
     layers = [run.layers(each.factors) for each in both if each is not None]
-    work = [forward_macs(each) for each in layers if not isinstance(each, Missing)]
-    if len(work) < len(both):
+    works = [forward_macs(each) for each in layers if not isinstance(each, Missing)]
+    return [exact("work", "MAC", n, run.file) for n in works] if len(works) == len(both) else []
+
+
+def _of_works(run: Run, get: Callable[[Quantity, Quantity], Quantity]) -> Quantity:
+    works = _works(run)
+    if not works:
         return absent("ratio of work", "1", f"two networks were not trained on {run.label}")
-    return exact("work", "MAC", work[0], run.file) / exact("work", "MAC", work[1], run.file)
+    return get(*works)
 
 
-def padded_work(run: Run, dimensions: Dimensions, native: Quantity) -> Quantity:
-    """The same with the blocks of the other network's second convolution filled up.
+def _work_ratio(run: Run) -> Quantity:
+    """The other network's multiply-adds over those of the example's."""
+    return _of_works(run, lambda other, own: other / own)
 
-    ``native`` is what the blocks of that convolution hold over its multiply-adds.
-    """
-    ratio = _work_ratio(run)
-    if ratio.missing:
-        return ratio
-    base, layer = _training(run, example=True), dimensions.multiply_adds(1)
-    assert base is not None, "then its work is known"
-    layers = run.layers(base.factors)
-    assert not isinstance(layers, Missing), "then its work is known"
-    whole = exact("work", "MAC", forward_macs(layers), run.file)
-    return ratio + (native - 1) * (exact("work of the convolution", "MAC", layer) / whole)
+
+def padded_work(run: Run, padding: Quantity) -> Quantity:
+    """The same with so much ``padding`` (MAC) in the other network."""
+    return _of_works(run, lambda other, own: (other + padding) / own)
 
 
 #: Of the run whose trainings the prose describes.

@@ -139,7 +139,6 @@ def _facts(
         ],
         "alike_unmapped": primary is not None and compared(primary) and alike_unmapped(primary),
         **_of_others(measured, primary),
-        "back_maps_more": primary is not None and rates.back_maps_more(primary),
         "drifted": primary is not None and rates.drifted(primary),
         "time_tables": [(f"tbl-time-{r.key}", markdown(r.label)) for r in measured if r.timed],
         "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},

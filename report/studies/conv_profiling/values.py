@@ -126,15 +126,13 @@ def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]
         worst = max(padded.values(), key=lambda each: known(point(each.executed(NATIVE))))
         yield from values_of(worst, _OF_LOG, NO_RECORD)
         if learner is not None:
-            yield declare("uneven_work", _padded_work(learner, worst))
+            layer = exact_quantity("work", "MAC", dimensions_of(worst.case).multiply_adds(1))
+            padding = (worst.executed(NATIVE) - 1) * layer
+            yield declare("uneven_work", padded_work(learner, padding))
         for id_, channels in zip(
             ("in", "out"), str(worst.case.factors["channels"]).split("-"), strict=True
         ):
             yield declare(f"uneven_{id_}", recorded("channels", "1", int(channels), worst.run.file))
-
-
-def _padded_work(learner: Run, worst: Logged) -> Quantity:
-    return padded_work(learner, dimensions_of(worst.case), worst.executed(NATIVE))
 
 
 def _correct(share: float, images: DataSet | None) -> int | Missing:

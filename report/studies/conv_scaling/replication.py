@@ -9,6 +9,7 @@ from typing import Any, Final
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
 from report.evidence.primitives import logged
+from report.evidence.remembered import remembered
 from report.evidence.repetition import (
     BY_CHANCE,
     Repeated,
@@ -42,6 +43,7 @@ _OF_POLICIES: Final = (
     *("fault_price", "priced_least", "priced_most", "unpriced_positive", "training_gain"),
     *("runs", "measurements", "disturbed"),
 )
+_OF_RUN: Final = ("layout_gain", "batch_gain", "ceiling", "copy")
 #: Fewer pairs of times have no tenths.
 _FEW: Final = 10
 #: The ceiling is drawn lower by a part of a row, since it lies near the median.
@@ -50,7 +52,6 @@ _BELOW: Final = 0.3
 _TALLER: Final = 1.4
 #: A time that differs by more from how its runs differ as wholes stands out.
 _FAR: Final = 0.25
-_OF_RUN: Final = ("layout_gain", "batch_gain", "ceiling", "copy")
 
 
 def second_run(runs: Sequence[Run], primary: Run | None) -> Run | None:
@@ -60,9 +61,10 @@ def second_run(runs: Sequence[Run], primary: Run | None) -> Run | None:
     return next(others, None) if compared(primary) else None
 
 
-def repeated(run: Run) -> list[Repeated]:
+@remembered
+def repeated(run: Run) -> tuple[Repeated, ...]:
     """The times of which two runs of a machine both give an interval."""
-    return [each for each in repetitions(run) if each.bounded]
+    return tuple(each for each in repetitions(run) if each.bounded)
 
 
 def repeated_runs(runs: Sequence[Run | None]) -> list[Run]:
@@ -162,8 +164,7 @@ def moves_as_a_whole(run: Run) -> bool:
         return False
     whole, rest = differences(pairs)
     ceilings = [
-        (statistics.median(each.ratio for each in found), _at_ceiling(run.alone()[0], later))
-        for later, found in _after_first(run)
+        (shift(times), _at_ceiling(run.alone()[0], later)) for later, times in _after_first(run)
     ]
     return whole - 1 > rest and all(at is not None and (at > 1) == (r > 1) for r, at in ceilings)
 
@@ -237,16 +238,21 @@ def _nhwc_code(inputs: Inputs, run: Run) -> str:
 def runs_figure(runs: Sequence[Run]) -> Figure:
     """Times of each further run over those of the first, and what moves with them: the ceiling."""
     rows = {
-        f"{run.short}, run {number} of {len(run.stored.runs)}": (run.alone()[0], later, found)
+        f"{run.short}, run {number} of {len(run.stored.runs)}": (run.alone()[0], later, times)
         for run in runs
-        for number, (later, found) in enumerate(_after_first(run), start=2)
+        for number, (later, times) in enumerate(_after_first(run), start=2)
     }
-    ratios = [tuple(each.ratio for each in found) for *_, found in rows.values()]
+    calls = [times for *_, times in rows.values()]
     panel = Dots(
         tuple(rows),
         (
-            DotSeries("Time of a call", tuple(ratios), 0, muted=True),
-            DotSeries("Median of calls", tuple(map(statistics.median, ratios)), 0),
+            DotSeries(
+                "Time of a call",
+                tuple(tuple(e.ratio for e in times) for times in calls),
+                0,
+                muted=True,
+            ),
+            DotSeries("Median of calls", tuple(map(shift, calls)), 0),
             DotSeries(
                 "Time at the ceiling",
                 tuple(_at_ceiling(*row[:2]) for row in rows.values()),

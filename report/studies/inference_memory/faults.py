@@ -74,18 +74,16 @@ def off(run: Run, call: Call) -> int:
 
 def far_networks(run: Run) -> list[str]:
     """The networks of which a call's faults are not within ``NEAR`` of those of its blocks."""
-    far = (
-        call.network
-        for call in predictable(run)
-        if abs(off(run, call)) > NEAR * predicted_faults(run, call)
-    )
-    return list(dict.fromkeys(far))
+    return list(dict.fromkeys(c.network for c in predictable(run) if not _is_near(run, c)))
 
 
 def near(run: Run) -> tuple[int, ...]:
     """How far the faults of those calls are off that agree within ``NEAR``."""
-    found = ((off(run, call), predicted_faults(run, call)) for call in predictable(run))
-    return tuple(pages_off for pages_off, of in found if abs(pages_off) <= NEAR * of)
+    return tuple(off(run, call) for call in predictable(run) if _is_near(run, call))
+
+
+def _is_near(run: Run, call: Call) -> bool:
+    return abs(off(run, call)) <= NEAR * predicted_faults(run, call)
 
 
 def first_large(run: Run, network: str) -> tuple[Call, Call] | None:
