@@ -69,7 +69,7 @@ def test_output_that_cannot_be_written_is_dropped(
     assert digests(project) == pages
 
 
-@pytest.mark.parametrize("command", ["--list", "--dry-run", f"{ONE} --check"])
+@pytest.mark.parametrize("command", ["--list", "--dry-run", f"{ONE} --check --format json"])
 def test_a_result_that_is_lost_is_an_error(project: Path, command: str) -> None:
     ended = shell(project, f"{command} >/dev/full")
     assert ended.returncode == 1
