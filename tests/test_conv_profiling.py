@@ -343,18 +343,36 @@ def test_the_cost_of_mapped_pages_is_told_by_policy() -> None:
     assert result.claims["policy-pays-example-2t"].verdict == "supported"
 
 
-def test_logs_tell_what_the_processor_itself_executes() -> None:
-    from tests.test_instructions import log
+CALL = (
+    "onednn_verbose,v1,info,cpu,isa:{code}\n"
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:{code},forward_training,"
+    "src:f32:a:blocked:aBcd{width}b::f0 wei:f32:ap:blocked:ABcd{width}b{width}a::f0 "
+    "bia:f32:a:blocked:a::f0 dst:f32:ap:blocked:aBcd{width}b::f0,attr-scratchpad:user,"
+    "alg:convolution_direct,mb8_ic33oc65_ih26oh24kh3sh1dh0ph0_iw26ow24kw3sw1dw0pw0,1.5\n"
+)
 
+
+def log(code: str, width: int) -> bytes:
+    return CALL.format(code=code, width=width).encode()
+
+
+def test_logs_tell_what_the_processor_itself_executes() -> None:
     uneven = Dimensions(33, 65, 3, 28)
     case = profiling.layer_case(uneven, 8)
     names = {kind: log_file(case.factors, kind) for kind in ("native", "avx2")}
     files = {
-        names["native"]: log("avx512_core", 16, 65).replace(b"ic32", b"ic33"),
-        names["avx2"]: log("avx2", 8, 65).replace(b"ic32", b"ic33"),
+        names["native"]: log("avx512_core", 16),
+        names["avx2"]: log("avx2", 8),
     }
     cases = [*profiling.layer_cases()[:4], case]
     result = found(profiling.record(cases, files=files), files=files)
     assert value(result, "uneven_native") == pytest.approx(48 * 80 / (33 * 65))
     assert value(result, "uneven_avx2") == pytest.approx(40 * 72 / (33 * 65))
     assert "A count holds for the instruction set" in assert_whole(STUDY, result)
+
+
+def test_a_damaged_log_is_refused_with_its_file() -> None:
+    case = profiling.layer_case(BASE, 8)
+    files = {log_file(case.factors, kind): log("avx2", 8)[:-20] for kind in ("native", "avx2")}
+    with pytest.raises(RecordError, match=r"onednn\..*\.native\.txt"):
+        found(profiling.record([case], files=files), files=files)

@@ -16,15 +16,16 @@ from report.instruments.counters.logs import CaseLogs, pack
 from report.instruments.counters.ncu import case_range, products
 from report.missing import Missing
 from report.paper.findings import Findings
-from report.paper.kernels import ATTACHMENT, short_name
+from report.paper.kernels import ATTACHMENT, Kernel, kernels_of
 from report.records.record import Case, Record
+from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.study import findings
 from report.theory.reconciliation import Reconciliation
-from tests import factory
+from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import inputs_of
-from tests.test_conv_scaling import STUDY, assert_whole
 
+STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
 INPUT_BYTES = 4 * 32 * 26 * 26
 WORKSPACE = 5_000
@@ -96,7 +97,7 @@ def number(result: Findings, id_: str) -> Any:
 
 def test_counters_of_a_gpu_are_led_back_to_theory() -> None:
     result = of()
-    assert_whole(result)
+    papers.assert_whole(STUDY, result)
     for batch, found in zip(BATCHES, device_work(result), strict=True):
         assert found.start.amount == FLOPS_AN_IMAGE * batch
         assert [term.amount for term in found.terms] == [OUTPUTS * batch, OUTPUTS * batch, 0, 0]
@@ -197,7 +198,7 @@ def test_statistics_that_the_model_does_not_foresee_are_printed() -> None:
     assert number(result, "residual_replay") == 2**21
     (id_,) = (id_ for id_ in result.reconciliations if id_.startswith("replay-"))
     assert id_ == "replay-example-100-0-reserved-after"
-    assert_whole(result)
+    papers.assert_whole(STUDY, result)
 
 
 def test_a_record_without_counters_and_history_says_so() -> None:
@@ -206,7 +207,7 @@ def test_a_record_without_counters_and_history_says_so() -> None:
     assert not any(id_.startswith("tbl-device") for id_ in result.tables)
     for id_ in ("device_work", "replay"):
         assert isinstance(number(result, f"residual_{id_}"), Missing)
-    text = assert_whole(result)
+    text = papers.assert_whole(STUDY, result)
     assert "every forward call is accounted for" not in text
     assert "replays its" not in text
 
@@ -216,13 +217,7 @@ def test_without_a_gpu_nothing_is_said_of_one() -> None:
     assert result.facts["gpu"] == ""
     for found in (result.values, result.tables, result.reconciliations):
         assert not any("device" in id_ or "replay" in id_ for id_ in found)
-    assert "On a GPU" not in assert_whole(result)
-
-
-def test_the_prose_speaks_of_the_processor_beside_a_gpu() -> None:
-    result = of()
-    assert result.facts["primary"] == "Example Processor, 2 threads"
-    assert "tbl-events" not in of().tables, "CUDA's requests are not oneDNN's"
+    assert "On a GPU" not in papers.assert_whole(STUDY, result)
 
 
 # ----------------------------------------------------------------------------------- kernels
@@ -266,68 +261,29 @@ def kept_table(factors: dict[str, Any], **off: float) -> str:
     return buffer.getvalue()
 
 
-def with_table(**off: float) -> Findings:
-    """A GPU's record with what ncu printed of batch 64, beside a CPU's record."""
+def kernels(content: bytes) -> tuple[Kernel, ...]:
+    """The kernels of batch 64 by a file beside a GPU's record."""
+    inputs = inputs_of(STUDY, gpu_record())
+    run = Run(inputs.records[0], "GPU")
+    beside = replace(inputs, attachments={run.file: {ATTACHMENT: content}})
+    return kernels_of(beside, run, run.factors(64, "forward"))
+
+
+def printed(**off: float) -> bytes:
+    """What ncu printed of batch 64."""
     record = gpu_record()
     index = BATCHES.index(64)
     factors = record.cases[index].factors
     ranges = [case_range(factors, call) for call in (0, 1)]
     logs = ncu_logs.logs_of(kept_table(factors, **off), ranges)
-    content = pack(ncu_logs.TOOL, [CaseLogs(case=index, logs=logs)])
-    plain = inputs_of(STUDY, record, factory.record())
-    return findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
+    return pack(ncu_logs.TOOL, [CaseLogs(case=index, logs=logs)])
 
 
-def test_the_kernels_of_a_call_are_listed() -> None:
-    result = with_table()
-    table = result.tables["tbl-device-kernels"]
-    assert table.rows == (
-        (
-            "cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>",
-            *(1, 0, OUTPUTS * 64, FLOPS_AN_IMAGE * 32, 0),
-        ),
-        (short_name(ADD), 2, OUTPUTS * 64, 0, 0, 0),
-    )
-    assert_whole(result)
+def test_the_kernels_of_a_call_are_listed_with_their_counts() -> None:
+    listed = [(k.work.launches, k.additions, k.multiplications) for k in kernels(printed())]
+    assert listed == [(1, 0, OUTPUTS * 64), (2, OUTPUTS * 64, 0)]
+    assert [k.multiply_adds for k in kernels(printed())] == [FLOPS_AN_IMAGE * 32, 0]
 
 
-def test_kernels_are_not_listed_with_counters_that_are_not_trusted() -> None:
-    assert "tbl-device-kernels" not in with_table(fp32=1.01).tables
-
-
-@pytest.mark.parametrize(
-    ("kernel", "short"),
-    [
-        ("gemm", "gemm"),
-        ("void cudnn::winograd(int, float)", "cudnn::winograd"),
-        ("void f<(int)128, g(int)>(T1)", "f<(int)128, g(int)>"),
-        ("x" * 70, "x" * 59 + "…"),
-    ],
-)
-def test_names_of_kernels_are_short(kernel: str, short: str) -> None:
-    assert short_name(kernel) == short
-
-
-def test_an_attachment_of_other_cases_lists_nothing() -> None:
-    plain = inputs_of(STUDY, gpu_record(), factory.record())
-    content = pack(ncu_logs.TOOL, [])
-    found = findings(replace(plain, attachments={plain.records[0].file: {ATTACHMENT: content}}))
-    assert "tbl-device-kernels" not in found.tables
-
-
-@pytest.mark.parametrize(("more", "verdict"), [(0, "supported"), (1, "refuted")])
-def test_conversions_explain_what_channels_last_adds(more: int, verdict: str) -> None:
-    """Input, weights and output are converted: one multiplication each, and a copy each."""
-    batch = 16
-    elements = (WEIGHTS + batch * (INPUT_BYTES + OUTPUT_BYTES)) // 4
-    counters = counted(batch)
-    counters["ncu_fp32_multiplications"] = [OUTPUTS * batch + elements + more] * 2
-    peak = batch * OUTPUT_BYTES + 4 * elements
-    case = gpu_case(
-        batch, **{**counters, "allocated_peak": [peak] * 3, "allocated_before": [0] * 3}
-    )
-    last = msgspec.structs.replace(case, factors={**case.factors, "layout": "channels_last"})
-    result = of(gpu_case(batch), last)
-    assert result.claims["layout-converted"].verdict == verdict
-    assert result.claims["layout-peaks"].verdict == "supported"
-    assert result.claims["peak-bounded-nhwc-example-100"].verdict == "refuted"
+def test_no_kernels_are_listed_of_other_cases_or_with_counters_that_are_not_trusted() -> None:
+    assert kernels(printed(fp32=1.01)) == kernels(pack(ncu_logs.TOOL, [])) == ()

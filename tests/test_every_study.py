@@ -49,8 +49,6 @@ WITHOUT_SOURCE = {
 DECIDED_WITHOUT_TIME = {
     "conv_scaling": {
         "pages-foreseen": "pages, which are counted",
-        "runs-agree": "a count of intervals, which noise widens",
-        "verdicts-agree": "verdicts, none of which noise decides",
     },
     "inference_memory": {
         "memory-monotone": "bytes, which do not scatter",
@@ -67,7 +65,6 @@ DECIDED_WITHOUT_TIME = {
 #: Claims that need no samples.
 DECIDED_WITHOUT_SAMPLES = {
     "limit-theory": "which calls run out of memory is a result",
-    "above-ridge": "the ceilings of the machine decide it",
     "tensor-cores-unseen": "it rests on a file beside a record of others",
     "saved-published": "it rests on a file beside a record of others",
     "explained-published": "it rests on a file beside a record of others",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -13,17 +13,13 @@ from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import attachment_name, unpack
 from report.instruments.counters.ncu import KernelWork, executed_flops, operations
 from report.instruments.counters.ncu_metrics import Operation
-from report.missing import Missing
 from report.paper.findings import Inputs
-from report.paper.tables import Cell, Column, Table
 from report.theory.terms import Tile
 
 #: The file beside a record that holds what Nsight Compute printed.
 ATTACHMENT: Final = attachment_name(ncu_logs.TOOL)
 
-_NAME_WIDTH: Final = 60
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
-_NOT_COUNTED: Final = Missing("Nsight Compute gave no number for it")
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,6 @@ class Kernel:
     additions: int | None
     multiplications: int | None
     multiply_adds: int | None
-
-    @property
-    def tensor(self) -> int | None:
-        """FLOPs of the tensor cores."""
-        counts = [count for (unit, _), count in self.work.flops.items() if unit == "tensor_core"]
-        return sum(counts) if counts else None
 
 
 def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]:
@@ -90,40 +80,3 @@ def _place(run: Run, factors: Factors) -> int | None:
     """The place of a case in the record."""
     cases = enumerate(run.stored.record.cases)
     return next((index for index, case in cases if case.factors == factors), None)
-
-
-def short_name(kernel: str) -> str:
-    """A kernel's name without its result and its parameters, and not too long for a table."""
-    depth, end = 0, len(kernel)
-    for index, mark in enumerate(kernel):
-        depth += (mark == "<") - (mark == ">")
-        if mark == "(" and depth == 0:
-            end = index
-            break
-    name = kernel[:end].removeprefix("void ")
-    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-
-
-def kernel_table(run: Run, batch: int, listed: Sequence[Kernel]) -> Table:
-    """A row a kernel of one forward call."""
-    columns = ("Additions", "Multiplications", "Multiply-adds")
-    return Table(
-        "tbl-device-kernels",
-        f"The kernels of one forward call at batch {batch} on {run.label}: float32 "
-        "operations of the CUDA cores, and work of the tensor cores.",
-        (
-            Column("Kernel"),
-            Column("Launches", "1"),
-            *(Column(name, "1") for name in columns),
-            Column("Tensor cores", "FLOP"),
-        ),
-        tuple(_row(kernel) for kernel in listed),
-        sources=(run.file,),
-        wide=True,
-    )
-
-
-def _row(kernel: Kernel) -> tuple[Cell, ...]:
-    counts = (kernel.additions, kernel.multiplications, kernel.multiply_adds, kernel.tensor)
-    cells = (_NOT_COUNTED if count is None else count for count in counts)
-    return (short_name(kernel.work.name), kernel.work.launches, *cells)

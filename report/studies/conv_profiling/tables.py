@@ -14,7 +14,7 @@ from report.paper.audit_table import audit_table
 from report.paper.declared import Content, Field, table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
-from report.paper.kernels import kernel_table, kernels_of, tile_of
+from report.paper.kernels import kernels_of, tile_of
 from report.paper.policies import compared
 from report.paper.primitives import primitives_table
 from report.paper.rates import time_table
@@ -33,7 +33,7 @@ from report.studies.conv_profiling.source import (
     audit,
     legible,
 )
-from report.studies.conv_profiling.subject import BASE, SHOWN_BATCH, dimensions_of
+from report.studies.conv_profiling.subject import BASE, dimensions_of
 from report.studies.conv_profiling.values import executed, shortest, whole
 from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
 
@@ -88,8 +88,6 @@ def all_tables(
         if shapes:
             yield _gpu_batches(inputs, gpu)
         yield from _series(shapes, "tbl-tiled", gpu, _SHAPE)
-        if listed := kernels_of(inputs, gpu, BASE.factors(SHOWN_BATCH, "forward")):
-            yield kernel_table(gpu, SHOWN_BATCH, listed)
     if logs:
         name: Field[Logged] = Field("Dimensions", "", lambda row: dimensions_of(row.case).name)
         yield primitives_table(logs, name)

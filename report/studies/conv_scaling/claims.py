@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.paper.policies import compared
+from report.paper.policies import compared, gain
 from report.quantity.expression import Quantity, absent
 from report.quantity.fits import slope
 from report.quantity.operations import at_least, at_most
@@ -15,7 +15,6 @@ from report.quantity.verdicts import (
     Range,
     Several,
     Statement,
-    Verdict,
     all_of,
     equals,
     exactly,
@@ -24,17 +23,13 @@ from report.quantity.verdicts import (
 from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.device import (
     all_gradients,
-    conversion_peaks,
-    conversions,
     epilogue,
 )
 from report.studies.conv_scaling.explained import Group
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.run_values import batch_gain, layout_gain, ridge
+from report.studies.conv_scaling.run_values import batch_gain
 from report.studies.conv_scaling.source import column, reported_batches
-from report.studies.conv_scaling.subject import Layout
 from report.studies.conv_scaling.values import (
-    MANY,
     NO_RECORD,
     excess,
     fused_share,
@@ -44,8 +39,6 @@ from report.studies.conv_scaling.values import (
 
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 _MARGIN: Final = 0.1
-#: Bytes of an allocator agree with the tensors' within this share: it rounds, and keeps rests.
-_CONVERTED_WITHIN: Final = 0.02
 SLOWER: Final = expect(f"> {1 + _MARGIN}")
 
 
@@ -53,39 +46,35 @@ def all_claims(
     inputs: Inputs,
     groups: Mapping[str, Group],
     runs: Sequence[Run],
-    same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
     gpu: Run | None,
 ) -> Iterator[Claim]:
-    """Every claim that numbers can decide; those of runs for each run, the primary one first.
+    """Every claim that numbers can decide; those of runs for each of ``runs``.
 
-    Those of memory are judged once for ``same_memory``, runs whose allocators did the same.
+    They are those that the prose speaks of: the primary, a second processor's, a GPU's.
     """
     yield from _of_source(inputs)
     # What the prose calls explained has a residual of 0.
     for name in (name for name in ("work", "variants") if groups[name].found):
         yield judge(f"{name}-explained", Statement(groups[name].residual, exactly(0)))
     if groups["peak"].found:
-        both = (groups[name].residual for name in ("peak", "peak_last") if groups[name].found)
-        yield judge("peaks-explained", all_of(*(Statement(each, exactly(0)) for each in both)))
+        yield judge("peaks-explained", Statement(groups["peak"].residual, exactly(0)))
     if gpu is not None:
         yield from _of_gpu(groups, gpu)
-    for run in sorted(runs, key=lambda run: run is not primary):
+    for run in runs:
         for name, claimed in _OF_RUN.items():
-            if run is primary or run.names_policy or not claimed.timed:
+            if run is primary or not claimed.timed or (run.names_policy and not run.on_gpu):
                 yield judge(
                     f"{name}-{run.key}", claimed.of(run, inputs), name=name, label=run.label
                 )
         for name, get in policies.CLAIMS.items() if compared(run) else ():
             yield judge(f"{name}-{run.key}", get(run), name=name, label=run.label)
-    for first, *others in same_memory:
-        label = ", ".join(run.label for run in (first, *others))
-        for name, layout in _BOUNDED.items():
-            statement = _peak_bounded([r.in_layout(layout) for r in (first, *others)])
-            yield judge(f"{name}-{first.key}", statement, name=name, label=label)
+    cpus = [run for run in runs if compared(run)]
+    if len(cpus) > 1:
+        yield judge("both-pay", all_of(*(Statement(gain(run), SLOWER) for run in cpus)))
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(1))
-        for name in (*_OF_RUN, *_BOUNDED):
+        for name in _OF_RUN:
             yield judge(name, nothing)
 
 
@@ -115,11 +104,6 @@ def _of_gpu(groups: Mapping[str, Group], gpu: Run) -> Iterator[Claim]:
     yield judge("epilogue", all_of(*(Statement(each, exactly(1)) for each in epilogue(gpu))))
     most = at_least(*all_gradients(gpu))
     yield judge("backward-saves", Statement(most, expect("< 1")))
-    if counts := conversions(gpu):
-        yield judge("layout-converted", all_of(*(Statement(each, exactly(0)) for each in counts)))
-    if peaks := conversion_peaks(gpu):
-        near = equals(1, within=_CONVERTED_WITHIN)
-        yield judge("layout-peaks", all_of(*(Statement(each, near) for each in peaks)))
 
 
 class _Claimed(NamedTuple):
@@ -138,19 +122,6 @@ class _Claimed(NamedTuple):
         return found[0] if len(found) == 1 else all_of(*found)
 
 
-def verdicts_of(run: Run, inputs: Inputs) -> dict[str, Verdict]:
-    """The verdicts on all claims that rest on times of one run."""
-    timed = {id_: each.of(run, inputs) for id_, each in _OF_RUN.items() if each.timed}
-    of_policies = {id_: get(run) for id_, get in policies.CLAIMS.items()}
-    return {id_: statement.judge() for id_, statement in {**timed, **of_policies}.items()}
-
-
-def some_nonlinear(run: Run, inputs: Inputs) -> bool:
-    """Whether the time of an image is beyond a tenth of the first one's at any batch size."""
-    parts = (Statement(each, equals(1, within=_MARGIN)) for each in _image_times(run, inputs))
-    return any(part.judge() == "refuted" for part in parts)
-
-
 def _image_times(run: Run, inputs: Inputs) -> Sequence[Quantity]:
     """The time of an image over that at the source's smallest batch size, for larger ones."""
     first = reported_batches(inputs)[0]
@@ -158,23 +129,16 @@ def _image_times(run: Run, inputs: Inputs) -> Sequence[Quantity]:
     return found or (absent("times", "1", f"too few batch sizes were timed on {run.label}"),)
 
 
-def _peak_bounded(runs: Sequence[Run]) -> Statement:
+def _peak_bounded(run: Run) -> Quantity:
     """The largest ratio of parameters and peak to the source's rule, which has both."""
     ratios = [
         (theory.PARAMETER_BYTES + peak) / theory.memory(batch)
-        for run in runs
         for batch, peak in run.over(run.peak).items()
         if not peak.missing
     ]
-    largest = at_least(*ratios) if ratios else absent("bytes", "1", "no bytes were recorded")
-    return Statement(largest, expect("<= 1"))
+    return at_least(*ratios) if ratios else absent("bytes", "1", "no bytes were recorded")
 
 
-#: The claim that theory bounds memory, by the layout in which it is judged.
-_BOUNDED: Final[Mapping[str, Layout]] = {
-    "peak-bounded": "contiguous",
-    "peak-bounded-nhwc": "channels_last",
-}
 #: What is claimed of every run.
 _OF_RUN: Final[Mapping[str, _Claimed]] = {
     "better-use": _Claimed(
@@ -182,10 +146,5 @@ _OF_RUN: Final[Mapping[str, _Claimed]] = {
         SLOWER,
     ),
     "linear-time": _Claimed(_image_times, equals(1, within=_MARGIN)),
-    "above-ridge": _Claimed(
-        lambda run, _: [theory.intensity(batch) / ridge(run) for batch in (1, MANY)],
-        expect("> 1"),
-        timed=False,
-    ),
-    "layout-pays": _Claimed(lambda run, _: (layout_gain(run),), SLOWER),
+    "peak-bounded": _Claimed(lambda run, _: (_peak_bounded(run),), expect("<= 1"), timed=False),
 }

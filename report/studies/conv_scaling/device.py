@@ -8,7 +8,7 @@ from report.evidence import device_counts
 from report.missing import Missing
 from report.paper.declared import Field, table
 from report.paper.findings import Inputs
-from report.paper.kernels import kernels_of, short_name
+from report.paper.kernels import kernels_of
 from report.paper.tables import Cell, Table
 from report.quantity.expression import Quantity, absent, exact, named
 from report.records.passes import Pass
@@ -67,9 +67,8 @@ def all_gradients(run: Run) -> tuple[Quantity, ...]:
 
 def _gradient_kernels(inputs: Inputs, run: Run, batch: int) -> Cell:
     """The kinds of kernels that compute the gradients of a call, as its counters name them."""
-    names = [
-        short_name(k.work.name) for k in kernels_of(inputs, run, run.factors(batch, _BACKWARD))
-    ]
+    kernels = kernels_of(inputs, run, run.factors(batch, _BACKWARD))
+    names = [kernel.work.name for kernel in kernels]
     found = [kind for kind in _GRADIENTS if any(kind in name for name in names)]
     return ", ".join(found) or Missing("the record names no kernel of a gradient")
 
@@ -101,38 +100,3 @@ def epilogue(run: Run) -> tuple[Quantity, ...]:
         for kind in ("additions", "multiplications")
     )
     return tuple(counts) or (absent("epilogue", "1", f"not part of the run on {run.label}"),)
-
-
-def conversions(run: Run) -> tuple[Quantity, ...]:
-    """Multiplications of calls with channels last that no conversion explains, by batch size.
-
-    Each output element takes one, and so does each element of input, weights and output that is
-    converted into the other layout.
-    """
-    last = run.in_layout("channels_last")
-    counts = (
-        (last.repeated("ncu_fp32_multiplications", last.factors(batch, "forward")), batch)
-        for batch in last.batches
-    )
-    return tuple(
-        count - theory.OUTPUTS * batch - converted(batch) / theory.ELEMENT
-        for count, batch in counts
-        if not count.missing
-    )
-
-
-def converted(batch: int) -> Quantity:
-    """Bytes of the tensors that a library converts into another layout and back."""
-    weights = theory.ELEMENT * theory.WEIGHTS
-    return theory.input_bytes(batch) + weights + theory.output_bytes(batch)
-
-
-def conversion_peaks(run: Run) -> tuple[Quantity, ...]:
-    """The peak of a forward call with channels last over output and converted tensors."""
-    last = run.in_layout("channels_last")
-    peaks = {batch: last.peak(batch) for batch in last.batches}
-    return tuple(
-        peak / (theory.output_bytes(batch) + converted(batch))
-        for batch, peak in peaks.items()
-        if not peak.missing
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from report.evidence.device_counts import replays
 from report.evidence.residuals import residual
@@ -20,9 +20,6 @@ from report.studies.conv_scaling.reconciled import (
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.variants import variants
 from report.theory.reconciliation import Reconciliation
-
-#: Their reconciliations are named by what was varied.
-_PEAKS: Final = {"peak": "peak-contiguous", "peak_last": "peak-channels_last"}
 
 
 class Group(NamedTuple):
@@ -42,14 +39,12 @@ def all_groups(inputs: Inputs, run: Run | None, gpu: Run | None) -> dict[str, Gr
     """All groups; those of a run are empty without one, those of a GPU are not there."""
     source, file = inputs.reported_file, run.file if run else ""
     batches = reported_batches(inputs)
-    last = run.in_layout("channels_last") if run else None
     own = {
         "work": Group(reported_work(inputs), "FLOP", source),
         "reserved": Group(reported_reserved(inputs), "B", source),
         "executed": Group(all_executed(run), "MAC", file),
         "variants": Group(variants(run) if run else {}, "MAC", file),
         "peak": Group(peaks(run, batches) if run else {}, "B", file),
-        "peak_last": Group(peaks(last, batches) if last else {}, "B", file),
     }
     return {**own, **(_device(gpu) if gpu is not None else {})}
 
@@ -64,7 +59,7 @@ def _device(run: Run) -> dict[str, Group]:
 def listed(groups: Mapping[str, Group]) -> dict[str, Reconciliation]:
     """Every reconciliation under a name; of a GPU's many replays those that do not agree."""
     return {
-        f"{_PEAKS[name]}-{level}" if name in _PEAKS else found.id: found
+        f"peak-contiguous-{level}" if name == "peak" else found.id: found
         for name, group in groups.items()
         for level, found in group.found.items()
         if name != "replay" or not found.explained

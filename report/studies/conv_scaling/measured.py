@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import msgspec
-
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.expression import Quantity, absent, exact, named
+from report.paper.policies import compared
+from report.quantity.expression import Quantity, exact, named
 from report.records.passes import Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
@@ -48,27 +47,13 @@ class Run(any_study.Run):
         """Whether times can be judged: on a CPU the record must name the C library's policy."""
         return self.on_gpu or bool(self.policies)
 
-    def as_planned(self) -> Run:
-        """The planned measurements alone, those among them that something else disturbed."""
-        first, *others = map(_as_planned, self.stored.runs)
-        return replace(self, stored=replace(first, others=tuple(others)))
-
-    def rounds(self, *, disturbed: bool, number: int | None = None) -> Quantity:
-        """How many measurements of a case all processes made, or how many were disturbed.
-
-        Those of all runs that are pooled here, or of the one with a ``number`` from 1 on, the
-        oldest first.
-        """
-        every = [alone.stored for alone in self.alone()]
-        runs = every if number is None else every[number - 1 : number]
+    def rounds(self, *, disturbed: bool) -> Quantity:
+        """How many measurements of a case all processes made, or how many were disturbed."""
+        runs = [alone.stored for alone in self.alone()]
         found = [r for s in runs for case in s.record.cases for r in case.rounds]
         amount = sum(not disturbed or r.disturbance is not None for r in found)
         further = tuple(s.file for s in runs if s.file != self.file)
         return exact("measurements", "1", amount, self.file, further)
-
-    def per_image(self, batch: int, small: int) -> Quantity:
-        """The time of an image at ``batch`` over that at a ``small`` one."""
-        return self.time(batch) / batch / (self.time(small) / small)
 
     def over(self, get: Callable[[int], Quantity]) -> dict[int, Quantity]:
         """A quantity at every batch size."""
@@ -103,13 +88,6 @@ class Run(any_study.Run):
         """Most bytes allocated during the call beyond those allocated before it."""
         return self._grown("peak bytes", "allocated_peak", "allocated_before", batch, pass_)
 
-    def allocations(self, batch: int) -> Quantity:
-        """Bytes that a forward call allocates, freed ones too."""
-        name, changes = "allocations of the call", self.raw("memory_events", batch)
-        if isinstance(changes, Missing):
-            return absent(name, "B", changes.reason)
-        return exact(name, "B", int(sum(c for c in changes if c > 0)), self.file)
-
     def _grown(
         self, name: str, quantity: str, since: str, batch: int, pass_: Pass = "forward"
     ) -> Quantity:
@@ -121,26 +99,6 @@ class Run(any_study.Run):
     ) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity, or why there are none."""
         return self.samples(quantity, self.factors(batch, pass_))
-
-    def constant(self, quantity: str, batch: int, pass_: Pass = "forward") -> int | Missing:
-        """A quantity that must be the same in every repetition, such as counted operations."""
-        return self.fixed(quantity, self.factors(batch, pass_))
-
-
-def _as_planned(stored: Stored) -> Stored:
-    planned = stored.record.protocol.processes
-    cases = tuple(
-        msgspec.structs.replace(
-            case,
-            rounds=tuple(
-                msgspec.structs.replace(round_, disturbance=None)
-                for round_ in case.rounds
-                if round_.policy is None or round_.process <= planned.get(round_.policy, 0)
-            ),
-        )
-        for case in stored.record.cases
-    )
-    return replace(stored, record=msgspec.structs.replace(stored.record, cases=cases), others=())
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
@@ -170,3 +128,9 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 def gpu_run(all_runs: Sequence[Run]) -> Run | None:
     """The newest run on a GPU."""
     return next((run for run in all_runs if run.on_gpu), None)
+
+
+def second_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
+    """The best measured other CPU, where that one and the primary one compare memory policies."""
+    others = (r for r in by_evidence(all_runs) if r is not primary and not r.on_gpu and compared(r))
+    return next(others, None) if compared(primary) else None

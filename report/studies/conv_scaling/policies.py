@@ -9,7 +9,6 @@ from typing import Final
 from figures.canvas import Drawing
 from figures.scaling import Scaling, alike
 from report.missing import Missing
-from report.paper.declared import Field, table
 from report.paper.findings import Figure
 from report.paper.plots import every_other, points, theory_line
 from report.paper.policies import (
@@ -21,7 +20,6 @@ from report.paper.policies import (
     mapping_share,
     mapping_time,
 )
-from report.paper.tables import Table
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import at_least, at_most, geometric_mean
@@ -32,15 +30,15 @@ from report.statistics.estimates import Estimate
 from report.studies.conv_scaling import theory
 from report.studies.conv_scaling.measured import Run
 from report.studies.conv_scaling.run_values import middle
-from report.studies.conv_scaling.subject import BATCH, SHOWN_BATCH
+from report.studies.conv_scaling.subject import SHOWN_BATCH
 
 #: The largest block that glibc puts on its heap by itself, DEFAULT_MMAP_THRESHOLD_MAX (B).
 _HEAP_LIMIT: Final = 32 * 2**20
 #: Pages are foreseen within this share: the ends of blocks share pages with their neighbours.
 _PAGES_WITHIN: Final = 0.02
 _BACKWARD: Final[Pass] = "forward_backward"
-#: Between these batch sizes the pages of a call with its backward pass become more for each image.
-_JUMP: Final = (128, 256)
+#: At this batch size glibc maps the outputs by themselves and keeps the input's copy on its heap.
+_OUTPUTS_ALONE: Final = 256
 
 
 # ------------------------------------------------------------------------------------- pages
@@ -90,31 +88,6 @@ def pages_follow(run: Run) -> Several:
 
 
 # -------------------------------------------------------------------------------------- time
-
-
-def _arithmetic(run: Run, batch: int) -> Quantity:
-    return named("work at the ceiling", theory.work(batch) / run.peak_rate("matrix_product"))
-
-
-def copies(run: Run, batch: int, level: str = "memory") -> Quantity:
-    """What the library copies into its own layout and back, all but the output, at a bandwidth."""
-    moved = 2 * (run.allocations(batch) - theory.output_bytes(batch))
-    missing = absent(f"bandwidth of {level}", "B/s", f"not measured on {run.label}")
-    return named("reordering", moved / run.cache_rates().get(level, missing))
-
-
-def _call(run: Run) -> Quantity:
-    """What the smallest call costs beyond its work and its copies."""
-    batch = run.timed[0]
-    return named("cost of a call", run.time(batch) - _arithmetic(run, batch) - copies(run, batch))
-
-
-def rest(run: Run, batch: int) -> Quantity:
-    """The time with memory kept that no term explains; none of the batch that gives the call."""
-    if batch == run.timed[0]:
-        return exact("rest", "s", 0)
-    terms = _arithmetic(run, batch) + copies(run, batch) + _call(run)
-    return named("rest", run.time(batch) - terms)
 
 
 def _unpriced(run: Run, batch: int) -> Quantity:
@@ -182,11 +155,6 @@ def _training_gain(run: Run) -> Quantity:
     return named("slowdown with backward", geometric_mean(*known))
 
 
-def _training_pages(run: Run, batch: int) -> Quantity:
-    """Pages for each image that a call with its backward pass maps."""
-    return _returned(run).faults(batch, _BACKWARD) / batch
-
-
 # ----------------------------------------------------------------------------------- figures
 
 
@@ -240,39 +208,6 @@ def _priced_panel(run: Run) -> Scaling:
 
 
 # ----------------------------------------------------------------------------------- numbers
-
-
-def terms_table(run: Run) -> Table:
-    """Where the time of a forward call goes: what it is with memory kept, and what is added."""
-    columns: dict[str, Callable[[Run, int], Quantity]] = {
-        "Kept": Run.time,
-        "Work": _arithmetic,
-        "Reordering": copies,
-        "Rest": rest,
-        "Slowdown": lost,
-        "Pages": lambda run, batch: mapping_time(_returned(run), batch),
-        "Left": _unpriced,
-    }
-
-    def field(name: str, get: Callable[[Run, int], Quantity]) -> Field[int]:
-        return Field(name, "s", lambda batch: get(run, batch), "ms")
-
-    fields = [BATCH, *(field(name, get) for name, get in columns.items())]
-    return table("tbl-time-terms", run.timed, fields, sources=(run.file,), wide=True)
-
-
-def slowdown_table(runs: Sequence[Run], id: str, pass_: Pass) -> Table:
-    """How many times as long calls take with memory returned, and the pages that they then map."""
-
-    def fields(run: Run) -> Iterator[Field[int]]:
-        returned = _returned(run)
-        yield Field(run.short, "1", lambda batch: _slowdown(run, batch, pass_))
-        pages = f"Pages, {run.short}"
-        yield Field(pages, "1", lambda b: middle(returned.faults(b, pass_) / b, 0))
-
-    batches = sorted({batch for run in runs for batch in run.timed})
-    columns = [BATCH, *(field for run in runs for field in fields(run))]
-    return table(id, batches, columns, sources=tuple(r.file for r in runs), wide=len(runs) > 1)
 
 
 def _processes(policy: Policy) -> Callable[[Run], Quantity]:
@@ -331,16 +266,12 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "disturbed": lambda run: run.rounds(disturbed=True),
     "policy_batch": lambda run: exact("batch size shown", "1", shown_batch(run), run.file),
     "policy_gain": gain,
-    "policy_gain_planned": lambda run: gain(run.as_planned()),
-    "policy_gain_least": _over(at_most, _each_run),
-    "policy_gain_most": _over(at_least, _each_run),
     "policy_batches": lambda run: exact("batch sizes", "1", len(mapping_batches(run)), run.file),
     "slowdown_least": _over(at_most, _slowdowns),
     "slowdown_most": _over(at_least, _slowdowns),
     "jemalloc_gain": _jemalloc_gain,
     "gain_below": lambda run: _slowdown(run, _below(run)),
     "below_batch": lambda run: exact("batch below the first", "1", _below(run), run.file),
-    "call_cost": _call,
     "policy_share": lambda run: run.share(shown_batch(run)),
     "policy_default_share": lambda run: _returned(run).share(shown_batch(run)),
     "mapping_first": _mapping(0),
@@ -360,19 +291,17 @@ VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "unpriced_positive": lambda run: _remainders(run, lambda each: each.value > 0),
     "unpriced_above": lambda run: _remainders(run, lambda each: each.low > 0),
     "unpriced": lambda run: _unpriced(run, run.timed[-1]),
-    "kept_time": _shown(Run.time),
-    "kept_image": _shown(lambda run, batch: run.time(batch) / batch),
-    "kept_rest": _shown(rest),
-    "kept_rest_share": _shown(lambda run, batch: rest(run, batch) / run.time(batch)),
-    "copies": _shown(copies),
-    "copies_cached": _shown(lambda run, batch: copies(run, batch, "L3")),
     "training_gain": _training_gain,
-    "training_gain_before": lambda run: _slowdown(run, _JUMP[0], _BACKWARD),
-    "training_gain_after": lambda run: _slowdown(run, _JUMP[1], _BACKWARD),
-    "training_before": lambda run: exact("batch before the jump", "1", _JUMP[0]),
-    "training_batch": lambda run: exact("batch of the jump", "1", _JUMP[1]),
-    "training_pages_before": lambda run: _training_pages(run, _JUMP[0]),
-    "training_pages_after": lambda run: _training_pages(run, _JUMP[1]),
+    "training_batch": lambda run: exact(
+        "batch whose outputs alone are mapped", "1", _OUTPUTS_ALONE
+    ),
+}
+
+
+#: The ends of what each run of a machine finds by itself.
+OF_EACH_RUN: Final[dict[str, Callable[[Run], Quantity]]] = {
+    "least": _over(at_most, _each_run),
+    "most": _over(at_least, _each_run),
 }
 
 

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from report.evidence.ceilings import won
-from report.evidence.primitives import Logged, instruction_sets, logged
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.paper.policies import compared, measured_gain
-from report.paper.values import declare
-from report.quantity.evaluation import point
+from report.quantity.evaluation import ENOUGH_RUNS, point
 from report.quantity.expression import Quantity, absent
-from report.studies.conv_scaling.claims import all_claims, some_nonlinear
+from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
-from report.studies.conv_scaling.listed_runs import left_runs
-from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs
-from report.studies.conv_scaling.replication import (
-    replication_claims,
-    replication_facts,
-    replication_values,
-    second_run,
-)
-from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain, under_roof
+from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs, second_run
+from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import check_subject
-from report.studies.conv_scaling.tables import alike, all_tables
-from report.studies.conv_scaling.values import PERCENT, all_values, unnamed
+from report.studies.conv_scaling.tables import all_tables
+from report.studies.conv_scaling.values import all_values, repeated_runs
 from report.text.escape import markdown
 
 #: Where a shell lets the value of a variable go on in the next line of a narrow page.
 _AT_COLON: Final = re.compile(r"(?<=:)(?=[a-z])")
-#: The model of Intel's Rocket Lake in family 6, which has no AMX.
-_WITHOUT_TILES: Final = 167
 
 
 def _best(id_: str, unit: str, run: Run) -> Quantity:
@@ -64,42 +53,21 @@ def findings(inputs: Inputs) -> Findings:
         check_subject(item)
     measured = runs(inputs.records)
     primary, gpu = primary_run(measured), gpu_run(measured)
-    groups, same_memory = all_groups(inputs, primary, gpu), alike(measured)
-    logs = logged(inputs.attachments, primary)
-    left = [each.run for each in left_runs(inputs, measured)]
     second = second_run(measured, primary)
-    replicated = replication_values(inputs, primary, second)
+    groups = all_groups(inputs, primary, gpu)
+    three = (primary, second, None if gpu is primary else gpu)
+    chosen = [run for run in three if run is not None]
+    values = all_values(inputs, groups, primary, second, gpu)
+    tables = all_tables(inputs, groups, measured, primary, gpu)
     return Findings(
-        values={
-            value.id: value
-            for value in (
-                *all_values(inputs, groups, logs, left, primary, gpu),
-                *(
-                    declare(id_, q, "percent" if id_ in PERCENT else None)
-                    for id_, q in replicated.items()
-                ),
-            )
-        },
-        tables={
-            table.id: table
-            for table in all_tables(
-                inputs, groups, logs, measured, same_memory, primary, second, gpu
-            )
-        },
+        values={value.id: value for value in values},
+        tables={table.id: table for table in tables},
         figures={figure.id: figure for figure in all_figures(inputs, primary, second)},
-        claims={
-            claim.id: claim
-            for claim in (
-                *all_claims(inputs, groups, measured, same_memory, primary, gpu),
-                *replication_claims(replicated, primary, second),
-            )
-        },
+        claims={claim.id: claim for claim in all_claims(inputs, groups, chosen, primary, gpu)},
         reconciliations=listed(groups),
         facts={
-            **_facts(inputs, groups, logs, measured, same_memory, primary, gpu),
-            **replication_facts(inputs, primary, second, same_memory),
-            "unnamed": bool(unnamed((*measured, *left))),
-            "masked": [markdown(run.label) for run in measured if _masked(run)],
+            **_facts(inputs, groups, primary, second, gpu),
+            "devices": [markdown(run.label) for run in measured],
         },
     )
 
@@ -107,42 +75,37 @@ def findings(inputs: Inputs) -> Findings:
 def _facts(
     inputs: Inputs,
     groups: Mapping[str, Group],
-    logs: Sequence[Logged],
-    measured: tuple[Run, ...],
-    same_memory: Sequence[Sequence[Run]],
     primary: Run | None,
+    second: Run | None,
     gpu: Run | None,
 ) -> dict[str, Any]:
     """Texts and switches for the template; every number is in the values."""
+    both = [run for run in (primary, second) if run is not None]
     return {
         "measured": primary is not None and bool(primary.timed),
+        "executed": bool(groups["executed"].found),
         "executed_exact": bool(groups["executed"].found) and not _residual(groups["executed"]),
         "has": _has(inputs, primary),
         "policies": compared(primary),
         "pooled": primary is not None and bool(primary.stored.others),
-        "some_nonlinear": primary is not None and some_nonlinear(primary, inputs),
         "virtual": _virtual(primary),
-        "under_roof": primary is not None and under_roof(primary),
-        "caches": list(primary.cache_roofs()) if primary else [],
         "settings": _settings(primary),
         "c_library": _c_library(primary),
         "primary": markdown(primary.label) if primary else "",
+        "second": markdown(second.label) if second else "",
+        "second_key": second.key if second else "",
+        "names": [markdown(each.short) for each in both],
+        "by_run": [markdown(r.label) for r in both if len(r.stored.runs) >= ENOUGH_RUNS],
+        "repeated": [
+            {"number": str(place), "label": markdown(run.label)}
+            for place, run in enumerate(repeated_runs(both), start=1)
+        ],
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "gpu_counted": bool(gpu and groups["device_work"].found),
-        "gpu_bounded": gpu is not None and any(group[0] is gpu for group in same_memory),
-        "gpu_timed": gpu is not None and bool(gpu.timed),
-        "gpu_many": gpu is not None and bool(gpu.timed) and gpu.timed[0] > 1,
-        "devices": [markdown(run.label) for run in measured],
-        "memory_tables": [
-            (f"tbl-memory-{group[0].key}", markdown(_listed([run.label for run in group])))
-            for group in same_memory
-        ],
-        "time_tables": [(f"tbl-time-{r.key}", markdown(r.label), not r.on_gpu) for r in measured],
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
         "files": list(inputs.files),
-        "instructions": {k: markdown(name) for k, name in instruction_sets(logs).items()},
         "best_arithmetic": markdown(won(primary, "matrix_product")),
         "best_bandwidth": markdown(won(primary, "copy")),
     }
@@ -183,14 +146,3 @@ def _c_library(run: Run | None) -> str:
 def _virtual(run: Run | None) -> bool:
     host = run.stored.record.environment.host if run is not None else None
     return host is not None and bool(host.virtualisation)
-
-
-def _masked(run: Run | None) -> bool:
-    """Whether the guest's processor has matrix tiles that its number of a model rules out."""
-    host = run.stored.record.environment.host if run is not None else None
-    return host is not None and host.model == _WITHOUT_TILES and "amx_tile" in host.flags
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -16,14 +16,10 @@ from report.theory.work import Macs, macs
 Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = ("contiguous", "channels_last")
-#: The batch size at which calls are explained event by event, term by term, kernel by kernel.
+#: The batch size whose call the prose describes.
 SHOWN_BATCH: Final = 64
 #: The first column of a table that has a row for each batch size.
 BATCH: Final[Field[int]] = Field("Batch", "1", lambda batch: batch)
-LAYOUT_NAMES: Final[dict[Layout, str]] = {
-    "contiguous": "NCHW",
-    "channels_last": "NHWC",
-}
 
 #: Subject → the factors that are looked up.
 _LOOKED_UP: Final[dict[str, dict[str, Levels]]] = {

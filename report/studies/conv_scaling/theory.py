@@ -8,8 +8,7 @@ from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.passes import Pass
 from report.studies.conv_scaling.subject import subject
-from report.theory.memory import compulsory_traffic
-from report.theory.work import PASSES, macs
+from report.theory.work import macs
 
 _LAYER = subject(1)
 C_IN = exact("C_in", "1", _LAYER.input_shape[1])
@@ -68,12 +67,3 @@ def input_bytes(batch: int) -> Quantity:
 def memory(batch: int) -> Quantity:
     """Bytes of parameters and output: the source's rule for the memory of the layer."""
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
-
-
-@cache
-def intensity(batch: int, pass_: Pass = "forward") -> Quantity:
-    """Work over compulsory traffic (FLOP/B): each tensor of a pass moves once."""
-    if pass_ == "forward":
-        return work(batch) / (input_bytes(batch) + PARAMETER_BYTES + output_bytes(batch))
-    moved = sum(compulsory_traffic(subject(batch), each) for each in PASSES)
-    return work(batch, pass_) / exact("traffic of all passes", "B", moved)

@@ -5,66 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from report.evidence.primitives import Logged
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
-from report.paper.policies import compared, mapping_batches
+from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
 from report.quantity.evaluation import ENOUGH_RUNS
 from report.quantity.expression import Quantity, absent, named
 from report.quantity.expression import exact as count
 from report.quantity.operations import at_least, at_most, constant
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_scaling import instructions, policies, theory
+from report.studies.conv_scaling import policies, theory
 from report.studies.conv_scaling.device import all_gradients
 from report.studies.conv_scaling.explained import Group
-from report.studies.conv_scaling.listed_runs import left_values
 from report.studies.conv_scaling.measured import Run
-from report.studies.conv_scaling.network import NETWORK_VALUES, NO_NETWORK, find_network
 from report.studies.conv_scaling.run_values import RUN_VALUES, batch_gain, middle
 from report.studies.conv_scaling.source import column, reported_batches
 
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
-#: The largest batch that the experiment plans to run.
-MANY: Final = 1024
 #: Values that are printed as shares.
 PERCENT: Final = frozenset(
-    {"work_share", "parameter_share", "excess_share", "best_share", "gpu_best_share"}
-    | {
-        "policy_share",
-        "policy_default_share",
-        "priced_last",
-        "priced_least",
-        "priced_most",
-        "kept_rest_share",
-        "fall",
-        "second_priced_least",
-        "second_priced_most",
-        *(f"repeated_{name}_{place}" for name in ("share", "expected", "rest") for place in (1, 2)),
+    {
+        *("excess_share", "best_share", "fall", "policy_share", "policy_default_share"),
+        *("priced_last", "priced_least", "priced_most"),
+        *("second_priced_least", "second_priced_most"),
     }
 )
-#: What the prose tells of a GPU beside the primary run, as ``gpu_…``.
-_OF_GPU: Final = (
-    "smallest",
-    "largest",
-    "time_smallest",
-    "time_largest",
-    "image_largest",
-    "time_bound",
-    "best_share",
-    "peak_over_output",
-    "peak_last_least",
-    "peak_last_most",
+#: What is printed of the second processor, as ``second_…``.
+_OF_SECOND: Final = (
+    *("policy_gain", "mapping_first", "fault_price", "priced_least", "priced_most"),
+    *("unpriced_positive", "training_gain", "runs", "measurements", "disturbed"),
+    *("layout_gain", "batch_gain", "ceiling", "copy"),
 )
 
 
 def all_values(
     inputs: Inputs,
     groups: Mapping[str, Group],
-    logs: tuple[Logged, ...],
-    left: Sequence[Run],
     run: Run | None,
+    second: Run | None,
     gpu: Run | None,
 ) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
@@ -72,30 +51,30 @@ def all_values(
     yield exact("enough_runs", "Runs that are units of intervals", ENOUGH_RUNS, "1", "chosen")
     for id_, quantity in {**_theory(), **_reported(inputs)}.items():
         yield declare(id_, quantity, "percent" if id_ in PERCENT else None)
-    yield from values_of(find_network(inputs), NETWORK_VALUES, NO_NETWORK, PERCENT)
     timed = run if run is not None and run.timed else None
     why = Missing(f"no forward call was timed on {run.label}") if run else NO_RECORD
-    yield from values_of(timed, {**RUN_VALUES, "source_gain": source_gain(inputs)}, why, PERCENT)
+    of_run = {**RUN_VALUES, "source_gain": source_gain(inputs)}
+    yield from values_of(timed, of_run, why, PERCENT)
     if run is not None and compared(run):
         yield from values_of(run, policies.VALUES, NO_RECORD, PERCENT)
-    for id_, each in left_values(left, gpu).items():
-        yield declare(id_, each)
-    if logs:
-        yield from values_of(logs, instructions.VALUES, NO_RECORD)
+    if second is not None:
+        every = {**of_run, **policies.VALUES}
+        own = {f"second_{id_}": every[id_] for id_ in (*_OF_SECOND, "source_gain")}
+        yield from values_of(second, own, NO_RECORD, PERCENT)
+    for place, each in enumerate(repeated_runs((run, second)), start=1):
+        own = {f"repeated_gain_{end}_{place}": get for end, get in policies.OF_EACH_RUN.items()}
+        yield from values_of(each, own, NO_RECORD)
     if gpu is not None:
-        own = {f"gpu_{id_}": RUN_VALUES[id_] for id_ in _OF_GPU}
+        own = {"gpu_peak_over_output": RUN_VALUES["peak_over_output"]}
         untimed = Missing(f"no forward call was timed on {gpu.label}")
-        yield from values_of(gpu if gpu.timed else None, own, untimed, PERCENT)
+        yield from values_of(gpu if gpu.timed else None, own, untimed)
     yield from (declare(f"residual_{name}", g.residual, "exact") for name, g in groups.items())
     yield from (declare(id_, each) for id_, each in _counted(groups, run, gpu).items())
 
 
-# ------------------------------------------------------------------- runs that name no policy
-
-
-def unnamed(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Runs that name no memory policy, and in which calls map pages."""
-    return tuple(run for run in runs if not run.names_policy and mapping_batches(run))
+def repeated_runs(runs: Sequence[Run | None]) -> list[Run]:
+    """Those of ``runs`` that compare memory policies and are pooled of several."""
+    return [run for run in runs if run is not None and compared(run) and run.stored.others]
 
 
 # --------------------------------------------------------------------- theory and the source
@@ -110,17 +89,13 @@ def _theory() -> dict[str, Quantity]:
         "out_extent": theory.H_OUT,
         "macs": theory.multiply_adds(1),
         "flops": theory.work(1),
-        "training_ratio": theory.work(1, "forward_backward") / theory.work(1),
         "weights": theory.WEIGHTS,
         "biases": theory.C_OUT,
         "parameters": theory.PARAMETERS,
         "element": theory.ELEMENT,
-        "parameter_bytes": theory.PARAMETER_BYTES,
         "outputs": theory.OUTPUTS,
         "output_bytes": theory.output_bytes(1),
         "input_bytes": theory.input_bytes(1),
-        "intensity_one": theory.intensity(1),
-        "intensity_many": theory.intensity(MANY),
     }
 
 
@@ -165,7 +140,6 @@ def _reported(inputs: Inputs) -> dict[str, Quantity]:
         "excess_per_output": per_output(over),
         "adds_per_output": per_output(column(inputs, "III", "add", "FLOP")),
         "multiplies_per_output": per_output(column(inputs, "III", "multiply", "FLOP")),
-        "fused_per_mac": constant(*fused_share(inputs)),
         "excess_share": middle(constant(*(n / theory.work(b) for b, n in over.items())), 4),
         "memory_gap": constant(*memory_gap(inputs).values()),
     }
