@@ -76,6 +76,29 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
         ("a\n{{ v.flops + v.copy }}\n", 2, "unsupported operand"),
         ("a\n{{ v.flops() }}\n", 2, "not callable"),
         ("a\n\nIt takes 12 ms.\n", 3, "12"),
+        # A misspelt name is answered by those that are near.
+        ("a\n{{ v.flop }}\n", 2, "flops"),
+        ("a\n{{ v.flops.mth }}\n", 2, "math"),
+        ("a\n{{ tables['tbl-b'] }}\n", 2, "tbl-a"),
+        ("a\n{{ v }}\n", 2, "no text"),
+        # A template is no program.
+        ("a\n{{ cycler.__init__.__globals__.os.popen('id').read() }}\n", 2, "unsafe"),
+        ("a\n{{ self.__init__.__globals__ }}\n", 2, "unsafe"),
+        ("a\n{{ v.flops | attr('__class__') }}\n", 2, "unsafe"),
+        ("a\n{{ '{x.__class__}'.format(x=v) }}\n", 2, "format"),
+        ("a\n{{ v.flops.as_json() }}\n", 2, "as_json"),
+        ("a\n{{ facts.devices.append(v) }}\n", 2, "append"),
+        ("a\n{{ [1].index(9) }}\n", 2, "index"),
+        # It ends, and fills no memory.
+        ("a\n{% for i in range(10**12) %}\n{% endfor %}\n", 2, "**"),
+        ("a\n{% for i in range(1000000000000) %}\n{% endfor %}\n", 2, "ange too big"),
+        (
+            "{% for i in range(99999) %}\n{% for j in range(9) %}\n{% endfor %}\n{% endfor %}",
+            2,
+            "steps",
+        ),
+        ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
+        ("a\n{% include 'study.qmd.j2' %}{% include 'study.qmd.j2' %}\n", 2, "itself"),
     ],
 )
 def test_a_template_is_told_its_line(text: str, line: int, word: str, tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from figures.characters import visible
 from report.errors import TemplateError
 from report.paper.findings import Findings
 from report.paper.prose import check_prose
+from report.paper.sandbox import paper_environment
 from report.paper.tables import to_markdown
-from report.paper.tags import Page, PaperTags, Unsupported
+from report.paper.tags import Page, Unsupported
 from report.paper.values import Value
-from report.text.escape import escape, markdown
+from report.text.escape import escape
 
 #: What every paper says of records that are not what their names say, of those that were asked for
 #: in this build alone, and of those that others measured; no author can forget it.
@@ -65,7 +66,7 @@ def render_manuscript(
     """
     check_prose(template, _read(template))
     page = Page(dict(findings.tables), dict(findings.figures), findings.claims)
-    environment = _environment(page, template.parent, _SHARED)
+    environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
             # A namespace, because a dictionary has names of its own, such as copy.
@@ -85,9 +86,9 @@ def render_manuscript(
         ending = environment.get_template(_IMPORTED).render(imported=imported) if imported else ""
     except jinja2.TemplateSyntaxError as error:
         raise _refusal(template, error.lineno, error.message or "syntax error") from error
-    except (jinja2.TemplateError, TypeError, ArithmeticError) as error:
-        # A template that computes ends here too; numbers are computed in the study.
-        raise _refusal(template, _line(error, template), str(error)) from error
+    except Exception as error:
+        # A template is a program, which can fail in every way.
+        raise _refusal(template, _line(error, template), _words(error)) from error
     text += ending
     text = visible(_below_front_matter(text, "\n".join(warnings)) if warnings else text)
     return Manuscript(text, _captioned(findings, page), tuple(page.unsupported))
@@ -100,31 +101,6 @@ def _captioned(findings: Findings, page: Page) -> Findings:
         for id, claim in findings.claims.items()
     }
     return replace(findings, tables=page.tables, figures=page.figures, claims=claims)
-
-
-class _Environment(jinja2.Environment):
-    """The Jinja that papers are written for; its tags print from ``page``."""
-
-    page: Page
-
-
-def _environment(page: Page, *folders: Path) -> _Environment:
-    """The environment that finds templates in ``folders``."""
-    environment = _Environment(
-        loader=jinja2.FileSystemLoader(folders),
-        extensions=[PaperTags],
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        # Jinja's own {# would swallow the ids of headings, {#sec-method}.
-        comment_start_string="{##",
-        comment_end_string="##}",
-    )
-    environment.page = page
-    environment.filters["md"] = markdown
-    return environment
 
 
 def _below_front_matter(text: str, block: str) -> str:
@@ -152,6 +128,12 @@ def _refusal(template: Path, line: int | None, what: str) -> TemplateError:
     place = f"templates/papers/{template.name}" + (f":{line}" if line else "")
     words = " ".join(what.split()).rstrip(".")
     return TemplateError(f"{place}: {words}; mend the template or the study's findings.")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "a macro or an included file calls itself without end"
+    return str(error) or type(error).__name__
 
 
 def _line(error: Exception, template: Path) -> int | None:
