@@ -12,10 +12,14 @@ from figures.canvas import Drawing
 from report.commands.check import faults
 from report.engine.pipeline import ROOT
 from report.errors import TemplateError
+from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript
 from report.paper.tables import Column, Table
 from report.paper.values import Value
+from report.quantity.expression import Quantity, absent, measured
+from report.quantity.process import Process
+from report.quantity.verdicts import Statement, all_of, expect
 from tests.factory import data_folder
 from tests.papers import written_paper
 
@@ -133,3 +137,38 @@ def test_the_build_and_the_check_name_a_sentence_that_no_longer_holds(
     request = build.request_of(build.parse(["conv_scaling", "--html", *places]))
     assert faults(request)[0] == said
     assert build.main(["conv_scaling", "--html", "--check", *places]) == 1
+
+
+def spread(*medians: float, disturbed: bool = False) -> Quantity:
+    processes = [Process("r", str(n), (m,), disturbed) for n, m in enumerate(medians)]
+    return measured("gain", "1", processes, "f")
+
+
+CLEAR, AROUND, FEW, ALONE = (
+    spread(*(2 + n / 100 for n in range(8))),
+    spread(*(0.9 + n / 20 for n in range(8))),
+    spread(2, 2.1, 2.2),
+    measured("gain", "1", [Process("r", "0", (2.0, 2.1, 2.2))], "f"),
+)
+DISTURBED = spread(*(2 + n / 100 for n in range(8)), disturbed=True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reasons"),
+    [
+        ((CLEAR,), ""),
+        ((AROUND,), "interval spans 1"),
+        ((FEW,), "level below 95\N{NO-BREAK SPACE}%"),
+        ((ALONE,), "one process"),
+        ((DISTURBED,), "disturbed"),
+        ((CLEAR, ALONE), "one process"),
+        ((AROUND, ALONE, CLEAR, DISTURBED), "interval spans 1; one process; disturbed"),
+        ((CLEAR, absent("gain", "1", "no GPU")), "not measured"),
+    ],
+)
+def test_every_undecided_claim_says_why(parts: tuple[Quantity, ...], reasons: str) -> None:
+    statements = [Statement(part, expect("> 1")) for part in parts]
+    claim = judge("x", statements[0] if len(parts) == 1 else all_of(*statements))
+    _, _, why = claim.because.partition("; expected ")
+    assert (claim.verdict == "undecided") == bool(reasons)
+    assert why.rpartition("expected ")[2].partition("; ")[2] == reasons

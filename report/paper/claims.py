@@ -6,10 +6,10 @@ import math
 
 from report.missing import Missing
 from report.paper.findings import Claim
-from report.quantity.evaluation import number
+from report.quantity.evaluation import estimate, number
 from report.quantity.expression import Quantity
 from report.quantity.verdicts import Range, Several, Statement
-from report.statistics.estimates import Estimate
+from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.format import (
     MINUS,
     NO_BREAK,
@@ -38,27 +38,53 @@ def judge(id: str, statement: Statement | Several, *, name: str = "", label: str
 
 
 def described(statement: Statement | Several) -> str:
-    """What was found and what was expected, in numbers."""
-    if isinstance(statement, Statement):
-        quantity, range = statement.quantity, statement.range
-        if _is_tiny(quantity):
-            share, scaled = number(quantity), _in_millionths(range)
-            assert isinstance(share, int | float)
-            return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
-        return f"{found_text(quantity)}; expected {_expected(range)}{_why_undecided(statement)}"
-    parts = statement.statements
+    """What was found and what was expected, in numbers; if that decides nothing, why."""
+    return "; ".join((_numbers(statement), *_undecided(statement)))
+
+
+def _numbers(statement: Statement | Several) -> str:
+    if isinstance(statement, Several):
+        return _numbers_of(statement)
+    quantity, range = statement.quantity, statement.range
+    if _is_tiny(quantity):
+        share, scaled = number(quantity), _in_millionths(range)
+        assert isinstance(share, int | float)
+        return f"{quantity_text(share * _MILLION, 'ppm')}; expected {_expected(scaled)} ppm"
+    return f"{found_text(quantity)}; expected {_expected(range)}"
+
+
+def _numbers_of(several: Several) -> str:
+    parts = several.statements
     if len(parts) <= _FEW:
-        return (" and " if statement.every else " or ").join(map(described, parts))
+        return (" and " if several.every else " or ").join(map(_numbers, parts))
     verdicts = [part.judge() for part in parts]
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
-    of = "all" if statement.every else "any"
+    of = "all" if several.every else "any"
     return f"{holding} of {len(parts)} comparisons hold, {failing} fail; expected {of}"
 
 
-def _why_undecided(statement: Statement) -> str:
-    """What makes an interval decide nothing, however far it is from the bound."""
-    why = "; disturbed" if statement.disturbed else "; one process" if statement.alone else ""
-    return why if why and statement.judge() == "undecided" else ""
+def _undecided(statement: Statement | Several) -> tuple[str, ...]:
+    """Why a claim is undecided, each reason in a few words; nothing of one that is decided."""
+    if statement.judge() != "undecided":
+        return ()
+    if isinstance(statement, Several):
+        reasons = dict.fromkeys(r for part in statement.statements for r in _open(part))
+        return tuple(reasons) or ("joint level too low",)
+    if statement.disturbed or statement.alone:
+        return ("disturbed" if statement.disturbed else "one process",)
+    found, range = estimate(statement.quantity), statement.range
+    if isinstance(found, Missing):
+        return ("no bounded interval",)
+    for end in (range.low, range.high):
+        if found.low <= end <= found.high:
+            return (f"interval spans {_text(end)}",)
+    return (f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%",)
+
+
+def _open(part: Statement | Several) -> tuple[str, ...]:
+    """Why one part of a claim does not decide it."""
+    verdict = part.judge()
+    return (verdict,) if verdict.startswith("not ") else _undecided(part)
 
 
 def _is_tiny(quantity: Quantity) -> bool:
