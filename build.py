@@ -17,13 +17,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report.commands.arguments import PORT, instead, parse, version
+from report.system.requirements import require_packages
+
+require_packages()
+
+from report.commands.arguments import PORT, instead, listed, parse, version
 from report.commands.console import (
     announcer,
     clear_line,
-    closing_line,
-    counted,
     marked,
+    print_summary,
     say,
     shown,
 )
@@ -33,7 +36,6 @@ from report.engine.pipeline import (
     Explain,
     Output,
     Request,
-    Summary,
     build,
     look,
 )
@@ -104,27 +106,13 @@ def make(options: argparse.Namespace) -> int:
     request, start = request_of(options), time.monotonic()
     summary = build(request, _announcer(options), explainer(options))
     clear_line()
-    if not options.quiet:
-        _print_made(summary, request)
     for outcome in summary.failed:
         print(marked("error", sys.stderr), outcome.failure, file=sys.stderr)
         if options.debug:
             print(outcome.trace, end="", file=sys.stderr)
-    if summary.outcomes and not options.quiet:
-        print(closing_line(request, summary, time.monotonic() - start))
+    if not options.quiet:
+        print_summary(request, summary, time.monotonic() - start, explain=options.explain)
     return 1 if summary.failed else 0
-
-
-def _print_made(summary: Summary, request: Request) -> None:
-    for path in summary.made:
-        if not any(part.startswith(".") for part in path.relative_to(request.out).parts):
-            print(shown(path))
-    if not summary.outcomes:
-        print(f"Nothing to do: all is up to date ({counted(len(request.studies), 'paper')}).")
-    for notice in summary.notices:
-        print(marked("note", sys.stdout), notice)
-    if "pdf" in request.outputs:
-        print(summary.engine)
 
 
 def _announcer(options: argparse.Namespace) -> Announce:
@@ -243,7 +231,7 @@ def command(options: argparse.Namespace) -> int:
 #: What each option does instead of a build.
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "version": lambda options: _printed(version()),
-    "list": lambda options: _printed("\n".join(STUDIES)),
+    "list": lambda options: _printed("\n".join(listed())),
     "new": new,
     "dry_run": tell,
     "check": check,

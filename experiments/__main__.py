@@ -15,6 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from report.system.requirements import require_packages
+
+require_packages()
+
 from experiments import registry
 from experiments.cluster.submit import add_submit, export_script, jobs_of, submit
 from experiments.harness.close import close

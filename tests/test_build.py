@@ -307,7 +307,19 @@ def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
 def test_list_names_the_studies() -> None:
     finished = run("--list")
     assert finished.returncode == 0
-    assert finished.stdout.split() == list(STUDIES)
+    lines = finished.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert all(len(line.split()) > 5 for line in lines), "with the titles of their papers"
+
+
+@pytest.mark.parametrize("command", [("build.py", "--html"), ("-m", "experiments", "list")])
+def test_a_forgotten_environment_is_one_sentence(command: tuple[str, ...]) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-S", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    (line,) = ended.stderr.splitlines()
+    assert ended.returncode == 1
+    assert "activate" in line
 
 
 def test_quarto_is_asked_for_in_one_sentence(tmp_path: Path, data: Path) -> None:
@@ -382,15 +394,34 @@ def test_the_command_line_answers_in_a_sentence(words: list[str], code: int, tol
     assert told in finished.stdout + finished.stderr
 
 
-def test_the_closing_line_counts_and_quiet_says_nothing(
+def test_a_build_says_in_few_lines_what_it_made_from_which_records_and_by_what(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """To a pipe; the studies that are built here are two, and all six take a line each more."""
+    file = example_record(data)
+    another_record(data, "2020-01-01T00:00:00Z")
+    where = ["--engine", "typst", "--out", str(tmp_path / "out"), "--data", str(data)]
     template = f"templates/papers/{STUDY}.qmd.j2"
-    where = ["--html", "--out", str(tmp_path / "out"), "--data", str(data)]
-    assert build.main([template, *where]) == 0
-    assert "1 paper: 1 made, 0 current, 0 errors, " in capsys.readouterr().out.splitlines()[-1]
+    assert build.main([template, "conv_profiling", *where]) == 0
+    said = capsys.readouterr()
+    assert said.err == "", "no progress where nobody looks on"
+    _, *records, closing, engine = said.out.splitlines()
+    assert records == [
+        f"{STUDY}: 2 records, 1 used; --explain lists them.",
+        "conv_profiling: 0 records, 0 used.",
+    ]
+    assert "2 papers: 2 made, 0 current, 0 errors, 0 notes" in closing
+    assert "Typst" in engine
+    assert build.main([STUDY, "--explain", *where]) == 0
+    assert f"data/{file}: used" in capsys.readouterr().out
     assert build.main([STUDY, "-q", *where]) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_check_of_one_format_accepts_an_out_folder_with_more(plain: Path) -> None:
+    """Whatever would print here: the folder was printed by Typst."""
+    request = Request((STUDY,), ("html",), plain, data=plain.parent / "data")
+    assert pipeline.look(request).stale == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from report.records.choice import Choice, choose_records, without_contradictions
 from report.records.pooling import contradiction, unlike
 from report.records.record import Attachment, Record
 from report.records.store import Stored, list_records, read_study, write_record
-from report.records.usage import fate, usage_notices
+from report.records.usage import fate
 from tests import factory
 
 
@@ -165,8 +165,7 @@ def test_of_pooled_runs_the_one_with_most_files_speaks_for_all() -> None:
     choice = the_choice(measured(1), counted, measured(3))
     assert choice.primary == counted
     assert days(choice.others) == ["03", "01"]
-    (line, *_) = usage_notices("conv_scaling", [choice], ())
-    assert "kept more files than newer ones, pooled with 2 other runs" in line
+    assert "kept more files than newer ones" in fate([choice], counted.file)[1]
 
 
 def test_a_quick_run_beside_a_full_one_is_left() -> None:
@@ -253,50 +252,21 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     assert inputs.files == (items[1].file, items[0].file)
 
 
-# ---------------------------------------------------------------------------------------- lines
+# ------------------------------------------------------------------------------------- the list
 
 
-def test_a_device_with_one_full_record_needs_no_line(tmp_path: Path) -> None:
-    saved([run(1), measured(1)], tmp_path)
-    assert choose("conv_scaling", tmp_path).notices == ()
-
-
-def test_every_record_of_a_device_has_a_line(tmp_path: Path) -> None:
+def test_the_list_says_what_becomes_of_every_record_and_none_has_a_note(tmp_path: Path) -> None:
     quick = replaced(measured(5), "protocol", plan="quick")
-    items = [run(1, "example-2t"), measured(2), measured(3), quick, run(1, "b")]
+    items = [run(1, "example-2t"), measured(2), measured(3), quick, run(1, "b", plan="quick")]
     saved(items, tmp_path)
-    old, pooled, best, short, _ = (item.file for item in items)
-    assert choose("conv_scaling", tmp_path).notices == (
-        f"data/{best}: used, the newest full run of its device, pooled with 1 other run.",
-        f"data/{pooled}: pooled with {best.split('/')[1]}; to use that one alone: conv_scaling: "
-        f"[{best}] in data/pins.yaml.",
-        f"data/{short}: not used, a quick run beside a full one; to use it: conv_scaling: "
-        f"[{short}] in data/pins.yaml.",
-        f"data/{old}: not used, older and of a format that is not pooled; to use it: conv_scaling: "
-        f"[{old}] in data/pins.yaml.",
-    )
-
-
-def test_a_line_keeps_the_pins_of_other_devices(tmp_path: Path) -> None:
-    items = [run(1), run(2), run(1, "b"), run(2, "b")]
-    saved(items, tmp_path)
-    (tmp_path / "pins.yaml").write_text(f"conv_scaling: [{items[0].file}, {items[2].file}]")
-    notices = choose("conv_scaling", tmp_path).notices
-    assert f"data/{items[0].file}: used, as data/pins.yaml names it." in notices
-    assert (
-        f"data/{items[1].file}: not used, data/pins.yaml names another; to use it: conv_scaling: "
-        f"[{items[2].file}, {items[1].file}] in data/pins.yaml."
-    ) in notices
-
-
-def test_a_run_that_stands_in_is_told(tmp_path: Path) -> None:
-    quick = run(1, plan="quick")
-    saved([quick], tmp_path)
-    (notice,) = choose("conv_scaling", tmp_path).notices
-    assert notice == (
-        f"data/{quick.file}: used, a quick run that stands in for this device, which has no full "
-        "one."
-    )
+    chosen = choose("conv_scaling", tmp_path)
+    assert chosen.notices == ()
+    listed = {each["file"]: (each["used"], each["why"]) for each in chosen.listing}
+    words = ("not pooled", "pooled with", "newest full run", "a quick run beside", "stands in")
+    used = (False, True, True, False, True)
+    for item, word, uses in zip(items, words, used, strict=True):
+        assert listed[item.file][0] == uses
+        assert word in listed[item.file][1]
 
 
 def test_the_fate_of_a_record_is_told_in_a_few_words() -> None:

@@ -51,7 +51,7 @@ def ran(project: Path, *arguments: str) -> set[str]:
     """The steps that a build runs, as ``--explain`` names them."""
     lines = build(project, "--explain", *arguments).stdout.splitlines()
     return {line.partition(": ")[0] for line in lines if "/" in line.partition(": ")[0]} - {
-        line for line in lines if line.startswith("out/")
+        line for line in lines if line.startswith(("out/", "  data/"))
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,16 +55,26 @@ def test_a_command_names_what_to_mend(
     assert all(len(line) <= 340 for line in said), "one sentence, and which build it was"
 
 
+@pytest.mark.parametrize("copied", [False, True])
 def test_an_error_of_a_step_names_the_output_and_not_the_stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
 ) -> None:
     out = tmp_path / "out"
     stage = out / ".scratch-x" / ONE
 
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
     def perform(job: task.Task) -> task.Done:
-        raise OSError(errno.ENOSPC, "No space left on device", str(job.stage / "pdf" / "x.pdf"))
+        if copied:
+            (tmp_path / "source").mkdir()
+            (tmp_path / "source" / "x.pdf").touch()
+            shutil.copytree(tmp_path / "source", job.stage / "pdf", copy_function=full)
+        full("", str(job.stage / "pdf" / "x.pdf"))
+        return task.Done(())
 
     monkeypatch.setattr(task, "import_action", lambda _: SimpleNamespace(perform=perform))
     failure = task.do(task.Task("id", ONE, "typst", stage, out, out, {})).failure
     assert failure is not None
-    assert failure.startswith(f"{out}/pdf/x.pdf: cannot be written (No space left on device)")
+    assert failure.startswith(f"{out}/pdf/x.pdf: cannot be written (")
+    assert "No space left on device" in failure and "make room" in failure

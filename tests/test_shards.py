@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.engine.computing import compute
-from report.engine.gather import choose, gather
+from report.engine.gather import Chosen, choose, gather
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
 from report.records.filed import encode, parse
 from report.records.record import Attachment, Case, Ceiling, Record, Shard
@@ -265,23 +265,22 @@ def saved(folder: Path, *records: Record) -> tuple[Path, list[str]]:
     return data, [f"conv_scaling/{write_record(record, data).name}" for record in records]
 
 
-def test_every_shard_has_a_line_and_missing_ones_are_named(tmp_path: Path) -> None:
+def whys(found: Chosen) -> dict[str, str]:
+    return {row["file"]: row["why"] for row in found.listing}
+
+
+def test_every_shard_is_listed_and_missing_ones_are_named(tmp_path: Path) -> None:
     parts = split(timed(8), 4)
     data, files = saved(tmp_path, parts[0], parts[3])
-    first = files[0].split("/")[1]
-    assert choose("conv_scaling", data).notices == (
-        f"data/{files[0]}: used, an incomplete sweep that stands in for this device, which has no "
-        "full run, merged from 2 of 4 shards, missing 2 and 3.",
-        f"data/{files[1]}: merged with {first}, shard 4 of 4.",
-    )
+    found = whys(choose("conv_scaling", data))
+    assert "merged from 2 of 4 shards, missing 2 and 3" in found[files[0]]
+    assert f"merged with {files[0].split('/')[1]}, shard 4 of 4" in found[files[1]]
     for one in parts[1:3]:
         write_record(one, data)
-    found = choose("conv_scaling", data)
-    assert found.notices[0] == (
-        f"data/{files[0]}: used, the newest full run of its device, merged from 4 shards."
-    )
-    assert len(found.notices) == len(found.digests) == 4
-    assert [row["used"] for row in found.listing] == [True] * 4
+    chosen = choose("conv_scaling", data)
+    assert "merged from 4 shards" in whys(chosen)[files[0]]
+    assert len(chosen.digests) == 4
+    assert [row["used"] for row in chosen.listing] == [True] * 4
 
 
 def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) -> None:
@@ -289,10 +288,7 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     data, files = saved(tmp_path, timed(8), parts[0])
     found = choose("conv_scaling", data)
     assert found.runs == ((files[0],),)
-    assert found.notices[1] == (
-        f"data/{files[1]}: not used, an incomplete sweep beside a full run, merged from 1 of 2 "
-        f"shards, missing 2; to use it: conv_scaling: [{files[1]}] in data/pins.yaml."
-    )
+    assert "not used, an incomplete sweep beside a full run" in whys(found)[files[1]]
     write_record(parts[1], data)
     assert choose("conv_scaling", data).runs == (
         (files[1], *choose_file(data, parts[1]), files[0]),
@@ -322,12 +318,9 @@ def test_a_shard_that_contradicts_is_left_with_the_reason(tmp_path: Path) -> Non
     data, files = saved(tmp_path, *parts, odd)
     found = choose("conv_scaling", data)
     assert found.runs == ((files[0], files[1]),)
-    assert any(
-        line.startswith(
-            f"data/{files[2]}: not used, not merged with {files[0].split('/')[1]}: allocated_after "
-            "is 4,098, not 4,097, for batch 1,"
-        )
-        for line in found.notices
+    assert (
+        f"not used, not merged with {files[0].split('/')[1]}: allocated_after is 4,098, not 4,097, "
+        "for batch 1" in whys(found)[files[2]]
     )
 
 

@@ -133,10 +133,13 @@ def test_a_build_uses_it_says_so_and_the_next_one_does_not(
     assert found["records"] == found["asked"] == [file_of(QUICK)]
     assert "chosen by --use" in page()
     assert "chosen by --use" not in plain_page
-    assert f"note: data/{file_of(QUICK)}: used, as --use asks; to keep it so: " in told
-    assert f"note: data/{file_of(FULL)}: not used, --use names another; to use it: " in told
-    assert made(data, "--use", "20261102") == 0
-    assert "Nothing to do" in capsys.readouterr().out
+    assert f"{STUDY}: 2 records, 1 used" in told
+    assert file_of(QUICK) not in told
+    assert made(data, "--use", "20261102", "--explain") == 0
+    told = capsys.readouterr().out
+    assert "Nothing to do" in told
+    assert f"data/{file_of(QUICK)}: used, as --use asks" in told
+    assert f"data/{file_of(FULL)}: not used, --use names another" in told
 
     assert made(data, "--check") == 1
     assert f"{STUDY}/read is stale: other records are wanted" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,8 @@ from report.system.completion import complete
 PORT: Final = 8000
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
+#: What a build fills into the title of a template.
+_FILLED_IN: Final = re.compile(r"\{[{%].*[}%]\}")
 #: What is done instead of a plain build, by the name of its option; --watch comes before --serve,
 #: which may name its port.
 INSTEAD: Final = (
@@ -187,6 +189,17 @@ def _no_study(study: str) -> str:
     near = get_close_matches(study, STUDIES, n=1)
     meant = f"did you mean {near[0]}? The" if near else "the"
     return f"no study {study!r}; {meant} studies are {', '.join(STUDIES)}"
+
+
+def listed() -> Iterator[str]:
+    """Each study with the title of its paper, where its template gives one."""
+    width = max(map(len, STUDIES))
+    for study in STUDIES:
+        template = ROOT / "templates" / "papers" / f"{study}{TEMPLATE}"
+        text = template.read_text("utf-8") if template.is_file() else ""
+        found = re.search(r"^title: *(.+)$", text, re.MULTILINE)
+        title = _FILLED_IN.sub("…", found[1].strip("\"' ")) if found else ""
+        yield f"{study:{width}}  {title}".rstrip()
 
 
 def version() -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
+from report.engine.graph import ARTIFACTS, RECORDS
 from report.engine.pipeline import Announce, Request, Summary
+from report.system.streams import PROGRESS
 
 _COLOURS: Final = {"error": "31", "note": "33"}
 
@@ -35,13 +39,15 @@ def counted(number: int, what: str) -> str:
 
 
 def announcer() -> Announce:
-    """Shows each step with the time left, on the standard error.
+    """Shows each step with the time left, on the standard error, if that is a terminal.
 
-    In a terminal the line is overwritten; elsewhere, such as in a log, each step is a line.
+    A build that another command of ours reads (see ``report.system.child``) gives each step a line.
     """
     live, start = sys.stderr.isatty(), time.monotonic()
 
     def announce(words: str, share: float) -> None:
+        if not (live or PROGRESS in os.environ):
+            return
         elapsed = time.monotonic() - start
         known = 0 < share < 1 and elapsed >= 1
         left = f", about {elapsed * (1 - share) / share:.0f} s left" if known else ""
@@ -50,6 +56,60 @@ def announcer() -> Announce:
         sys.stderr.flush()
 
     return announce
+
+
+def print_summary(request: Request, summary: Summary, seconds: float, *, explain: bool) -> None:
+    """Say where the papers are, which records they use, what is wrong with these, by which engine.
+
+    ``explain`` names every file that was written and every record.
+    """
+    built = bool(summary.outcomes)
+    if explain:
+        lines = [shown(path) for path in summary.made if not _is_hidden(path, request.out)]
+    else:
+        lines = list(_written(request, summary))
+    lines += _records(request, summary, explain=explain) if built or explain else ()
+    lines += (f"{marked('note', sys.stdout)} {notice}" for notice in summary.notices)
+    if built:
+        lines.append(closing_line(request, summary, seconds))
+    else:
+        papers = counted(len(request.studies), "paper")
+        lines.append(f"Nothing to do: all is up to date ({papers}).")
+    if "pdf" in request.outputs:
+        lines.append(summary.engine)
+    print(*lines, sep="\n")
+
+
+def _is_hidden(path: Path, out: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(out).parts)
+
+
+def _written(request: Request, summary: Summary) -> Iterator[str]:
+    """The folders that have something new, and the page to open, in a line."""
+    names = (path.relative_to(request.out).parts[0] for path in summary.made)
+    folders = sorted({name for name in names if not name.startswith(".")})
+    if folders:
+        one = len(request.studies) == 1
+        page = Path("html", request.studies[0] if one else "", "index.html")
+        written = f"{shown(request.out)}: wrote {', '.join(folders)}"
+        yield f"{written}; open {shown(request.out / page)}" if "html" in folders else written
+
+
+def _records(request: Request, summary: Summary, *, explain: bool) -> Iterator[str]:
+    """How many records each paper uses, a line a study; or what became of each of them."""
+    failed = {outcome.study for outcome in summary.failed}
+    for study in request.studies:
+        path = request.out / ARTIFACTS / study / RECORDS
+        if study in failed or not path.exists():
+            continue
+        listed = json.loads(path.read_text("utf-8"))
+        used = sum(each["used"] for each in listed)
+        line = f"{study}: {counted(len(listed), 'record')}, {used} used"
+        yield f"{line}." if explain or not listed else f"{line}; --explain lists them."
+        if explain:
+            # What is left out has a note.
+            kept = (each for each in listed if not each.get("left_out"))
+            yield from (f"  data/{each['file']}: {each['why']}." for each in kept)
 
 
 def clear_line() -> None:

@@ -31,7 +31,7 @@ from report.records.store import (
     read_record,
 )
 from report.records.strict import no_cycles
-from report.records.usage import Choices, choices_of, usage_notices
+from report.records.usage import Choices, choices_of
 from report.studies import STUDIES, attachments_of, names_left_runs
 
 
@@ -64,7 +64,7 @@ class Chosen:
     records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
     ``preferred`` are the files of machines that the user named.  ``left`` are full runs that the
     paper names without using them: the files of each, and the reason.
-    ``listing`` says of every record of the study what became of it.
+    ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
     """
 
     origin: Origin
@@ -129,11 +129,7 @@ def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
         origin=_origin(study, choices, there, data),
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
         digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
-        notices=(
-            *(each.notice for each in quarantined),
-            *_alterations(there),
-            *usage_notices(study, choices, pinned),
-        ),
+        notices=(*(each.notice for each in quarantined), *_alterations(there)),
         imported=tuple(item.file for item in imported),
         listing=(
             *listing(listed, choices, imported),

@@ -130,9 +130,20 @@ def reasons(step: Step, inputs: Inputs, old: Manifest, world: World) -> Iterator
         yield from _changes("", old.closures.get(before.code, {}), now) or ("its code changed",)
     yield from _versions(before.versions, inputs.versions)
     yield from _changes("what it reads of ", before.upstream, inputs.upstream)
-    if before.parameters != inputs.parameters:
+    if not _is_as_good(before.parameters, inputs.parameters):
         yield f"other {_PARAMETERS.get(step.action, 'formats')} are wanted"
     yield from altered(entry, world)
+
+
+def _is_as_good(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether the parameters are the same, but for formats that nobody asks for this time.
+
+    A page leads to a PDF where a format of print was written with it, whichever that was.
+    """
+    if before.keys() == now.keys() == {"formats"}:
+        old, new = before["formats"].split(), now["formats"].split()
+        return set(new) <= set(old) and (len(new) > 1) == (len(old) > 1)
+    return before == now
 
 
 def altered(entry: Entry, world: World) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import shutil
 import time
 import traceback
 from pathlib import Path
@@ -101,6 +102,10 @@ def _do(task: Task) -> Result:
 def _sentence(task: Task, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return str(unwritable(error))
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        # What shutil.copytree collects: the source, the target and the reason of each file.
+        _, target, reason = error.args[0][0]
+        return str(unwritable(OSError(None, str(reason), str(target))))
     place = task.study or task.id
     return one_line(f"{place}: {type(error).__name__}: {error}; run again with --debug.")
 

@@ -1,11 +1,8 @@
-"""What becomes of each record, in a line: used, pooled, or not used and why.
-
-A line says also what to write into ``data/pins.yaml`` so that the next build does otherwise.
-"""
+"""What becomes of each record, in a few words: used, pooled, or not used and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,34 +32,6 @@ def choices_of(
         without_contradictions(choice, lambda item: read_record(data / item.file, data).record)
         for choice in choose_records(listed, pinned, asked)
     )
-
-
-def usage_notices(
-    study: str, choices: Sequence[Choice[Item]], pinned: Sequence[str]
-) -> Iterator[str]:
-    """A line for each record of a device that has several, or whose record is no plain full run."""
-    for choice in choices:
-        if not (choice.others or choice.left) and _is_plain(choice):
-            continue
-        keep = _pin(study, choice, choice.used, pinned)
-        kept = f"; to keep it so: {keep}" if choice.by == "use" else ""
-        yield f"data/{choice.primary.file}: {_primary(choice)}{kept}."
-        yield from _parts(choice.primary)
-        for item in choice.others:
-            alone = _pin(study, choice, (choice.primary,), pinned)
-            pooled = f"pooled with {short(choice.primary)}{_merged(item)}"
-            yield f"data/{item.file}: {pooled}; to use that one alone: {alone}."
-            yield from _parts(item)
-        for item, why in choice.left:
-            instead = _pin(study, choice, (item,), pinned)
-            yield f"data/{item.file}: not used, {why}{_merged(item)}; to use it: {instead}."
-            yield from _parts(item)
-
-
-def _parts(item: Named) -> Iterator[str]:
-    """A line for each further shard of a run."""
-    for part in item.parts[1:]:
-        yield f"data/{part.file}: {_shard(part, item)}."
 
 
 def _shard(part: Named, item: Named) -> str:
@@ -113,11 +82,6 @@ def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     return fate(choices_of(survey_records(study, data)[0], data, pinned), file)
 
 
-def _is_plain(choice: Choice[Item]) -> bool:
-    primary = choice.primary
-    return choice.by == "rule" and primary.record.protocol.plan == "full" and not primary.parts
-
-
 def _primary(choice: Choice[Item]) -> str:
     """What the record is that speaks for its device."""
     if choice.by == "use":
@@ -139,17 +103,3 @@ def _primary(choice: Choice[Item]) -> str:
     count = len(choice.others)
     runs = f"{count} other run{'s' if count > 1 else ''}"
     return f"{words}, pooled with {runs}" if count else words
-
-
-def _pin(
-    study: str,
-    choice: Choice[Item],
-    items: Iterable[Named],
-    pinned: Sequence[str],
-) -> str:
-    """The line of ``pins.yaml`` with which these ``items`` of a choice are used, and no others."""
-    runs = (*choice.used, *(left for left, _ in choice.left))
-    here = {file for other in runs for file in other.files}
-    kept = [pin for pin in dict.fromkeys(pinned) if pin not in here]
-    files = (*kept, *(item.file for item in items))
-    return f"{study}: [{', '.join(files)}] in data/pins.yaml"

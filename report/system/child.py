@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from report.system.streams import PROGRESS
 from report.system.subprocesses import started
 
 #: Called with a few words when a step begins or ends, and the share of the build that is done.
@@ -63,7 +65,7 @@ class Child:
             started(
                 [sys.executable, str(project / "build.py"), *arguments],
                 cwd=project,
-                env=None if environment is None else dict(environment),
+                env={**(os.environ if environment is None else environment), PROGRESS: "lines"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

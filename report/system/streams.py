@@ -11,9 +11,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from report.errors import OutputError
+
+#: Set in the environment of a build that another command reads: each of its steps is a line.
+PROGRESS: Final = "RIDGEPOINT_PROGRESS"
 
 
 class _Lossy(io.FileIO):
