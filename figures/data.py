@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from figures.bars import Bars
 from figures.canvas import Drawing, Panel
 from figures.dots import Dots
-from figures.levels import Levels
 from figures.roofline import Roofline
 from figures.scaling import Scaling
 from figures.timeline import Timeline
@@ -39,9 +38,6 @@ def _of_panel(panel: Panel) -> Iterator[Row]:
             yield from _of_roofline(panel)
         case Bars() | Dots():
             yield from _of_named(panel)
-        case Levels():
-            for course in (*panel.parts, *panel.lines):
-                yield from _points(course.label, panel.x_label, course.x, panel.y_label, course.y)
         case Timeline():
             yield from _of_timeline(panel)
         case Waterfall():

@@ -21,11 +21,10 @@ from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import diagram, dots, image_grid, labels, levels, scaling, timeline
+from figures.drawing import diagram, dots, image_grid, labels, scaling, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
 from figures.image_grid import Image, ImageGrid
-from figures.levels import Course, Levels
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
@@ -47,16 +46,6 @@ LINES = Timeline(
     ("Convolution", "Pooling", "Never"),
     "Time (ms)",
     Level("Live (MB)", (0.0, 50.0), (4.0, 9.0)),
-)
-LEVELS = Levels(
-    (
-        Course("Low", (0.0, 1.0, 2.0), (1.0, 1.0, 1.0)),
-        Course("High", (0.0, 1.0, 2.0), (0.0, 3.0, 1.0)),
-    ),
-    (Course("Predicted", (0.0, 2.0), (1.0, 2.0)),),
-    ((1.0, "First"), (2.0, "Second")),
-    "Course",
-    "Memory (GB)",
 )
 DOTS = Dots(
     ("a", "b", "c"),
@@ -98,7 +87,7 @@ ROOF = Roofline(
     caches=(CacheRoof("L1", Ceiling(348, 360, 372)),),
 )
 PANELS: dict[str, Panel] = {
-    "grid": GRID, "timeline": LINES, "dots": DOTS, "levels": LEVELS, "stack": STACK,
+    "grid": GRID, "timeline": LINES, "dots": DOTS, "stack": STACK,
     "groups": GROUPS, "diagram": BLOCKS,
     "roofline": ROOF, "empty": Roofline("x", "y", ()), "waterfall": LARGE,
 }  # fmt: skip
@@ -344,15 +333,6 @@ def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
         assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b"]
         assert not boxes[0].overlaps(boxes[1])
         assert figure.axes[0].get_legend() is None
-
-
-def test_levels_stand_one_on_another_below_their_predictions() -> None:
-    with drawn(levels.draw, LEVELS, inches=7.16) as figure:
-        axes = figure.axes[0]
-        tops = [area.get_paths()[0].vertices[:, 1].max() for area in axes.collections]
-        assert tops == [1.0, 4.0]
-        assert {line.get_ydata()[-1] for line in axes.lines} >= {2.0}
-        assert {text.get_text() for text in axes.texts} == {"First", "Second"}
 
 
 @pytest.mark.parametrize("kind", PANELS)

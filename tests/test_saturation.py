@@ -33,30 +33,10 @@ def test_points_on_the_curve_give_its_constants() -> None:
     assert isinstance(found.half, Estimate)
     assert found.half.value == pytest.approx(8)
     assert found.half.high - found.half.low < 1e-6
-    assert found.residual_std < 1e-9
 
 
-def test_half_of_the_limit_is_reached_at_half() -> None:
-    found = curve()
-    assert found.rate(8) == pytest.approx(250)
-    assert found.share(8) == pytest.approx(0.5)
-
-
-def test_a_share_is_reached_where_the_curve_says() -> None:
-    batch = curve().batch_for(0.9)
-    assert batch == pytest.approx(72)
-    assert curve().share(72) == pytest.approx(0.9)
-
-
-@pytest.mark.parametrize("share", [0, 1, 1.5, -0.1])
-def test_a_share_of_the_limit_lies_between_its_ends(share: float) -> None:
-    with pytest.raises(StudyError, match="lies between 0 and 1"):
-        curve().batch_for(share)
-
-
-def test_a_rate_that_does_not_rise_has_no_batch_for_a_share() -> None:
+def test_a_rate_that_does_not_rise_has_its_half_at_zero() -> None:
     found = curve(half=0)
-    assert isinstance(found.batch_for(0.9), Missing)
     assert isinstance(found.half, Estimate)
     assert found.half.value == pytest.approx(0, abs=1e-9)
 

@@ -22,7 +22,6 @@ from figures.drawing import (
     diagram,
     dots,
     image_grid,
-    levels,
     roofline,
     scaling,
     style,
@@ -33,7 +32,6 @@ from figures.drawing.fonts import families, only_glyphs, printable, register
 from figures.drawing.series import Series, name_series
 from figures.drawing.svg import shorten
 from figures.image_grid import ImageGrid
-from figures.levels import Levels
 from figures.roofline import Roofline
 from figures.scaling import Scaling
 from figures.timeline import Timeline
@@ -142,8 +140,6 @@ def _draw(panel: Panel, axes: Axes) -> None:
             dots.draw(panel, axes)
         case ImageGrid():
             image_grid.draw(panel, axes)
-        case Levels():
-            levels.draw(panel, axes)
         case Roofline():
             roofline.draw(panel, axes)
         case Scaling():

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from report.errors import StudyError
-from report.missing import Missing
 from report.quantity.expression import Operation, Quantity, absent, combine
 from report.quantity.units import ONE, Unit, UnitError, unit
 from report.statistics.estimates import Estimate, LinearFit, growth_exponent, linear_fit
-from report.statistics.saturation import saturation_fit
 
 #: A line has two coefficients, and its scatter needs one point more.
 _FEWEST = 3
@@ -43,19 +41,6 @@ def growth(over: Mapping[int, Quantity]) -> Quantity:
         return growth_exponent(levels, values, confidence)
 
     return _coefficient("exponent of growth of", over, exponent, lambda _: ONE)
-
-
-def half_saturation(times: Mapping[int, Quantity]) -> Quantity:
-    """The level at which the rate ``level / time`` is half of what it tends to, without unit."""
-
-    def half(levels: Sequence[int], values: Sequence[float], confidence: float) -> Estimate:
-        curve = saturation_fit(levels, values, confidence)
-        found = curve if isinstance(curve, Missing) else curve.half
-        if isinstance(found, Missing):
-            raise StudyError(found.reason)
-        return found
-
-    return _coefficient("level of half the final rate from", times, half, _seconds)
 
 
 def _line(
@@ -111,8 +96,3 @@ def _all_in(unit_name: str) -> Callable[[Sequence[Unit]], Unit]:
         return expected
 
     return check
-
-
-def _seconds(units: Sequence[Unit]) -> Unit:
-    _all_in("s")(units)
-    return ONE

@@ -15,7 +15,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from report.errors import StudyError
 from report.missing import Missing
 from report.statistics.estimates import CONFIDENCE, Estimate, LinearFit, linear_fit
 
@@ -25,38 +24,12 @@ class Saturation:
     """``limit`` in images a second, ``half`` in images, from ``n`` points.
 
     ``half`` is at most 0 where the rate does not rise with the batch size, and missing where the
-    points do not bound it.  ``residual_std`` is relative.
+    points do not bound it.
     """
 
     limit: Estimate
     half: Estimate | Missing
-    residual_std: float
     line: LinearFit
-
-    @property
-    def n(self) -> int:
-        """The number of points."""
-        return self.line.n
-
-    def rate(self, batch: float) -> float:
-        """The fitted rate at a batch size, in images a second."""
-        return batch / self.line.at(batch)
-
-    def share(self, batch: float) -> float:
-        """The fitted rate at a batch size over the limit."""
-        return self.rate(batch) / self.limit.value
-
-    def batch_for(self, share: float) -> float | Missing:
-        """The batch size at which the curve reaches a share of its limit, ``half·s / (1 - s)``.
-
-        Missing where the rate does not rise.  Raises ``StudyError`` for a share outside (0, 1).
-        """
-        if not 0 < share < 1:
-            raise StudyError(f"A share of the limit lies between 0 and 1, found {share}; use 0.9.")
-        half = self.line.intercept.value / self.line.slope.value
-        if half <= 0:
-            return Missing("the rate does not rise with the batch size")
-        return half * share / (1 - share)
 
 
 def saturation_fit(
@@ -75,7 +48,7 @@ def saturation_fit(
     if slope.low <= 0:
         return Missing("these points do not determine it: the interval of the slope holds 0")
     limit = Estimate(1 / slope.value, 1 / slope.high, 1 / slope.low, line.n, confidence)
-    return Saturation(limit, _half(line, _weighted_mean(batches, times)), line.residual_std, line)
+    return Saturation(limit, _half(line, _weighted_mean(batches, times)), line)
 
 
 def _weighted_mean(batches: Sequence[float], times: Sequence[float]) -> float:

@@ -29,8 +29,6 @@ from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1
-#: The share of the limit from which a larger batch is called not worth its memory.
-ENOUGH: Final = 0.9
 
 
 def sweep(run: Run, network: str, dataset: str = "synthetic") -> tuple[Step, ...]:
@@ -56,14 +54,6 @@ def _plain(step: Step) -> bool:
 def times(run: Run, network: str) -> dict[int, Quantity]:
     """The time of a step (s) over the batch sizes of a network's sweep."""
     return {step.batch: run.time(step) for step in run.timed(sweep(run, network))}
-
-
-def fit(run: Run, network: str, confidence: float = CONFIDENCE) -> Saturation | Missing:
-    """The saturation curve through the times of a network's sweep, a point a batch size."""
-    points = {
-        b: t for b, each in times(run, network).items() if isinstance(t := point(each), float)
-    }
-    return fitted(tuple(points), tuple(points.values()), run.label, confidence)
 
 
 def fitted(
@@ -99,29 +89,14 @@ def source_fit(inputs: Inputs, confidence: float = CONFIDENCE) -> Saturation | M
 Curve: TypeAlias = Callable[[float], Saturation | Missing]
 
 
-def limit(over: Mapping[int, Quantity], curve: Curve) -> Quantity:
-    """The images a second that the rate tends to, with the interval of the curve alone."""
-    return _coefficient("limit of the curve", over, curve, lambda found: found.limit)
-
-
 def half(over: Mapping[int, Quantity], curve: Curve) -> Quantity:
-    """The batch size for half of it, with the interval of the curve alone."""
-    return _coefficient(
-        "batch for half the limit of the curve", over, curve, lambda found: found.half
-    )
+    """The batch size for half the limit of the curve, with the interval of the curve alone."""
 
-
-def _coefficient(
-    name: str,
-    over: Mapping[int, Quantity],
-    curve: Curve,
-    get: Callable[[Saturation], Estimate | Missing],
-) -> Quantity:
     def at(level: float) -> Estimate | Missing:
         found = curve(level)
-        return found if isinstance(found, Missing) else get(found)
+        return found if isinstance(found, Missing) else found.half
 
-    found = at(CONFIDENCE)
+    name, found = "batch for half the limit of the curve", at(CONFIDENCE)
     if isinstance(found, Missing):
         return absent(name, "1", found.reason)
     first, *_, last = over.values()
@@ -274,31 +249,4 @@ def by_doubling(run: Run) -> dict[str, Quantity]:
         for end, gain in (("first", first), ("last", last)):
             name = f"gain of the {end} doubling of the batch"
             made[each[end]] = to_digits(exact(name, "1", gain, run.file), 3)
-    return made
-
-
-def slow_singles(run: Run) -> list[dict[str, str]]:
-    """The networks whose step takes more time at the smallest batch than at the next one.
-
-    The ids are those of the times and of the page faults of both.
-    """
-    found = []
-    for network in NETWORKS:
-        first, second = (*(point(time) for time in times(run, network).values()), None, None)[:2]
-        if isinstance(first, float) and isinstance(second, float) and first > second:
-            ends = ("first", "second", "first_faults", "second_faults")
-            ids = {end: f"{WORDS[network]}_{end}" for end in ends}
-            found.append({"network": network, **ids})
-    return found
-
-
-def first_batches(run: Run) -> dict[str, Quantity]:
-    """Time and page faults of a step at the two smallest batches of each network."""
-    made: dict[str, Quantity] = {}
-    for network in NETWORKS:
-        steps = run.timed(sweep(run, network))[:2]
-        for end, step in zip(("first", "second"), steps, strict=False):
-            made[f"{WORDS[network]}_{end}"] = to_digits(run.time(step), 3)
-            faults = run.series("page_faults", step.factors)
-            made[f"{WORDS[network]}_{end}_faults"] = to_digits(faults, 3)
     return made

@@ -34,7 +34,6 @@ from report.studies.training_roofline.settings import pairs
 from report.studies.training_roofline.source import CPU, RTX, T4, rows
 from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, Precision
 from report.studies.training_roofline.theory import GIGA, Complexity, known_roof
-from report.studies.training_roofline.threads import Threads
 from report.theory.roofline import Load
 from report.theory.work import flops
 
@@ -49,13 +48,13 @@ _NOTHING: Final = Statement(absent("case", "1", "no such case was measured"), ex
 def all_claims(
     inputs: Inputs,
     runs: Sequence[Run],
+    shown: Sequence[Run],
     complexities: dict[str, Complexity],
-    threads: Threads | None,
 ) -> Iterator[Claim]:
-    """Every claim that numbers can decide; those of runs are judged on each of them."""
-    of_source = {**_of_source(inputs, complexities), **_of_devices(runs), **_of_threads(threads)}
+    """Every claim that numbers can decide; those of runs are judged on each of ``shown``."""
+    of_source = {**_of_source(inputs, complexities), **_of_devices(runs)}
     yield from (judge(name, claimed) for name, claimed in of_source.items())
-    for run in runs:
+    for run in shown:
         for name, claimed in _of_run(run).items():
             yield judge(f"{name}-{run.key}", claimed, name=name, label=run.label)
     if not runs:
@@ -149,13 +148,6 @@ def _of_devices(runs: Sequence[Run]) -> dict[str, _Claimed]:
         return {}
     both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]
     return {"gpu-over-cpu": _all((gpu.images(s) / cpu.images(s) for s in both), "> 1")}
-
-
-def _of_threads(threads: Threads | None) -> dict[str, _Claimed]:
-    """Whether the processor with more threads, a device with a higher peak, trains faster."""
-    if threads is None or threads.product().missing:
-        return {}
-    return {"threads": _all(threads.gains.values(), "> 1")}
 
 
 def _of_run(run: Run) -> dict[str, _Claimed]:

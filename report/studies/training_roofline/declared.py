@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 from report.missing import Missing
 from report.paper.values import Value, declare
-from report.quantity.evaluation import point
 from report.quantity.expression import Operation, Quantity, absent, combine, exact
 from report.quantity.units import same_unit
 from report.text.format import Number, Style
@@ -50,22 +49,6 @@ def fixed(
         return absent(name, unit, number.reason)
     source, *further = sources or ("",)
     return exact(name, unit, number, source, tuple(further))
-
-
-def whole(quantity: Quantity) -> Quantity:
-    """The nearest whole number from 1 on."""
-    return _plain(quantity, lambda number: max(1, round(number)), ", to a whole number")
-
-
-def without_interval(quantity: Quantity) -> Quantity:
-    """The value of a quantity alone."""
-    return _plain(quantity, lambda number: number, "")
-
-
-def _plain(quantity: Quantity, change: Callable[[float], Number], rule: str) -> Quantity:
-    number = point(quantity)
-    changed = number if isinstance(number, Missing) else change(number)
-    return fixed(quantity.formula + rule, changed, str(quantity.unit), *quantity.sources)
 
 
 def chosen(

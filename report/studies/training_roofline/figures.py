@@ -10,12 +10,12 @@ from figures.dots import Dots, DotSeries
 from figures.roofline import Marks, Roofline, alike
 from report.evidence.audit import Check
 from report.evidence.remembered import known as known_number
+from report.missing import Missing
 from report.paper.findings import Figure, Inputs
 from report.paper.roofs import GIGA, TERA, cache_lines, roof_line
 from report.quantity.evaluation import point
 from report.studies.training_roofline.corrected import Corrected, collapsed, corrected
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.paging import paging_figure, retaining, steps_panel
 from report.studies.training_roofline.profiled import THRESHOLDS, Profile, main_profiles
 from report.studies.training_roofline.source import CPU, RTX, T4
 from report.studies.training_roofline.subject import NETWORKS
@@ -36,12 +36,11 @@ _CLASS_SERIES: Final = {
 
 def all_figures(
     inputs: Inputs,
-    runs: Sequence[Run],
-    shown: Sequence[Run],
+    primary: Run | None,
     complexities: dict[str, Complexity],
     checks: Mapping[str, Sequence[Check]],
 ) -> Iterator[Figure]:
-    """The figures that the data have; ``shown`` are the runs of which each has its own."""
+    """The figures that the data have; those of layers are of the run that the prose speaks of."""
     cases = corrected(inputs, complexities)
     source = alike(_source_panel(inputs, name, cases) for name in (RTX, T4, CPU))
     drawing = Drawing(source, wide=True, height=3.1)
@@ -49,11 +48,9 @@ def all_figures(
     audited = _audit(checks)
     drawing = Drawing((audited,), height=audited.height)
     yield Figure("fig-audit", "", "", drawing, (inputs.reported_file,))
-    for run in shown:
-        for name, drawn in (("layers", _layers(run)), ("steps", _steps(run))):
-            if drawn is not None:
-                yield Figure(f"fig-{name}-{run.key}", "", "", drawn, (run.file,))
-    yield from paging_figure(retaining(runs), next(iter(shown), None))
+    for name, draw in (("layers", _layers), ("steps", _steps)):
+        if primary is not None and (drawn := draw(primary)) is not None:
+            yield Figure(f"fig-{name}-{primary.key}", "", "", drawn, (primary.file,))
 
 
 # ------------------------------------------------------------------------------- the source
@@ -138,3 +135,34 @@ def _steps(run: Run) -> Drawing | None:
     """The share of the layers' time near each ceiling, a dot a step."""
     panel = steps_panel(main_profiles(run), THRESHOLDS)
     return Drawing((panel,), height=panel.height) if panel else None
+
+
+def steps_panel(profiles: Sequence[Profile], thresholds: Sequence[float]) -> Dots | None:
+    """The share of the layers' time near each ceiling or neither in every step, by threshold."""
+    rows = [(p, least) for p in profiles for least in thresholds if not _missing(p)]
+    if not rows:
+        return None
+
+    def of(side: str) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(
+                100 * share
+                for process in p.side_share(side, least).leaves[0].processes  # type: ignore
+                for share in process.samples
+            )
+            for p, least in rows
+        )
+
+    return Dots(
+        tuple(f"{p.step.network}, {least:.0%}" for p, least in rows),
+        (
+            DotSeries("arithmetic", of("arithmetic"), 0),
+            DotSeries("memory", of("traffic"), 1),
+            DotSeries("neither", of("neither"), 2, hollow=True),
+        ),
+        "Share of the layers' time (%)",
+    )
+
+
+def _missing(profile: Profile) -> bool:
+    return isinstance(point(profile.side_share("neither")), Missing)

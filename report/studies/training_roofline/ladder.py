@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from report.evidence.remembered import known
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity
-from report.quantity.verdicts import faster, slower
 from report.studies.training_roofline.declared import WORDS
 from report.studies.training_roofline.measured import Run
 from report.studies.training_roofline.subject import Step
@@ -64,32 +60,6 @@ def _climb(run: Run, start: Step) -> tuple[Rung, ...]:
     return tuple(rungs)
 
 
-def top(run: Run, network: str) -> Rung | None:
-    """The rung with the most images a second of those clearly faster than the base, if any is."""
-    gains = {rung: gain_over_base(run, network, rung) for rung in ladder(run, network)[1:]}
-    clear = {rung: known(point(gain)) for rung, gain in gains.items() if faster(gain)}
-    return max(clear, key=lambda rung: clear[rung], default=None)
-
-
 def gain_id(network: str, rung: Rung) -> str:
     """The id of the value that is the gain of a rung over the one below."""
     return f"{WORDS[network]}_gain_{rung.name.replace(' ', '_')}"
-
-
-def gain_over_base(run: Run, network: str, rung: Rung) -> Quantity:
-    """Images a second over the base of the ladder."""
-    return run.speedup(ladder(run, network)[0].step, rung.step)
-
-
-def flattered(run: Run, network: str) -> tuple[Quantity, Quantity] | None:
-    """The efficiency before and after precision is reduced, where that is slower and looks better.
-
-    The ceiling of the reduced precision is then lower by more than the rate is.
-    """
-    rungs = ladder(run, network)[:2]
-    if len(rungs) < 2 or rungs[0].step.precision == rungs[1].step.precision:
-        return None
-    before, after = (run.efficiency(rung.step) for rung in rungs)
-    if not slower(run.speedup(rungs[0].step, rungs[1].step)) or not faster(after / before):
-        return None
-    return before, after

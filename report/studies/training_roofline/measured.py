@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from report.evidence import runs as any_study
-from report.evidence.ceilings import MOMENTS, MOVED, has_moved
+from report.evidence.ceilings import MOMENTS, has_moved
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
@@ -18,7 +18,6 @@ from report.quantity.operations import at_least, at_most, share_of_ceiling
 from report.records.layers import Layer
 from report.records.record import Case
 from report.records.store import Stored
-from report.statistics.estimates import Estimate
 from report.studies.training_roofline.subject import Precision, Step, step_of
 from report.theory.architectures import ARCHITECTURES
 from report.theory.rescale_shapes import at_image
@@ -31,9 +30,6 @@ ABOVE: Final = (
     "of the measurements"
 )
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
-#: What both ends of a run tell of a ceiling.  One that was measured at one end alone, as in a run
-#: that was ended early, may have moved or not; one that was never measured marks nothing.
-Drift: TypeAlias = Literal["steady", "moved", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -154,91 +150,16 @@ class Run(any_study.Run):
             return peak
         return bandwidth if isinstance(bandwidth, Missing) else Roof(peak, bandwidth)
 
-    def drift(self, precision: Precision = "float32") -> Quantity:
-        """The change of the matrix product from before to after the series, relative."""
-        before, after = (named(f"product {m}", self.product(precision, m)) for m in MOMENTS)
-        return after / before - 1
-
-    def copy_drift(self) -> Quantity:
-        """The same of the copy."""
-        before, after = (named(f"copy {m}", self.peak_rate("copy", m)) for m in MOMENTS)
-        return after / before - 1
-
-    @property
-    def precisions(self) -> tuple[Precision, ...]:
-        """The precisions of the run's steps, in the order of the record."""
-        return tuple(dict.fromkeys(step.precision for step in self.steps))
-
-    def product_drift(self) -> Drift:
-        """What is known of the matrix products, by which efficiencies are formed: the worst."""
-        found = {_drift(self.drift(p), self.peak(p)) for p in self.precisions}
-        worst: tuple[Drift, ...] = ("moved", "unknown")
-        return next((drift for drift in worst if drift in found), "steady")
-
-    def copy_state(self) -> Drift:
-        """The same of the copy, by which slope and ridge of the roof are drawn."""
-        return _drift(self.copy_drift(), self.copy())
-
     def copy_moved(self) -> bool:
-        """Whether the copy is known to have moved too far."""
-        return self.copy_state() == "moved"
+        """Whether the copy is known to have changed too far from before to after the series."""
+        before, after = (named(f"copy {m}", self.peak_rate("copy", m)) for m in MOMENTS)
+        change = point(after / before - 1)
+        return isinstance(change, float) and has_moved(change)
 
     @remembered
     def efficiency(self, step: Step) -> Quantity:
         """Achieved rate over the measured matrix product in the step's precision."""
         return share_of_ceiling(self.rate(step) / self.peak(step.precision), ABOVE)
-
-
-def surest(gains: Iterable[Quantity], *, least: bool = False) -> Quantity | None:
-    """The gain whose interval lies furthest above all others, or, for ``least``, below them."""
-    found = {gain: each for gain in gains if isinstance(each := estimate(gain), Estimate)}
-    if least:
-        return min(found, key=lambda gain: found[gain].high, default=None)
-    return max(found, key=lambda gain: found[gain].low, default=None)
-
-
-def product_mark(run: Run) -> tuple[str, ...]:
-    """A note for what rests on the matrix product, if that moved too far, or may have."""
-    return _mark(
-        run.product_drift(),
-        f"The matrix product moved by more than {100 * MOVED:.0f} % while this was measured.",
-        "The matrix product was measured at one end of the run only, so that it may have moved.",
-    )
-
-
-def copy_mark(run: Run) -> tuple[str, ...]:
-    """A note for what rests on the copy, if that moved too far, or may have."""
-    return _mark(
-        run.copy_state(),
-        f"The copy moved by more than {100 * MOVED:.0f} % while this was measured; the better of "
-        "both is the ceiling here.",
-        "The copy was measured at one end of the run only, so that it may have moved.",
-    )
-
-
-def _mark(drift: Drift, moved: str, unknown: str) -> tuple[str, ...]:
-    return {"steady": (), "moved": (moved,), "unknown": (unknown,)}[drift]
-
-
-def _drift(change: Quantity, ceiling: Quantity) -> Drift:
-    """What a change between both ends of a run tells of a ceiling."""
-    found = point(change)
-    if isinstance(found, Missing):
-        return "steady" if ceiling.missing else "unknown"
-    return "moved" if has_moved(found) else "steady"
-
-
-# ------------------------------------------------------------------------------ one process alone
-
-
-def alone_mark(run: Run, steps: Iterable[Step]) -> tuple[str, ...]:
-    """A note for a table of steps of which some were measured in one process."""
-    if not any(run.processes(step) == 1 for step in steps):
-        return ()
-    return (
-        "Where one process was measured, the interval is that of its steps and speaks of this "
-        "process alone.",
-    )
 
 
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from report.evidence.runs import difference
 from report.instruments.trace import Trace, read_trace
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -16,7 +15,6 @@ from report.studies.training_roofline.theory import Complexity
 from report.theory.roofline import at_batch
 from report.theory.training_memory import Categories, categories
 
-MEGA = 1e6
 #: The marks that end the forward pass in a trace, the later one first.
 _FORWARD_ENDS = ("ridgepoint.loss", "ridgepoint.forward")
 
@@ -29,19 +27,6 @@ class StepMemory:
     theory: Categories
     before: int | Missing
     peak: int | Missing
-
-    @property
-    def residual(self) -> int | Missing:
-        """What is alive before the step beyond theory."""
-        return difference(self.before, self.theory.between_steps)
-
-    @property
-    def beyond(self) -> int | Missing:
-        """The peak beyond what theory has alive at the end of the forward pass.
-
-        Workspace, copies in other layouts, gradients that are alive with activations.
-        """
-        return difference(self.peak, self.theory.before_backward)
 
 
 def step_memory(run: Run, step: Step) -> StepMemory | Missing:
@@ -134,11 +119,6 @@ class Kept:
     step: Step
     theory: int
     traced: int | Missing
-
-    @property
-    def residual(self) -> int | Missing:
-        """What the trace has beyond theory."""
-        return difference(self.traced, self.theory)
 
 
 def kept(inputs: Inputs, run: Run) -> tuple[Kept, ...]:

@@ -38,7 +38,6 @@ DISTURBED: Final = 1.2
 #: A number a step, process by process.
 Samples: TypeAlias = tuple[tuple[float, ...], ...]
 Side: TypeAlias = Literal["arithmetic", "traffic", "neither"]
-SIDES: Final[tuple[Side, ...]] = ("arithmetic", "traffic", "neither")
 _NEAR_NAMES: Final[dict[Side, str]] = {
     "arithmetic": "share of time near the ceiling of arithmetic",
     "traffic": "share of time near the memory ceiling",

@@ -4,112 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Final
 
-from figures import levels
-from figures.canvas import Drawing
-from figures.levels import Levels
-from report.evidence.step_memory import (
-    KINDS,
-    Course,
-    Kind,
-    measured_steps,
-    predicted_step,
-    read_lifetimes,
-)
+import msgspec
+
 from report.instruments.memory_timeline import MemoryTimeline, read_timeline
+from report.instruments.trace import unpacked
 from report.paper.claims import judge
-from report.paper.findings import Claim, Figure, Inputs
+from report.paper.findings import Claim, Inputs
 from report.paper.values import Value, declare
 from report.quantity.expression import Quantity, exact
 from report.quantity.verdicts import Statement, all_of, equals, exactly
+from report.records import strict
 from report.records.imported_files import StoredImport
+from report.records.lifetimes import Lifetimes
+from report.records.operations import Network
 from report.text.escape import markdown
 from report.text.format import Style
+from report.theory.allocator_options import ROUNDING
 from report.theory.architectures import ARCHITECTURES
+from report.theory.timeline import timeline
 from report.theory.training_memory import categories
+from report.theory.workspaces import Conditions
 
 _TIMELINE: Final = ".raw.gz"
 _LIFETIMES: Final = "lifetimes.json.gz"
-_GIGA: Final = 1e9
+_REMEDY: Final = "restore the file with git, or import the timeline again"
 #: How numbers are printed that are not printed in full.
-_STYLES: Final[dict[str, Style]] = {
-    "activations": "measured", "excess": "measured", "excess_share": "percent",
-    "other": "measured", "peak": "measured", "predicted_peak": "measured",
-}  # fmt: skip
+_STYLES: Final[dict[str, Style]] = {"excess": "measured", "excess_share": "percent"}
 #: How far the activations may be from theory: blocks that the allocator hands out whole.
 _WITHIN: Final = 0.002
-_WORDS: Final[dict[Kind, str]] = {
-    "resident": "Parameters, momentum, batch", "activations": "Activations",
-    "gradients": "Gradients", "other": "Workspaces and unnamed",
-}  # fmt: skip
+_decoder = msgspec.json.Decoder(Lifetimes)
 
 
 @dataclass(frozen=True)
 class Published:
-    """A timeline of several steps, and the same step by theory."""
+    """A timeline of several steps, and the most bytes of activations by theory."""
 
     stored: StoredImport
     timeline: MemoryTimeline
-    predicted: Course
+    predicted: int
 
-    @cached_property
-    def measured(self) -> Course:
-        """The second step, which is the first that begins as every other does."""
-        return self.steps[min(1, len(self.steps) - 1)]
+    @property
+    def measured_activations(self) -> Quantity:
+        """The most bytes of activations at any moment."""
+        most = self.timeline.highest["activation"]
+        return exact("most activations, measured", "B", most, self.stored.file)
 
-    @cached_property
-    def steps(self) -> tuple[Course, ...]:
-        """All whole steps."""
-        return measured_steps(self.timeline)
-
-    def highest(self, kind: Kind) -> Quantity:
-        """The most bytes of a kind at any moment of the step."""
-        most = self.measured.highest(kind)
-        return exact(f"most {kind}, measured", "B", most, self.stored.file)
-
-    def predicted_highest(self, kind: Kind) -> Quantity:
+    @property
+    def predicted_activations(self) -> Quantity:
         """The same by theory."""
-        return exact(f"most {kind}, predicted", "B", self.predicted.highest(kind))
+        return exact("most activations, predicted", "B", self.predicted)
 
 
 def published(inputs: Inputs) -> Published | None:
-    """The first imported timeline with lifetimes beside it and whole steps; None without one."""
+    """The first imported timeline with lifetimes beside it; None without one."""
     for stored in inputs.imported:
         files = inputs.attachments.get(stored.file, {})
-        timeline = next((name for name in files if name.endswith(_TIMELINE)), None)
-        if timeline is None or _LIFETIMES not in files:
+        found = next((name for name in files if name.endswith(_TIMELINE)), None)
+        if found is None or _LIFETIMES not in files:
             continue
         place = f"data/{stored.file.removesuffix('.json')}"
-        found = Published(
+        lifetimes = read_lifetimes(files[_LIFETIMES], f"{place}/{_LIFETIMES}")
+        return Published(
             stored,
-            read_timeline(files[timeline], f"{place}/{timeline}"),
-            predicted_step(read_lifetimes(files[_LIFETIMES], f"{place}/{_LIFETIMES}").network),
+            read_timeline(files[found], f"{place}/{found}"),
+            predicted_activations(lifetimes.network),
         )
-        if found.steps:
-            return found
     return None
+
+
+def predicted_activations(network: Network) -> int:
+    """The most bytes of activations in a step, in blocks of the CUDA allocator."""
+    blocks = tuple(-(-size // ROUNDING) * ROUNDING for size in network.storages)
+    moments = timeline(msgspec.structs.replace(network, storages=blocks), Conditions())
+    return max(moment.alive["activations"] for moment in moments)
+
+
+@lru_cache(maxsize=2)
+def read_lifetimes(content: bytes, place: str) -> Lifetimes:
+    """Lifetimes from the bytes of their file, gzipped JSON; raises ``RecordError``."""
+    return strict.parse_json(unpacked(content, place), _decoder.decode, place, _REMEDY)
 
 
 def values(found: Published | None) -> Iterator[Value]:
     """What the paragraph prints; nothing without a timeline."""
     if found is None:
         return
-    file, activations = found.stored.file, found.highest("activations")
-    excess = activations - found.predicted_highest("activations")
-    highest = found.timeline.highest
+    excess = found.measured_activations - found.predicted_activations
+    batch = int(found.stored.record.conditions["batch"])
     numbers = {
-        "activations": activations,
         "excess": excess,
-        "excess_share": excess / activations,
-        "parameters": exact("most parameters", "B", highest["parameter"], file),
-        "momentum": exact("most optimizer state", "B", highest["optimizer state"], file),
-        "other": found.highest("other"),
-        "peak": exact("most in all, measured", "B", max(found.measured.total), file),
-        "predicted_peak": exact("most in all, predicted", "B", max(found.predicted.total)),
-        "steps": exact("steps", "1", len(found.steps), file),
-        "batch": exact("batch", "1", int(found.stored.record.conditions["batch"]), file),
+        "excess_share": excess / found.measured_activations,
+        "batch": exact("batch", "1", batch, found.stored.file),
     }
     for id_, quantity in numbers.items():
         yield declare(f"timeline_{id_}", quantity, _STYLES.get(id_))
@@ -119,7 +107,7 @@ def claims(found: Published | None) -> Iterator[Claim]:
     """What the timeline decides; nothing without one."""
     if found is None:
         return
-    ratio = found.highest("activations") / found.predicted_highest("activations")
+    ratio = found.measured_activations / found.predicted_activations
     yield judge("activations-predicted", Statement(ratio, equals(1, within=_WITHIN)))
     yield judge(
         "parameters-predicted", all_of(*(Statement(q, exactly(0)) for q in _differences(found)))
@@ -138,39 +126,7 @@ def _differences(found: Published) -> Iterator[Quantity]:
         yield exact(f"most {name}", "B", highest[name], file) - exact("theory", "B", size)
 
 
-def figures(found: Published | None) -> Iterator[Figure]:
-    """Measured categories with the predictions drawn over them; nothing without a timeline."""
-    if found is None:
-        return
-    own, theory = found.measured, found.predicted
-    bounded = map(sum, zip(theory.bytes["resident"], theory.bytes["activations"], strict=True))
-    drawn = Levels(
-        tuple(levels.Course(_WORDS[k], own.at, _scaled(own.bytes[k])) for k in KINDS),
-        (
-            levels.Course("Predicted", theory.at, _scaled(theory.total)),
-            levels.Course("Predicted, no gradients", theory.at, _scaled(tuple(bounded))),
-        ),
-        ((1.0, "Forward"), (2.0, "Backward and update")),
-        "Tensors allocated so far",
-        "Memory (GB)",
-    )
-    yield Figure(
-        "fig-published", "", "", Drawing((drawn,), wide=True, height=2.6), (found.stored.file,)
-    )
-
-
-def _scaled(sizes: tuple[int, ...]) -> tuple[float, ...]:
-    return tuple(size / _GIGA for size in sizes)
-
-
 def facts(found: Published | None) -> dict[str, Any]:
-    """Words and switches of the paragraph."""
-    if found is None:
-        return {"timeline": {}}
-    by = found.stored.record.origin.attribution
-    return {
-        "timeline": {
-            "network": markdown(str(found.stored.record.conditions["network"])),
-            "by": markdown(f"{by[:1].upper()}{by[1:]}"),
-        }
-    }
+    """Words of the paragraph; nothing without a timeline."""
+    network = found.stored.record.conditions["network"] if found else ""
+    return {"timeline": {"network": markdown(str(network))} if found else {}}

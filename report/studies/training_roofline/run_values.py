@@ -12,18 +12,15 @@ from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
 from report.quantity.evaluation import estimate, point, to_digits
-from report.quantity.expression import Quantity, absent, exact, named
-from report.quantity.fits import half_saturation
+from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, furthest_from_zero
 from report.quantity.verdicts import faster
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import (
     by_doubling,
-    first_batches,
     own_batches,
     sweep,
-    times,
 )
 from report.studies.training_roofline.declared import (
     WORDS,
@@ -33,19 +30,18 @@ from report.studies.training_roofline.declared import (
     found_in,
     median,
 )
-from report.studies.training_roofline.measured import NO_RECORD, Run, surest
+from report.studies.training_roofline.measured import NO_RECORD, Run
 from report.studies.training_roofline.memory import kept_residuals, peak_ratios, residuals
 from report.studies.training_roofline.profiled import (
     NEAR,
-    SIDES,
     THRESHOLDS,
     LayerTime,
     Profile,
+    Side,
     end_of_share,
     main_profiles,
 )
-from report.studies.training_roofline.subject import LIGHT, NETWORKS, SMALL, Step
-from report.studies.training_roofline.threads import Threads
+from report.studies.training_roofline.subject import HEAVY, LIGHT, NETWORKS, Step
 from report.theory.roofline import DEPTHWISE
 
 #: How near some layers of a profile come to a roof, as a share of it.
@@ -61,10 +57,8 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     yield from _speed(run)
     yield from _layers(run)
     yield from declared(_caches(run))
-    yield from declared(_curves(run))
     yield from declared(_anomalies(run))
     yield from _ladders(run)
-    yield from declared(first_batches(run))
     yield from declared(by_doubling(run))
     yield from _memory(inputs, run)
 
@@ -169,34 +163,18 @@ def _medians(run: Run) -> dict[Step, list[float]]:
     return {step: medians for step, medians in found.items() if len(medians) > 1}
 
 
-def furthest_apart(run: Run | None) -> str:
-    """The step whose processes differ most, in words."""
-    apart = {s: max(m) / min(m) for s, m in _medians(run).items()} if run else {}
-    step = max(apart, key=lambda step: apart[step], default=None)
-    if step is None:
-        return ""
-    return f"{step.network} at {step.image} pixels and a batch of {step.batch} in {step.setting}"
-
-
 def _disturbances(run: Run) -> dict[str, Quantity]:
-    """How far processes of one case differ: usually, and at worst with both times."""
+    """How far processes of one case differ: usually, and at worst."""
     further = tuple(other.file for other in run.stored.others)
-    ends = [
-        tuple(
-            exact(f"{name} process", "s", choose(medians), run.file, further)
-            for name, choose in (("slowest", max), ("fastest", min))
-        )
+    none = _none(run, "no step was timed by several processes")
+    apart = [
+        exact("slowest process", "s", max(medians), run.file, further)
+        / exact("fastest process", "s", min(medians), run.file, further)
         for medians in _medians(run).values()
     ]
-    none = _none(run, "no step was timed by several processes")
-    apart = [slow / fast for slow, fast in ends]
-    worst = max(ends, key=lambda each: known(point(each[0] / each[1])), default=None)
-    slow, fast = worst or (absent("process", "s", none.reason),) * 2
     return {
         "processes_apart": to_digits(chosen(at_least, apart, none), 2),
         "processes_usually": to_digits(chosen(median, apart, none), 3),
-        "apart_low": to_digits(fast, 3),
-        "apart_high": to_digits(slow, 3),
     }
 
 
@@ -226,7 +204,8 @@ def _layers(run: Run) -> Iterator[Value]:
     for network in NETWORKS:
         getters = {f"{WORDS[network]}_{key}": get for key, get in _PROFILED.items()}
         yield from declared(found_in(found.get(network), getters, none), "percent")
-        getters = {f"{WORDS[network]}_{key}": get for key, get in _ENDS.items()}
+    for network, side in _ENDS.items():
+        getters = _ends(f"{WORDS[network]}_{side}", side)
         yield from declared(found_in(found.get(network), getters, none), "percent")
     if light := found.get(LIGHT):
         yield from declared(_by_kind(light), "percent")
@@ -261,14 +240,17 @@ _PROFILED: Final[dict[str, Callable[[Profile], Quantity]]] = {
     "inside": lambda profile: to_digits(profile.inside, 2),
     "arithmetic": lambda profile: to_digits(profile.side_share("arithmetic"), 2),
     "traffic_time": lambda profile: to_digits(profile.side_share("traffic"), 2),
-    "neither": lambda profile: to_digits(profile.side_share("neither"), 2),
 }
-_ENDS: Final[dict[str, Callable[[Profile], Quantity]]] = {
-    f"{side}{suffix}_{end}": partial(end_of_share, side=side, choose=choose, least=least)
-    for side in SIDES
-    for suffix, least in (("", NEAR), ("_wide", THRESHOLDS[0]))
-    for end, choose in (("low", min), ("high", max))
-}
+#: Near which ceiling a network's time is printed, with the ends over the steps.
+_ENDS: Final[dict[str, Side]] = {HEAVY: "arithmetic", LIGHT: "neither"}
+
+
+def _ends(id_: str, side: Side) -> dict[str, Callable[[Profile], Quantity]]:
+    return {
+        f"{id_}{suffix}_{end}": partial(end_of_share, side=side, choose=choose, least=least)
+        for suffix, least in (("", NEAR), ("_wide", THRESHOLDS[0]))
+        for end, choose in (("low", min), ("high", max))
+    }
 
 
 def _pointwise(item: LayerTime) -> bool:
@@ -301,19 +283,6 @@ def _by_kind(profile: Profile) -> dict[str, Quantity]:
     return found
 
 
-def _curves(run: Run) -> dict[str, Quantity]:
-    made: dict[str, Quantity] = {}
-    for network in NETWORKS:
-        made |= found_in(
-            run, {f"{WORDS[network]}_half": partial(_half, network=network)}, NO_RECORD
-        )
-    return made
-
-
-def _half(run: Run, network: str) -> Quantity:
-    return half_saturation(times(run, network))
-
-
 def _anomalies(run: Run) -> dict[str, Quantity]:
     found = [b for n in NETWORKS for b in own_batches(run, n)]
     none = _none(run, "no batch was judged")
@@ -327,25 +296,6 @@ def _anomalies(run: Run) -> dict[str, Quantity]:
     }
 
 
-def thread_values(found: Threads | None) -> Iterator[Value]:
-    """What more threads of one processor gain."""
-    none = Missing("no two runs on one processor differ in their threads")
-    name = "speed-up by more threads"
-    gains = [named(name, gain) for gain in found.gains.values()] if found else []
-    yield from declared(
-        {
-            **found_in(
-                found, {"thread_product": Threads.product, "thread_copy": Threads.copy}, none
-            ),
-            **found_in(surest(gains), {"thread_best": _same}, none),
-        }
-    )
-
-
-def _same(quantity: Quantity) -> Quantity:
-    return quantity
-
-
 def _ladders(run: Run) -> Iterator[Value]:
     """The gain of every rung over the one below."""
     for network in NETWORKS:
@@ -353,11 +303,6 @@ def _ladders(run: Run) -> Iterator[Value]:
             if rung.below:
                 gain = run.speedup(rung.below, rung.step)
                 yield from declared({ladder.gain_id(network, rung): gain})
-    none = absent("efficiency", "1", "no step looks better for being slower")
-    found = ladder.flattered(run, SMALL) or (none, none)
-    yield from declared(
-        dict(zip(("flattered_before", "flattered_after"), found, strict=True)), "percent"
-    )
 
 
 def _memory(inputs: Inputs, run: Run) -> Iterator[Value]:

@@ -7,25 +7,19 @@ from typing import Final
 
 from report.evidence.remembered import known
 from report.missing import Missing
-from report.paper.declared import Content, Field, table
+from report.paper.declared import Field, table
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Table
 from report.quantity.evaluation import point
-from report.studies.training_roofline.batches import sweep
 from report.studies.training_roofline.corrected import Corrected
-from report.studies.training_roofline.measured import Run, copy_mark
 from report.studies.training_roofline.paradox import Correction
-from report.studies.training_roofline.source import CPU, RTX, T4, Row, row, rows
-from report.studies.training_roofline.subject import HEAVY, IMAGE, NETWORKS
+from report.studies.training_roofline.source import RTX, T4, Row, row, rows
+from report.studies.training_roofline.subject import HEAVY, NETWORKS
 from report.studies.training_roofline.theory import (
     SOURCE_BATCH,
-    TERA,
     Complexity,
-    known_roof,
-    own_sheet,
-    printed_roof,
 )
-from report.theory.roofline import Load, Roof, at_batch, class_loads, operator_class, total
+from report.theory.roofline import Load, at_batch
 from report.theory.training_memory import Categories, categories
 from report.theory.work import flops
 
@@ -95,71 +89,6 @@ def intensity_table(inputs: Inputs, complexities: dict[str, Complexity]) -> Tabl
     )
 
 
-def class_table(complexities: dict[str, Complexity]) -> Table:
-    """Where the work and the traffic of a step are, by operator class."""
-    found: list[tuple[str, str, int, Load, Load]] = []
-    for name, of in complexities.items():
-        layers = at_batch(of.layers, SOURCE_BATCH)
-        kinds = [operator_class(layer) for layer in layers]
-        loads = class_loads(layers)
-        whole = total(loads.values())
-        found += [
-            (name, kind, kinds.count(kind), load, whole)
-            for kind, load in loads.items()
-            if load.bytes
-        ]
-    return table(
-        "tbl-classes",
-        found,
-        [
-            Field("Network", "", lambda r: r[0]),
-            Field("Class", "", lambda r: r[1]),
-            Field("Layers", "1", lambda r: r[2]),
-            Field("Operations", "1", lambda r: r[3].flops / r[4].flops or "none", "%"),
-            Field("Traffic", "1", lambda r: r[3].bytes / r[4].bytes, "%"),
-            Field("Intensity", "FLOP/B", lambda r: r[3].intensity if r[3].flops else "none"),
-        ],
-    )
-
-
-def ridge_table(inputs: Inputs, runs: Sequence[Run]) -> Table:
-    """Peaks, bandwidths and ridge points: printed, of data sheets, measured."""
-    sheets = [(name, "printed", printed_roof(inputs, name)) for name in (RTX, T4, CPU)]
-    others = ((RTX, "cores and clock"), (T4, "data sheet"), (CPU, "cores and highest clock"))
-    sheets += [(n, o, r) for n, o in others if isinstance(r := known_roof(inputs, n), Roof)]
-    sheets += [
-        (run.label, "data sheet", sheet)
-        for run in runs
-        if isinstance(sheet := own_sheet(inputs, run), Roof)
-    ]
-    rows_: list[tuple[str, str, Content, Content, Content]] = [
-        (name, origin, roof.peak.value, roof.bandwidth.value, roof.ridge.value)
-        for name, origin, roof in sheets
-    ]
-    for run in runs:
-        for precision in run.precisions:
-            peak, copy = run.peak(precision), run.copy()
-            rows_.append((run.label, f"measured, {precision}", peak, copy, peak / copy))
-    return table(
-        "tbl-ridges",
-        rows_,
-        [
-            Field("Device", "", lambda r: r[0]),
-            Field("Origin", "", lambda r: r[1]),
-            Field("Arithmetic", "FLOP/s", lambda r: r[2], "GFLOP/s"),
-            Field("Bandwidth", "B/s", lambda r: r[3], "GB/s"),
-            Field("Ridge", "FLOP/B", lambda r: r[4]),
-        ],
-        notes=tuple(
-            f"{run.label}: {note}"
-            for run in runs
-            for note in copy_mark(run)
-            if not isinstance(run.roof(), Missing)
-        ),
-        sources=(inputs.reported_file, *(run.file for run in runs)),
-    )
-
-
 def corrected_table(inputs: Inputs, cases: Sequence[Corrected]) -> Table:
     """Printed and corrected rates and efficiencies side by side."""
 
@@ -197,45 +126,6 @@ def paradox_table(steps: Sequence[Correction]) -> Table:
             Field(RTX, "1", lambda s: s.printed[1] if s.printed else s.rtx, "%"),
             Field("Ratio", "1", lambda s: s.printed[2] if s.printed else s.ratio),
         ],
-    )
-
-
-def anchor_table(inputs: Inputs, complexities: dict[str, Complexity], runs: Sequence[Run]) -> Table:
-    """What NVIDIA publishes of ResNet-50, and the largest plain batch of our GPUs beside it."""
-    work = complexities[HEAVY].training
-    found: list[tuple[str, str, Content, float]] = [
-        (
-            item.text("device"),
-            item.text("precision"),
-            float(item.number_of("throughput").number),
-            float(item.number_of("peak").number) * TERA,
-        )
-        for item in rows(inputs.reported, "anchors")
-    ]
-    for run in runs:
-        sheet, steps = own_sheet(inputs, run), run.timed(sweep(run, HEAVY))
-        if isinstance(sheet, Roof) and steps and steps[-1].image == IMAGE:
-            images = point(run.images(steps[-1]))
-            found.append((f"{run.label}, ours", "float32", images, sheet.peak.value))
-
-    def rate(item: tuple[str, str, Content, float]) -> Cell:
-        return work * item[2] if isinstance(item[2], float) else _NOT_PRINTED
-
-    def share(item: tuple[str, str, Content, float]) -> Cell:
-        return work * item[2] / item[3] if isinstance(item[2], float) else _NOT_PRINTED
-
-    return table(
-        "tbl-anchors",
-        found,
-        [
-            Field("Device", "", lambda item: item[0]),
-            Field("Precision", "", lambda item: item[1]),
-            Field("Images / s", "1", lambda item: item[2]),
-            Field("Peak", "FLOP/s", lambda item: item[3], "TFLOP/s"),
-            Field("Rate", "FLOP/s", rate, "TFLOP/s"),
-            Field("Utilisation", "1", share, "%"),
-        ],
-        sources=(inputs.reported_file, *(run.file for run in runs if run.on_gpu)),
     )
 
 

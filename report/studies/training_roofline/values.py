@@ -7,7 +7,6 @@ from functools import partial
 from itertools import chain
 
 from report.evidence.audit import count_by_verdict, printed_value
-from report.evidence.ceilings import MOVED
 from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
@@ -17,7 +16,6 @@ from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, flops
 from report.statistics.estimates import CONFIDENCE
 from report.studies.training_roofline.batches import (
-    ENOUGH,
     half,
     source_collapse,
     source_fit,
@@ -82,8 +80,6 @@ def _settings() -> Iterator[Value]:
     yield setting("confidence", "Confidence of intervals", CONFIDENCE)
     yield setting("near", "Share of a ceiling from which a layer is near it", NEAR)
     yield setting("near_wide", "A smaller such share, to compare", THRESHOLDS[0])
-    yield setting("moved", "Change of a ceiling that is marked", MOVED)
-    yield setting("enough", "Share of the limit that is enough", ENOUGH)
     yield setting(
         "source_batch", "Batch size of the compared intensities", SOURCE_BATCH, "measured"
     )
@@ -102,10 +98,7 @@ def _complexities(inputs: Inputs, found: dict[str, Complexity]) -> dict[str, Qua
         training = flops(exact("multiply-adds of a step", "MAC", training_macs(of.layers)))
         printed = as_printed(item.number_of("forward"), "FLOP", inputs.reported_file, GIGA)
         made |= {
-            f"{word}_forward": forward,
-            f"{word}_printed": printed,
             f"{word}_ratio": to_digits(forward / printed, 3),
-            f"{word}_training": training,
             f"{word}_times": to_digits(training / forward, 3),
         }
     return made
