@@ -256,6 +256,10 @@ ADD = 'void at::native::elementwise_kernel<128, 2, at::native::lambda "1">(int, 
 CASE = case_range({"batch": 1, "pass": "forward"}, 0)
 
 
+def unit_of(metric: str) -> str:
+    return "byte" if "bytes" in metric else "inst"
+
+
 def table(
     launches: Sequence[tuple[str, str | None, Mapping[str, object]]],
     *,
@@ -267,7 +271,9 @@ def table(
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow([*COLUMNS, *metrics])
-    writer.writerow([""] * len(COLUMNS) + [(units or {}).get(name, "inst") for name in metrics])
+    writer.writerow(
+        [""] * len(COLUMNS) + [(units or {}).get(name, unit_of(name)) for name in metrics]
+    )
     for number, (kernel, name, values) in enumerate(launches):
         cell = f'{number}  "<default domain>:{name}:none:none:none:none:none:none"' if name else ""
         place = ["1", "7", "(128, 1, 1)", "(5, 3, 2)", "0", capability]

@@ -16,7 +16,7 @@ import msgspec
 from experiments.harness.recording import utc
 from experiments.harness.study import UsageError
 from experiments.importers.formats import EXPERIMENTAL, FORMATS, read_as
-from experiments.importers.imported import Imported, Source, source_of
+from experiments.importers.imported import FETCH_AGAIN, Imported, Source, source_of
 from report.errors import RecordError
 from report.records.imported import (
     IMPORT_SCHEMA,
@@ -118,7 +118,9 @@ def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord
             f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}; import a "
             "part of the file"
         )
-    return parse_import(text, source.name), {name: content for name, (content, _) in files.items()}
+    return parse_import(text, source.name, FETCH_AGAIN), {
+        name: content for name, (content, _) in files.items()
+    }
 
 
 def _origin(

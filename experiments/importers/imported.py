@@ -30,7 +30,8 @@ Kind = TypeVar("Kind")
 #: A file beyond this, unpacked, is refused before it fills the memory.
 LARGEST_FILE: Final = 2**30
 _GZIP: Final = b"\x1f\x8b"
-_REMEDY: Final = "fetch the published file again"
+#: What to do about a published file that cannot be used.
+FETCH_AGAIN: Final = "fetch the published file again"
 
 
 class RefusedError(RidgepointError):
@@ -78,13 +79,13 @@ class Source:
 
         Some tools write NaN where they have no number, which JSON does not know: it is null here.
         """
-        return parse_json(self.content, _with_nan, self.name, _REMEDY)
+        return parse_json(self.content, _with_nan, self.name, FETCH_AGAIN)
 
     def as_kind(self, kind: type[Kind]) -> Kind:
         """The content as JSON of a known form; raises ``RecordError`` with the place at fault."""
         found = self.json
         return parse_json(
-            self.content, lambda text: msgspec.convert(found, kind), self.name, _REMEDY
+            self.content, lambda text: msgspec.convert(found, kind), self.name, FETCH_AGAIN
         )
 
     def has_keys(self, *names: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from experiments.importers.imported import Imported, Source, case, environment
+from experiments.importers.imported import FETCH_AGAIN, Imported, Source, case, environment
 from experiments.importers.network_conditions import conditions
 from report.instruments.trace import Trace, read_trace
 from report.records.record import Sample
@@ -28,22 +28,20 @@ def read(source: Source) -> Imported:
     Raises ``RefusedError`` for a trace without kernels or of several kinds of GPU, and
     ``RecordError`` for a damaged one.
     """
-    trace = read_trace(source.raw, source.name)
+    trace = read_trace(source.content, source.name, FETCH_AGAIN)
     measured = {name: samples for name, samples in _series(trace).items() if samples}
     if not measured:
         raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
-    names = {device.name for device in trace.devices} or {source.device}
-    if len(names) > 1 or None in names:
-        raise source.refused(
-            f"it names {len(names - {None})} kinds of GPU; give the one that ran with --device"
-        )
+    names = {device.name for device in trace.devices}
+    if len(names) > 1:
+        raise source.refused(f"it names {len(names)} kinds of GPU; import a trace of one kind")
     gpu = trace.devices[0] if trace.devices else None
     return Imported(
         instrument="PyTorch profiler (Kineto)",
         instrument_version=None,
         environment=environment(
             "cuda",
-            source.device or str(names.pop()),
+            source.device_or(names.pop() if names else None),
             memory_bytes=gpu.memory_bytes if gpu else None,
         ),
         cases=(case({"subject": "trace"}, measured),),
@@ -55,7 +53,7 @@ def read(source: Source) -> Imported:
 
 def _series(trace: Trace) -> Mapping[str, Iterable[Sample]]:
     return {
-        "kernel_time": [k.duration / 1e9 for k in trace.kernels if k.grid is not None],
+        "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
         "cupti_fp32_additions": [k.additions for k in trace.counted],
         "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
         "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],

@@ -31,7 +31,7 @@ def detects(source: Source) -> bool:
 
 def read(source: Source) -> Imported:
     """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged."""
-    found = read_timeline(source.raw, source.name)
+    found = read_timeline(source.content, source.name)
     if source.device is None:
         raise source.refused("it does not say the device; give it with --device")
     told = conditions(source)

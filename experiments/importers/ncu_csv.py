@@ -13,7 +13,8 @@ from report.instruments.counters.ncu_output import CountersUnavailable, KernelRo
 from report.records.faults import LONGEST_NAME
 from report.records.record import Case, Factor, Sample
 
-_HEADER: Final = b'"Kernel Name"'
+#: The header of a table, and what a log says that may hold none.
+_BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
 #: Counted bytes and operations; a count of launches says nothing of one launch.
 _LAUNCHES: Final = "ncu_kernel_launches"
@@ -23,13 +24,13 @@ _TOTAL: Final = ".sum"
 
 
 def detects(source: Source) -> bool:
-    """Whether a table with kernels and metrics stands in it."""
-    return _HEADER in source.content and b"__" in source.content
+    """Whether a table of kernels stands in it, or a message of ncu."""
+    return _BEGIN.search(source.content) is not None
 
 
 def read(source: Source) -> Imported:
     """Every launch as a case; the device must be named, since the table has its number alone."""
-    rows = read_table("\n".join(source.lines))
+    rows = read_table(source.text)
     if isinstance(rows, CountersUnavailable):
         raise source.refused(rows.reason.rstrip("."))
     return of_rows(source, rows, source.device_or(None))

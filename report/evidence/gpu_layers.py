@@ -134,4 +134,4 @@ def forward_calls(
 
 def _launched(trace: Trace) -> Iterable[Kernel]:
     """Kernels alone, without copies and fills."""
-    return (kernel for kernel in trace.kernels if kernel.grid is not None)
+    return (kernel for kernel in trace.kernels if not kernel.transfer)

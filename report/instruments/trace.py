@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,8 @@ _MEMORY: Final = "[memory]"
 _OPERATOR: Final = "cpu_op"
 #: Marks that a program sets around its own steps, as ``record_function`` does.
 _MARK: Final = "user_annotation"
-_DEVICE_WORK: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_KERNEL: Final = "kernel"
+_DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Counters of one kernel; its name where CUPTI did not resolve it.
 _RANGE: Final = "cuda_profiler_range"
 UNNAMED: Final = "__missing__"
@@ -96,7 +97,8 @@ class MemoryEvent:
 class Kernel:
     """Work of a device, with the number of the operator that launched it; times in ns.
 
-    ``grid`` are the blocks of a kernel along each axis, None of a copy or a fill.
+    ``grid`` are the blocks of a kernel along each axis, None where the trace does not say it, as on
+    AMD's GPUs; ``transfer`` is true of a copy or a fill.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Kernel:
     end: int
     external: int | None
     grid: tuple[int, int, int] | None = None
+    transfer: bool = False
 
     @property
     def duration(self) -> int:
@@ -123,11 +126,10 @@ class CountedKernel:
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as the trace names it; memory in B."""
+    """A GPU as the trace names it; memory in B, None where the trace does not say it."""
 
     name: str
-    memory_bytes: int
-    compute_capability: str
+    memory_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,19 @@ _EXECUTED: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """What an event says beside its name and its time; only what is used here."""
+    """What an event says beside its name and its time; only what is used here.
 
-    bytes: int | None = msgspec.field(default=None, name="Bytes")
-    device_type: int | None = msgspec.field(default=None, name="Device Type")
-    external: int | None = msgspec.field(default=None, name="External id")
-    grid: tuple[int, int, int] | None = None
-    fadd: int | None = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
-    fmul: int | None = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
-    ffma: int | None = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
+    Events that are not used may mean something else by these names, so that types are checked
+    (``_argument_faults``) where an argument is read.
+    """
+
+    bytes: Any = msgspec.field(default=None, name="Bytes")
+    device_type: Any = msgspec.field(default=None, name="Device Type")
+    external: Any = msgspec.field(default=None, name="External id")
+    grid: Any = None
+    fadd: Any = msgspec.field(default=None, name=_EXECUTED.format("fadd"))
+    fmul: Any = msgspec.field(default=None, name=_EXECUTED.format("fmul"))
+    ffma: Any = msgspec.field(default=None, name=_EXECUTED.format("ffma"))
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -207,9 +213,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 class _Properties(msgspec.Struct, frozen=True):
     name: str
-    memory: int = msgspec.field(name="totalGlobalMem")
-    major: int = msgspec.field(name="computeMajor")
-    minor: int = msgspec.field(name="computeMinor")
+    memory: int | None = msgspec.field(default=None, name="totalGlobalMem")
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -221,19 +225,19 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 @lru_cache(maxsize=32)
-def read_trace(content: bytes, place: str) -> Trace:
+def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     """A trace from the bytes of its file, gzipped or not; ``place`` names it in messages.
 
-    Read once, since a study tells of it in many places.
+    Read once, since a study tells of it in many places.  Messages end with the ``remedy``.
     Raises ``RecordError`` for a file that is cut off or no trace, and for one without operators.
     """
-    text = unpacked(content, place)
-    file = strict.parse_json(text, _decoder.decode, place, _REMEDY)
-    strict.refuse_first(_faults(file.events), place, _REMEDY)
+    text = unpacked(content, place, remedy)
+    file = strict.parse_json(text, _decoder.decode, place, remedy)
+    strict.refuse_first(_faults(file.events), place, remedy)
     return _trace(file)
 
 
-def unpacked(content: bytes, place: str) -> bytes:
+def unpacked(content: bytes, place: str, remedy: str = _REMEDY) -> bytes:
     """The bytes of a file that may be gzipped; raises ``RecordError`` for one that is cut off."""
     if not content.startswith(b"\x1f\x8b"):
         return content
@@ -241,7 +245,7 @@ def unpacked(content: bytes, place: str) -> bytes:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         what = str(error).rstrip(".")
-        strict.refuse_first([f"not a whole gzip file: {what}"], place, _REMEDY)
+        strict.refuse_first([f"not a whole gzip file: {what}"], place, remedy)
         raise AssertionError("a fault is always refused") from error
 
 
@@ -255,14 +259,35 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
             yield f"{where}.ts: this field is missing"
         elif timed and (event.dur is None or event.dur < 0):
             yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
-        elif event.name == _MEMORY and event.args.bytes is None:
-            yield f"{where}.args.Bytes: this field is missing"
-        elif event.cat == _RANGE:
-            yield from (
-                f"{where}.args.{_EXECUTED.format(name)}: expected a count, found {count}"
-                for name, count in _counts(event.args).items()
-                if count is None or count < 0
-            )
+        yield from (f"{where}.args.{fault}" for fault in _argument_faults(event))
+
+
+def _argument_faults(event: _Event) -> Iterator[str]:
+    """What is wrong with the arguments that are read of this kind of event."""
+    args = event.args
+    if event.name == _MEMORY:
+        if args.bytes is None:
+            yield "Bytes: this field is missing"
+        elif type(args.bytes) is not int:
+            yield f"Bytes: expected a whole number, found {args.bytes!r:.60}"
+        if not isinstance(args.device_type, int | None):
+            yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
+    if (_is_operator(event) or _is_kernel(event)) and not isinstance(args.external, int | None):
+        yield f"External id: expected a whole number, found {args.external!r:.60}"
+    if event.cat == _KERNEL and args.grid is not None and not _are_counts(args.grid, 3):
+        yield f"grid: expected three counts, found {args.grid!r:.60}"
+    if event.cat == _RANGE:
+        for name, count in _counts(args).items():
+            if not _are_counts([count], 1):
+                yield f"{_EXECUTED.format(name)}: expected a count, found {count!r:.60}"
+
+
+def _are_counts(values: object, length: int) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == length
+        and all(type(value) is int and value >= 0 for value in values)
+    )
 
 
 def _is_operator(event: _Event) -> bool:
@@ -273,7 +298,7 @@ def _is_kernel(event: _Event) -> bool:
     return event.ph == "X" and event.cat in _DEVICE_WORK
 
 
-def _counts(arguments: _Arguments) -> dict[str, int | None]:
+def _counts(arguments: _Arguments) -> dict[str, Any]:
     return {"fadd": arguments.fadd, "fmul": arguments.fmul, "ffma": arguments.ffma}
 
 
@@ -308,11 +333,18 @@ def _trace(file: _File) -> Trace:
         nested,
         tuple(_memory_events(sorted(memory, key=by_start), begin, nested)),
         tuple(
-            Kernel(event.name, start - begin, end - begin, event.args.external, event.args.grid)
+            Kernel(
+                event.name,
+                start - begin,
+                end - begin,
+                event.args.external,
+                tuple(event.args.grid) if event.cat == _KERNEL and event.args.grid else None,
+                event.cat != _KERNEL,
+            )
             for start, end, event in sorted(kernels, key=by_start)
         ),
         tuple(_counted_kernels(events)),
-        tuple(Device(d.name, d.memory, f"{d.major}.{d.minor}") for d in file.devices),
+        tuple(Device(d.name, d.memory) for d in file.devices),
     )
 
 

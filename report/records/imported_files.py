@@ -151,17 +151,18 @@ def _row(case: Case, factors: Sequence[str], columns: Sequence[Column]) -> Row |
 # -------------------------------------------------------------------------------------- reading
 
 
-def parse_import(text: bytes, place: str) -> ImportedRecord:
+def parse_import(text: bytes, place: str, remedy: str = _REMEDY) -> ImportedRecord:
     """Read one imported record; raises ``RecordError`` as ``report.records.filed.parse`` does."""
     with strict.no_cycles():
-        return _whole(strict.parse_json(text, _decoder.decode, place, _REMEDY), text, place)
+        filed = strict.parse_json(text, _decoder.decode, place, remedy)
+        return _whole(filed, text, place, remedy)
 
 
-def _whole(filed: FiledImport, text: bytes, place: str) -> ImportedRecord:
+def _whole(filed: FiledImport, text: bytes, place: str, remedy: str) -> ImportedRecord:
     """The record with its cases; raises ``RecordError`` for what decoding does not notice."""
     with strict.no_cycles():
-        strict.refuse_repeated_keys(text, place, _REMEDY)
-        strict.refuse_first(_filed_faults(filed), place, _REMEDY)
+        strict.refuse_repeated_keys(text, place, remedy)
+        strict.refuse_first(_filed_faults(filed), place, remedy)
         cases = (
             Case(
                 factors=case.factors,
@@ -175,7 +176,7 @@ def _whole(filed: FiledImport, text: bytes, place: str) -> ImportedRecord:
         )
         rows = _unfolded(filed.table) if filed.table else ()
         record = _record(filed, (*rows, *cases))
-        strict.refuse_first(faults(record), place, _REMEDY)
+        strict.refuse_first(faults(record), place, remedy)
     return record
 
 
@@ -227,7 +228,7 @@ def read_import(path: Path, data: Path, *, whole: bool = True) -> StoredImport:
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
     text = read_file(path, place, _REMEDY, data)
     filed = strict.parse_json(text, _decoder.decode, place, _REMEDY)
-    record = _whole(filed, text, place) if whole else _record(filed, ())
+    record = _whole(filed, text, place, _REMEDY) if whole else _record(filed, ())
     if (record.study, IMPORTED) != (path.parent.parent.name, path.parent.name):
         raise RecordError(
             f"{place}: study: found {record.study!r}; move the file to {record.study}/{IMPORTED}."

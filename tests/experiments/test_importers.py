@@ -213,6 +213,60 @@ def test_launches_of_nsight_compute_are_cases(tmp_path: Path) -> None:
     assert second["ncu_tensor_core_flops"] == (0,)
 
 
+def ncu_table(*cells: tuple[str, str, str]) -> str:
+    """One launch of Nsight Compute's raw page: metrics with their units and printed values."""
+    plain = [("Kernel Name", "", "copy(float)"), ("CC", "", "8.6"), *cells]
+    return "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in zip(*plain, strict=True))
+
+
+READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+SHARE = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+LONG = (
+    '"Kernel Name","CC","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+    '"copy(float)","8.6","Command line profiler metrics","dram__bytes_read.sum","byte","131,072"\n'
+)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ((READ, "byte", "131.072"), (WRITTEN, "byte", "65.536")),
+        ((READ, "byte", "131,072"), (WRITTEN, "byte", "65,536")),
+        ((READ, "byte", "131072.000000"), (WRITTEN, "byte", "65536")),
+        ((READ, "byte", "131.072"), (WRITTEN, "byte", "65.536"), (SHARE, "%", "12,345")),
+        ((READ, "byte", "128.000"), (WRITTEN, "byte", "68.608")),
+    ],
+)
+def test_a_sum_of_bytes_is_whole_whatever_separates_its_thousands(
+    tmp_path: Path, cells: tuple[tuple[str, str, str], ...]
+) -> None:
+    (tmp_path / "x.csv").write_text(ncu_table(*cells), "utf-8")
+    (case,) = imported(tmp_path, tmp_path / "x.csv", "--device", "NVIDIA A10").cases
+    assert case.samples("ncu_dram_bytes") == (196_608,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ncu_table((READ, "byte", "131.5"), (WRITTEN, "byte", "1")), "LC_ALL=C"),
+        (ncu_table((READ, "byte", "131.072"), (SHARE, "%", "12.34")), "LC_ALL=C"),
+        (ncu_table((READ, "byte", "1.5e-3"), (WRITTEN, "byte", "1")), "LC_ALL=C"),
+        (ncu_table((READ, "KiB", "128"), (WRITTEN, "byte", "65,536")), "--print-units base"),
+        (ncu_table((READ, "sector", "128"), (WRITTEN, "byte", "65,536")), "--print-units base"),
+        (ncu_table((READ, "", "128"), (WRITTEN, "byte", "65,536")), "--print-units base"),
+        (LONG, "--page raw"),
+        ("==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - The user\n", "ERR_NVGPUCTRPERM"),
+        ("==ERROR== Unknown Error on device 0.", "Unknown Error on device 0"),
+    ],
+)
+def test_what_nsight_compute_rounds_or_does_not_count_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / "x.csv").write_text(text, "utf-8")
+    device = ("--device", "NVIDIA A10")
+    assert said in refusal(tmp_path / "data", capsys, tmp_path / "x.csv", *device)
+
+
 def _half(content: bytes) -> bytes:
     return content[: len(content) // 2]
 

@@ -147,7 +147,8 @@ off = json.loads(os.environ.get("OFF", "{{}}"))
 with log.open("w") as stream:
     stream.write("==PROF== Profiling - 1: 0%....50%....100% - 9 passes\\n")
     writer = csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\\n")
-    writer.writerows([fields, ["", "", "", "", *["inst"] * len(metrics)]])
+    units = ["byte" if "bytes" in metric else "inst" for metric in metrics]
+    writer.writerows([fields, ["", "", "", "", *units]])
     for number, (name, work) in enumerate(launches):
         counts = dict.fromkeys(metrics, 0)
         if "product" in name:
@@ -389,7 +390,7 @@ def test_a_case_without_kernels_is_missing_not_zero() -> None:
     assert isinstance(plan, MetricPlan)
     columns = ["X_Range:Msg", "Kernel Name", "CC", *plan.metrics]
     cells = [products("9.0")[0].range, "gemm", "9.0", *["0"] * len(plan.metrics)]
-    table = [columns, [""] * len(columns), cells]
+    table = [columns, ["byte" if "bytes" in name else "" for name in columns], cells]
     log = "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in table)
     job = PLAN.jobs[0]
     notes = tuple(Note(name, "ok", None) for name in ranges(job))

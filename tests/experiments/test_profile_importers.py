@@ -79,6 +79,71 @@ def test_a_trace_with_counters(tmp_path: Path) -> None:
     assert not case.samples("kernel_time")
 
 
+def traced(device: str, *events: dict[str, Any]) -> bytes:
+    """A trace of one GPU; each event is an operator on the host unless it says otherwise."""
+    plain = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "tid": 1, "ts": 10.0, "dur": 9.0}
+    gpus = [{"id": 0, "name": device}]
+    return json.dumps(
+        {"deviceProperties": gpus, "traceEvents": [plain, *({**plain, **e} for e in events)]}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("device", "events", "times"),
+    [
+        # AMD's kernels have no grid (pytorch/kineto#983), and copies are no kernels.
+        (
+            "AMD Radeon Graphics",
+            [
+                {"cat": "kernel", "name": "k0", "dur": 6.88, "args": {"kind": "Dispatch Kernel"}},
+                {"cat": "kernel", "name": "k1", "ts": 30.0, "dur": 3.12},
+                {"cat": "gpu_memcpy", "name": "copy", "dur": 99.0, "args": {"External id": 2}},
+            ],
+            (6.88e-6, 3.12e-6),
+        ),
+        # Arguments of events that are not used may be anything (pytorch/pytorch#145573).
+        (
+            "NVIDIA A100-PG509-200",
+            [
+                {"name": "triton", "args": {"External id": 3, "grid": "grid(100,)", "Bytes": "2"}},
+                {"ph": "i", "cat": "python_function", "args": {"External id": "none"}},
+                {"cat": "kernel", "dur": 1.76, "args": {"External id": 3, "grid": [1, 1, 1]}},
+            ],
+            (1.76e-6,),
+        ),
+    ],
+)
+def test_kernels_of_any_maker_and_of_compiled_code(
+    tmp_path: Path, device: str, events: list[dict[str, Any]], times: tuple[float, ...]
+) -> None:
+    path = written(tmp_path, "trace.json", traced(device, *events))
+    record = imported(path, tmp_path / "data", direction="inference")
+    assert record.environment.model == device
+    assert record.cases[0].samples("kernel_time") == times
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"cat": "kernel", "args": {"grid": "grid(100,)"}}, "traceEvents[1].args.grid"),
+        ({"cat": "kernel", "args": {"grid": [1, -1, 1]}}, "traceEvents[1].args.grid"),
+        ({"cat": "kernel", "args": {"External id": "x"}}, "traceEvents[1].args.External id"),
+        ({"cat": "kernel", "dur": 1e30}, "samples"),
+        ({"name": "[memory]", "args": {"Bytes": True}}, "traceEvents[1].args.Bytes"),
+        ({"name": "[memory]", "args": {"Bytes": 1, "Device Type": "x"}}, "args.Device Type"),
+    ],
+)
+def test_what_an_import_refuses_ends_with_what_to_do_about_an_import(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], event: dict[str, Any], said: str
+) -> None:
+    path, data = written(tmp_path, "trace.json", traced("some GPU", event)), tmp_path / "data"
+    assert run(path, data, direction="inference") == 1
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert "fetch the published file again" in printed and "git" not in printed
+    assert list_imports("s", data) == ()
+
+
 def test_a_memory_timeline(tmp_path: Path) -> None:
     record = imported(TIMELINE, tmp_path, "--device", "some GPU", direction="training")
     highest = {case.factors["category"]: case.samples("allocated_peak")[0] for case in record.cases}

@@ -26,6 +26,8 @@ Kind: TypeAlias = Literal[
     "truncated",
     "locale",
     "units",
+    "rounded",
+    "page",
     "time",
     "ranges",
     "not_trusted",
@@ -142,7 +144,13 @@ _RANGE: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
 #: has none, and is in part words (``device__attribute_confidential_computing_mode``: No-CC).
 _METRIC: Final = re.compile(r"[a-z][a-z0-9]*__[a-z0-9_]+(?:\.\w+)+")
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
-_SCALED: Final = re.compile(r"[KMGT](?:byte|inst|op)s?\b")
+#: The sums that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
+_COUNT: Final = re.compile(
+    r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
+    r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
+)
+_BYTE_UNITS: Final = ("byte", "bytes")
+_COUNT_UNITS: Final = ("", "inst", "op", "ops")
 _GROUPING: Final = re.compile(r"['’\s\u00a0\u202f]")
 
 
@@ -178,8 +186,8 @@ def _records(text: str) -> Iterator[str]:
 def _rows(text: str) -> Iterator[KernelRow]:
     header, units, *rows = _cells(text)
     metrics = [index for index, name in enumerate(header) if _METRIC.fullmatch(name)]
-    _check_units(header, units, metrics)
-    mark = _decimal_mark(row[index] for row in rows for index in metrics)
+    _check_units(header, units)
+    mark = _decimal_mark((row[i], header[i]) for row in rows for i in metrics)
     for row in rows:
         yield _row(header, row, metrics, mark)
 
@@ -190,6 +198,10 @@ def _cells(text: str) -> list[list[str]]:
     if not records:
         raise _UnreadableError("empty", _complaint_or("ncu printed no table; run it again.", text))
     table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
+    if "Metric Value" in table[0]:
+        raise _UnreadableError(
+            "page", "ncu's table has a metric a row; run ncu, or ncu --import, with --page raw."
+        )
     if len(table) < 3:
         raise _UnreadableError("truncated", "ncu's table stops after its header; run it again.")
     for number, (record, row) in enumerate(zip(records, table, strict=True), start=1):
@@ -208,12 +220,13 @@ def _complaint_or(otherwise: str, text: str) -> str:
     return found.reason if found else otherwise
 
 
-def _check_units(header: Sequence[str], units: Sequence[str], metrics: Iterable[int]) -> None:
-    for index in metrics:
-        if _SCALED.fullmatch(units[index]):
+def _check_units(header: Sequence[str], units: Sequence[str]) -> None:
+    for name, unit in zip(header, units, strict=True):
+        found = _COUNT.fullmatch(name)
+        if found and unit not in (_BYTE_UNITS if found[1] else _COUNT_UNITS):
             raise _UnreadableError(
                 "units",
-                f"ncu printed {header[index]} in {units[index]}, which rounds it; run it with "
+                f"ncu printed {name} in {unit or 'no unit'}, which may round it; run it with "
                 "--print-units base.",
             )
 
@@ -230,12 +243,13 @@ def _row(header: Sequence[str], row: Sequence[str], metrics: Sequence[int], mark
     )
 
 
-def _decimal_mark(cells: Iterable[str]) -> str:
+def _decimal_mark(cells: Iterable[tuple[str, str]]) -> str:
     """The decimal mark of all ``cells``, told from those that leave no doubt; a point if none does.
 
-    ``1,234`` may be either; ``1,234,567`` and ``1,234.5`` mean a point, ``12,5`` a comma.
+    Each cell comes with its metric.  ``1,234`` may be either, but where a whole number is counted;
+    ``1,234,567`` and ``1,234.5`` mean a point, ``12,5`` a comma.
     """
-    found = {mark for cell in cells if (mark := _mark_of(_GROUPING.sub("", cell)))}
+    found = {mark for cell, name in cells if (mark := _mark_of(_GROUPING.sub("", cell), name))}
     if len(found) > 1:
         raise _UnreadableError(
             "locale",
@@ -245,7 +259,7 @@ def _decimal_mark(cells: Iterable[str]) -> str:
     return found.pop() if found else "."
 
 
-def _mark_of(cell: str) -> str | None:
+def _mark_of(cell: str, metric: str) -> str | None:
     marks: list[str] = re.findall(r"[.,]", cell)
     if len(set(marks)) == 2:
         return marks[-1]
@@ -253,6 +267,8 @@ def _mark_of(cell: str) -> str | None:
         return "." if marks[0] == "," else ","
     whole, mark, fraction = re.split(r"([.,])", cell) if marks else (cell, "", "")
     doubtful = len(fraction) == 3 and len(whole.lstrip("-")) <= 3 and whole.lstrip("-") != "0"
+    if mark and doubtful and _COUNT.fullmatch(metric):
+        return "," if mark == "." else "."
     return None if not mark or doubtful else mark
 
 
@@ -270,4 +286,12 @@ def _number(cell: str, mark: str, metric: str) -> int | float | None:
             "LC_ALL=C.",
         ) from None
     whole, _, fraction = plain.partition(".")
-    return int(whole) if not fraction.strip("0") and "e" not in plain.lower() else number
+    if not fraction.strip("0") and "e" not in plain.lower():
+        return int(whole)
+    if _COUNT.fullmatch(metric) and not number.is_integer():
+        raise _UnreadableError(
+            "rounded",
+            f"ncu printed {cell!r} for {metric}, which counts whole numbers; run it with LC_ALL=C "
+            "and --print-units base.",
+        )
+    return number
