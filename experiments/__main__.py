@@ -212,11 +212,14 @@ def next_build(study: str, path: Path, records: Path) -> str:
         used, words = fate_of(study, f"{study}/{path.name}", records)
     except RidgepointError as error:
         return str(error)
-    if used:
-        return f"{words}."
     elsewhere = records.resolve() != Path("data").resolve()
+    if used and not elsewhere:
+        return f"{words}."
     data = ["--data", os.fspath(records)] if elsewhere else []
-    return f"{words}; to see it: {shlex.join([*_BUILD, study, '--use', _shown(path), *data])}"
+    use = [] if used else ["--use", _shown(path)]
+    if elsewhere:
+        words = f"not used, since papers take what lies in data; of {records} it would be {words}"
+    return f"{words}; to see it: {shlex.join([*_BUILD, study, *use, *data])}"
 
 
 def _shown(path: Path) -> str:

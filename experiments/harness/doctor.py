@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from experiments.harness import host, machine, memory, policies, quiet, runtime, sensors
+from experiments.harness import cgroups, host, machine, memory, policies, quiet, runtime, sensors
 from experiments.harness.counters.tools import TOOLS
 from experiments.harness.journal import journals
 from experiments.harness.text import text_of
@@ -38,7 +38,6 @@ _LITTLE_MEMORY: Final = 2 * _GIB
 _LITTLE_DISK: Final = _GIB
 _WATCH_S: Final = 1.0
 
-_CGROUP: Final = Path("/sys/fs/cgroup/cpu.max")
 _NVIDIA: Final = Path("/proc/driver/nvidia/params")
 
 
@@ -147,17 +146,12 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
     return Check("ok", "processors", text)
 
 
-def parse_quota(text: str) -> float | None:
-    """Processors that a container may use at a time, from ``cpu.max``; None without a limit."""
-    words = text.split()
-    if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]):
-        return int(words[0]) / int(words[1])
-    return None
-
-
-def free_memory(available: int, total: int) -> Check:
-    """Memory that a run can have (B)."""
+def free_memory(available: int, total: int, limit: int | None = None) -> Check:
+    """Memory that a run can have (B); ``limit`` is that of a container."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
+    if limit is not None and limit < total:
+        text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
+        return Check("problem", "memory", f"{text}; give it more, or measure small cases")
     if available < _LITTLE_MEMORY:
         return Check("note", "memory", f"{text}; larger cases will run out: close other programs")
     return Check("ok", "memory", text)
@@ -308,10 +302,9 @@ def _by_psutil() -> Iterator[Check]:
     import psutil  # type: ignore[import-untyped]
 
     usable, total = runtime.cores_available(), os.cpu_count() or 1
-    quota = parse_quota(text_of(_CGROUP))
-    yield processors(usable, psutil.cpu_count(logical=False), total, quota)
+    yield processors(usable, psutil.cpu_count(logical=False), total, cgroups.processors())
     room = psutil.virtual_memory()
-    yield free_memory(room.available, room.total)
+    yield free_memory(room.available, room.total, cgroups.memory())
     yield sensing(sensors.available("cpu"))
 
 

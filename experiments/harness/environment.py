@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from experiments.harness import host, machine, memory, quiet
+from experiments.harness import cgroups, host, machine, memory, quiet
 from experiments.harness.identity import device_key
 from experiments.harness.study import Device
 from experiments.harness.text import without_paths
@@ -64,8 +64,17 @@ def gather(
         },
         name=name,
         host=identity,
-        variables=variables(),
+        variables={**variables(), **_limits()},
     )
+
+
+def _limits() -> dict[str, str]:
+    """What a container may use, which changes times as variables do, and with them pooling."""
+    processors, memory_bytes = cgroups.processors(), cgroups.memory()
+    return {
+        **({} if processors is None else {"cgroup.processors": f"{processors:g}"}),
+        **({} if memory_bytes is None else {"cgroup.memory_bytes": str(memory_bytes)}),
+    }
 
 
 def numbered(environment: Environment, number: tuple[str | None, str]) -> Environment:

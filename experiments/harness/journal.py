@@ -10,6 +10,7 @@ ran.  The file is hidden, ignored by git, and removed once the record is written
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,44 +146,46 @@ def journals(folder: Path, key: str = "*") -> tuple[Path, ...]:
 def read_run_log(path: Path) -> RunLog:
     """Read a journal.
 
-    A last line that is cut off is left out: the process ended while writing it.  Raises
-    ``MeasurementError`` for any other damage.
+    An end that is cut off or damaged is left out: the process, or the machine, ended while writing
+    it.  Raises ``MeasurementError`` for any other damage.
     """
-    content = path.read_bytes()
-    whole, newline, _ = content.rpartition(b"\n")
-    lines = [_decoded(path, n, line) for n, line in enumerate(whole.split(b"\n"), 1) if newline]
-    if not lines or not isinstance(lines[0], Header):
-        raise _no_run(path)
-    run_log = RunLog(lines[0], len(whole) + len(newline))
-    for line in lines[1:]:
+    first, *texts = re.findall(rb"[^\n]*\n", path.read_bytes()) or [b""]
+    run_log = RunLog(_header(path, first), len(first))
+    damage = ""
+    for number, text in enumerate(texts, 2):
+        try:
+            line = _decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            damage = damage or f"line {number} is damaged ({error})"
+            continue
+        if damage:
+            raise MeasurementError(
+                f"{path.name}: {damage}; delete that line and run with --resume, which goes on "
+                "with what the others hold."
+            )
         _tell(run_log, line)
+        run_log.valid_bytes += len(text)
     return run_log
 
 
 def read_header(path: Path) -> Header:
     """What a journal says of its run; raises ``MeasurementError`` as ``read_run_log`` does."""
     with path.open("rb") as stream:
-        header = _decoded(path, 1, stream.readline())
-    if not isinstance(header, Header):
-        raise _no_run(path)
-    return header
+        return _header(path, stream.readline())
 
 
-def _no_run(path: Path) -> MeasurementError:
-    return MeasurementError(
-        f"{path.name}: the journal does not begin with its run; delete the file and run without "
-        "--resume."
-    )
-
-
-def _decoded(path: Path, number: int, text: bytes) -> Line:
+def _header(path: Path, text: bytes) -> Header:
     try:
-        return _decoder.decode(text)
-    except msgspec.DecodeError as error:
-        raise MeasurementError(
-            f"{path.name}: line {number} is damaged ({error}); delete the file and run without "
-            "--resume."
-        ) from error
+        header = _decoder.decode(text)
+        why = ""
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        header, why = None, f" ({error})"
+    if isinstance(header, Header) and text.endswith(b"\n"):
+        return header
+    raise MeasurementError(
+        f"{path.name}: the journal does not begin with its run{why}; delete the file and run "
+        "without --resume."
+    )
 
 
 def _tell(run_log: RunLog, line: Line) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from experiments.harness import cgroups
 from experiments.harness.outcomes import NotStartedError
 from experiments.harness.summary import bytes_text
 
@@ -24,8 +25,12 @@ _PROCESS: Final = Path("/proc/self/status")
 
 
 def available() -> int | None:
-    """Bytes that can still be had without swapping, as the system estimates; None if untold."""
-    return _field(_MEMORY, "MemAvailable")
+    """Bytes that can still be had without swapping, as the system estimates; None if untold.
+
+    In a container no more than it may still use.
+    """
+    free, left = _field(_MEMORY, "MemAvailable"), cgroups.memory_left()
+    return min(free, left) if free is not None and left is not None else free
 
 
 def address_space() -> int | None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from experiments.harness.selection import default_levels
 from experiments.harness.study import Factor, Study
 from experiments.harness.text import period_text
 
+_MEANING: Final = (
+    "A full run stops timing at its limit, and often ends long before; what is measured once and",
+    "counted comes on top. list STUDY tells its factors, plans and what it measures.",
+)
+
 
 def overview(studies: Iterable[Study]) -> str:
-    """A line a study: its name, the cases and the longest time of a full run, and its question."""
-    rows = [("STUDY", "CASES", "FULL RUN", "QUESTION"), *map(_row, studies)]
+    """A line a study: its name, the cases and the time limit of a full run, and its question."""
+    rows = [("STUDY", "CASES", "TIME LIMIT", "QUESTION"), *map(_row, studies)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{name:<{widths[0]}}  {cases:>{widths[1]}}  {longest:>{widths[2]}}  {question}"
         for name, cases, longest, question in rows
     ]
-    return "\n".join((*lines, "", "list STUDY tells its factors, plans and what it measures."))
+    return "\n".join((*lines, "", *_MEANING))
 
 
 def _row(study: Study) -> tuple[str, str, str, str]:

@@ -25,8 +25,8 @@ WAITING: Final = 0.02
 TAKEN: Final = 0.10
 #: Of the processors that a run leaves free, others may use this share.
 BESIDE: Final = 0.5
-#: The clocks of /proc tick every 10 ms: less than two ticks are none (s).
-LEAST_S: Final = 0.02
+#: The clocks of /proc tick every 10 ms, so that a difference of two is wrong by up to a tick (s).
+TICK_S: Final = 0.01
 #: So many quiet seconds in a row make a quiet machine.
 QUIET_S: Final = 5
 #: While a run waits, it says so every so often (s).
@@ -67,10 +67,12 @@ def others(before: Reading, after: Reading, own_cpu_s: float) -> float:
     """Processor seconds that others used between two readings; never negative.
 
     0 where the system does not count them.  Children of this process that still run are others.
+    No more than all processors have in that time, which ticks of 10 ms may say of a shorter one.
     """
     if before.busy_s is None or after.busy_s is None:
         return 0.0
-    return max(0.0, after.busy_s - before.busy_s - own_cpu_s)
+    busy = min(after.busy_s - before.busy_s, (after.at_s - before.at_s) * after.processors)
+    return max(0.0, busy - own_cpu_s)
 
 
 def stolen(before: Reading, after: Reading) -> float:
@@ -107,19 +109,21 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
       those besides; from there on they take much of what all processors share, caches, bandwidth
       and clock, although they take no processor away.
 
-    Less than 20 ms in all never counts, since the clocks of /proc tick in 10 ms.
+    What rounding to ticks of 10 ms may have added up to never counts.
     """
     wall = after.at_s - before.at_s
     if wall <= 0:
         return None
     used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
-    waiting = waited(before, after)
+    least = rounding(after.processors)
     spare = max(0, after.processors - threads)
-    if exceeds(taken, TAKEN * wall) or exceeds(used + taken, (TAKEN + BESIDE * spare) * wall):
+    if taken > max(TAKEN * wall, least) or used + taken > max(
+        (TAKEN + BESIDE * spare) * wall, least
+    ):
         return _taken(used, taken, wall, after.processors)
     # What is over, the run's threads waited for each other: JAX has one more than it is given.
-    waiting = min(waiting, used + taken)
-    if exceeds(waiting, WAITING * wall * threads):
+    waiting = min(waited(before, after), used + taken)
+    if waiting > max(WAITING * wall * threads, least):
         return f"threads waited for a processor {_percent(waiting / (wall * threads))} of the time"
     return None
 
@@ -134,23 +138,28 @@ def busy_now(before: Reading, after: Reading, threads: int) -> str | None:
         return None
     used, taken = others(before, after, after.own_s - before.own_s), stolen(before, after)
     spare = max(0, after.processors - threads)
-    if exceeds(used + taken, (spare + TAKEN) * wall):
+    if used + taken > max((spare + TAKEN) * wall, rounding(after.processors)):
         return _taken(used, taken, wall, after.processors)
     return None
 
 
-def exceeds(seconds: float, bound_s: float) -> bool:
-    """Whether a time is above its bound, and long enough for the system's clocks to tell."""
-    return seconds > bound_s and seconds >= LEAST_S
+def rounding(processors: int) -> float:
+    """Seconds that rounding to ticks may add to the busy time of so many processors, less our own.
+
+    Each processor has a clock for programs and one for the system, as our own time has; the
+    difference of two readings has a variance of a sixth of a squared tick a clock.  Four standard
+    deviations of the sum.
+    """
+    return 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
 
 
 def _taken(used: float, taken: float, wall: float, processors: int) -> str:
     """«other processes used 0.8 of 2 processors», and what the hypervisor took, if it matters."""
     parts = []
-    if used >= taken or exceeds(used, TAKEN * wall):
+    if used >= taken or used > TAKEN * wall:
         of = f"{processors} processor{'s' if processors > 1 else ''}"
         parts.append(f"other processes used {used / wall:.1f} of {of}")
-    if taken > used or exceeds(taken, TAKEN * wall):
+    if taken > used or taken > TAKEN * wall:
         parts.append(
             f"the processor was taken away {_percent(taken / (wall * processors))} of the time"
         )

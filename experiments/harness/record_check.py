@@ -6,7 +6,7 @@ are pure functions of the record.
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,9 @@ from experiments import registry
 from experiments.harness.doctor import Check, Level
 from experiments.harness.selection import default_levels
 from experiments.harness.summary import factors_text, instability
-from report.errors import RecordError, shorten
+from report.errors import RecordError, RidgepointError
 from report.records.record import Case, Record
-from report.records.store import Stored, read_anywhere, read_attachments
+from report.records.store import Stored, read_anywhere, read_attachments, write_once
 from report.theory.recorded import operator_faults
 from report.theory.work import flops, forward_macs
 
@@ -25,8 +25,6 @@ from report.theory.work import flops, forward_macs
 _SCATTER: Final = 1.25
 _FLOAT32: Final = "float32"
 _WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
-#: Characters of a line where many records are checked.
-_LINE: Final = 160
 
 
 def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str], None]) -> int:
@@ -38,22 +36,37 @@ def check_records(files: Sequence[Path], into: Path | None, say: Callable[[str],
     results = []
     for path in files:
         stored, checks = _looked_at(path)
-        say("\n".join(check.line() for check in checks) if len(files) == 1 else _line(path, checks))
-        if stored and into and _verdict(checks) != "problem":
-            say(f"{'':<9}{_copied(stored, path, into)}")
+        if len(files) == 1:
+            say("\n".join(check.line() for check in checks))
+        else:
+            say(_line(path, stored, checks))
         results.append(_verdict(checks))
+        if stored and into and results[-1] != "problem":
+            copied, words = _copied(stored, path, into)
+            say(f"{'':<9}{words}")
+            results[-1] = results[-1] if copied else "problem"
     say(_closing(results))
     return 1 if "problem" in results else 0
 
 
 def _looked_at(path: Path) -> tuple[Stored | None, tuple[Check, ...]]:
     """The record with its checks; without one that cannot be read the reason alone."""
+    folder = _folder(path)
     try:
-        whole = path.resolve()
-        stored = read_anywhere(whole, whole.parent)
-        return stored, tuple(checks_of(stored, whole.parent))
-    except RecordError as error:
+        if path.is_symlink() or not path.exists():
+            what = "is a link" if path.is_symlink() else "there is no such file"
+            raise RecordError(f"{path}: {what}; give the file that the experiment wrote.")
+        stored = read_anywhere(folder / path.name, folder)
+        return stored, tuple(checks_of(stored, folder))
+    except RidgepointError as error:
         return None, (Check("problem", "format", str(error)),)
+    except OSError as error:
+        return None, (Check("problem", "format", f"cannot be read ({error.strerror})"),)
+
+
+def _folder(path: Path) -> Path:
+    """The folder that a record lies in, without links; what the record names lies there too."""
+    return Path(os.path.realpath(path.parent))
 
 
 def _verdict(checks: Iterable[Check]) -> Level:
@@ -62,12 +75,12 @@ def _verdict(checks: Iterable[Check]) -> Level:
     return next(level for level in _WORST_FIRST if level in levels)
 
 
-def _line(path: Path, checks: Sequence[Check]) -> str:
-    """The file, and what of its checks is worst, in one line."""
+def _line(path: Path, stored: Stored | None, checks: Sequence[Check]) -> str:
+    """The file, its machine, and what of its checks is worst, in one line."""
     worst = _verdict(checks)
-    worst_texts = [f"{check.topic}: {check.text}" for check in checks if check.level == worst]
-    text = f"{checks[0].text}" if worst == "ok" else "; ".join(worst_texts)
-    return shorten(f"{worst:<9}{path.name}  {text}", _LINE)
+    texts = [f"{check.topic}: {check.text}" for check in checks if check.level == worst != "ok"]
+    machine = [checks[0].text] if stored else []
+    return f"{worst:<9}{path}  {'; '.join((*machine, *texts))}"
 
 
 def _closing(results: Sequence[Level]) -> str:
@@ -80,17 +93,24 @@ def _closing(results: Sequence[Level]) -> str:
     return f"{good}; {bad} cannot."
 
 
-def _copied(stored: Stored, path: Path, into: Path) -> str:
-    """Copy a record with the files beside it, and never over another; says what was done."""
+def _copied(stored: Stored, path: Path, into: Path) -> tuple[bool, str]:
+    """Copy a record with the files that it names, and never over another; whether, and in words.
+
+    What lies beside it and is not named stays where it is.
+    """
     target = into / stored.record.study / path.name
-    if target.exists():
-        same = target.read_bytes() == path.read_bytes()
-        return f"is there: {target}" if same else f"not copied: another {target} is there"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if stored.record.attachments:
-        shutil.copytree(path.with_suffix(""), target.with_suffix(""), dirs_exist_ok=True)
-    shutil.copyfile(path, target)
-    return f"copied to {target}"
+    try:
+        text = path.read_bytes()
+        if target.exists():
+            same = target.read_bytes() == text
+            return same, f"is there: {target}" if same else f"not copied: another {target} is there"
+        files = read_attachments(stored, ("*",), _folder(path))
+        write_once(target, text, stored.record.attachments, files)
+    except RidgepointError as error:
+        return False, f"not copied: {error}"
+    except OSError as error:
+        return False, f"not copied to {target}: {error.strerror}"
+    return True, f"copied to {target}"
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:

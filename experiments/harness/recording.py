@@ -6,6 +6,7 @@ from datetime import datetime
 
 from experiments.harness import counting
 from experiments.harness.journal import RunLog
+from report.errors import MeasurementError
 from report.records.captures import Captures
 from report.records.filed import encode, parse
 from report.records.record import SCHEMA_VERSION, Attachment, Case, Ceiling, Environment, Record
@@ -33,8 +34,16 @@ def record_of(
     operations: Captures,
     finished: str,
 ) -> Record:
-    """The record of a run, as it will be read: never write what cannot be."""
+    """The record of a run, as it will be read: never write what cannot be.
+
+    Raises ``MeasurementError`` for a run that ends before it began.
+    """
     header = run_log.header
+    if finished < header.started:
+        raise MeasurementError(
+            f"The run began at {header.started} and ends at {finished}, since the clock was set "
+            "back; set it right."
+        )
     record = Record(
         schema=SCHEMA_VERSION,
         study=header.study,

@@ -37,7 +37,7 @@ from experiments.harness.study import (
     UsageError,
 )
 from experiments.harness.sweep import Observer, sweep
-from report.errors import MeasurementError
+from report.errors import MeasurementError, RidgepointError
 from report.records.record import Moment, Protocol, Record, Shard
 from report.records.shards import OPTION, measures_case
 from report.records.store import digest, write_record
@@ -135,9 +135,15 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         try:
             _wait_quiet(request, threads, observer)
             record, files = _measured(study, selection, session, run_log, journal, observer)
+            path = write_record(record, request.records, files)
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt, request, run_log, journal) from interrupt
-        path = write_record(record, request.records, files)
+        except RidgepointError as error:
+            if not run_log.finished:
+                raise
+            raise MeasurementError(
+                f"{error} What was measured is kept; continue with: {_again(request, run_log)}"
+            ) from error
         journal.remove()
     return record, path
 
@@ -208,7 +214,7 @@ def shard_of(
         most = max(protocol.processes.values(), default=1)
     if of > most:
         what = "processes" if study.timed is not None else "cases"
-        raise UsageError(f"--shard {number}/{of}: there are {most} {what}, for {most} shards.")
+        raise UsageError(f"{of} shards are too many: there are {most} {what}; give {most} or less.")
     return Shard(number=number, of=of, sweep=sweep_of(request, selection))
 
 
@@ -310,10 +316,14 @@ def _interrupted(
     if kept == 0 and not run_log.rounds:
         journal.remove()
         return StoppedError("Interrupted before a case was finished; nothing is kept.", code)
-    again = shlex.join((*run_log.header.command, *places(request), "--resume"))
     share = f"{kept} of {own} cases"
     return StoppedError(
         f"Interrupted: {share} are kept (close {request.study} makes them a record as they are); "
-        f"continue with: {again}",
+        f"continue with: {_again(request, run_log)}",
         code,
     )
+
+
+def _again(request: Request, run_log: RunLog) -> str:
+    """The command that continues a run."""
+    return shlex.join((*run_log.header.command, *places(request), "--resume"))

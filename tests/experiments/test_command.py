@@ -36,13 +36,15 @@ from tests import factory
         (["run", "conv_scaling", "--wait-quiet", "0"], "not a number of minutes above 0"),
         (["run", "conv_scaling", "--label", " "], "give 1 to 60 printable characters"),
         (["run", "conv_scaling", "--budget", "nan"], "not a number of seconds above 0"),
+        (["run", "tiny", "--shard", "1/99"], "99 shards"),
+        (["submit", "tiny", "--shards", "99", "--cluster", "local"], "99 shards"),
         (["run"], "The following arguments are required: study"),
         (["runn"], "choose from"),
         ([], "The following arguments are required"),
     ],
 )
 def test_usage_errors_exit_2_with_one_sentence(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny: Study
 ) -> None:
     assert main([*words, "--records", str(tmp_path / "data")] if len(words) > 1 else words) == 2
     out, err = capsys.readouterr()
@@ -202,16 +204,18 @@ def test_after_a_run_a_line_tells_whether_papers_use_it(
     short = factory.measurement("2026-11-02T10:00:00Z")
     protocol = msgspec.structs.replace(short.protocol, plan="quick")
     quick = msgspec.structs.replace(short, protocol=protocol)
-    for records, more in ((Path("data"), ""), (Path("my data"), " --data 'my data'")):
-        path = write_record(full, records)
-        line = "used, the newest full run of its device."
-        assert next_build("conv_scaling", path, records) == line
-        path = write_record(quick, records)
-        shown = f"'{path}'" if " " in str(path) else path
-        assert next_build("conv_scaling", path, records) == (
-            "not used, a quick run beside a full one; to see it: "
-            f"python build.py conv_scaling --use {shown}{more}"
-        )
+    build = "to see it: python build.py conv_scaling"
+    line = next_build("conv_scaling", write_record(full, Path("data")), Path("data"))
+    assert line == "used, the newest full run of its device."
+    path = write_record(quick, Path("data"))
+    line = next_build("conv_scaling", path, Path("data"))
+    assert line.startswith("not used") and line.endswith(f"{build} --use {path}")
+    line = next_build("conv_scaling", write_record(full, Path("my data")), Path("my data"))
+    assert line.startswith("not used") and line.endswith(f"{build} --data 'my data'")
+    elsewhere = write_record(quick, Path("my data"))
+    line = next_build("conv_scaling", elsewhere, Path("my data"))
+    assert line.startswith("not used")
+    assert line.endswith(f"{build} --use '{elsewhere}' --data 'my data'")
     (tmp_path / "data" / "pins.yaml").write_text("conv_scaling: [conv_scaling/x.json]")
     told = next_build("conv_scaling", path, Path("data"))
     assert told.startswith("data/pins.yaml: no record conv_scaling/x.json")

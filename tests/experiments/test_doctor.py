@@ -82,15 +82,11 @@ def test_processors_that_share_cores_or_a_quota_are_told() -> None:
     assert doctor.processors(4, 4, 4, 0.5).text.endswith("give --threads 1")
 
 
-def test_the_quota_of_a_container() -> None:
-    assert doctor.parse_quota("200000 100000\n") == 2.0
-    assert doctor.parse_quota("max 100000\n") is None
-    assert doctor.parse_quota("") is None
-
-
 def test_little_room_is_told() -> None:
     assert said(doctor.free_memory(10 * GIB, 16 * GIB)) == "ok: 10.0 of 16.0 GiB free"
     assert doctor.free_memory(GIB, 16 * GIB).level == "note"
+    assert doctor.free_memory(10 * GIB, 16 * GIB, 16 * GIB).level == "ok"
+    assert doctor.free_memory(10 * GIB, 16 * GIB, GIB).level == "problem"
     assert doctor.disk(10 * GIB).level == "ok"
     assert "--records" in doctor.disk(GIB // 2).text
 

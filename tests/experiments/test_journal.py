@@ -81,12 +81,23 @@ def test_appending_after_a_cut_line_leaves_no_damage(written: Path) -> None:
     assert sorted(read_run_log(written).finished) == [0, 1]
 
 
-def test_damage_is_refused_with_its_line(written: Path) -> None:
+@pytest.mark.parametrize("garbage", [b"\0" * 512 + b"\n", b"\xff\r\n\n{}\n", b'{"kind":"x"}\n'])
+def test_a_damaged_end_costs_no_line_before_it(written: Path, garbage: bytes) -> None:
+    before = read_run_log(written)
+    with written.open("ab") as stream:
+        stream.write(garbage)
+    assert read_run_log(written) == before
+
+
+def test_damage_between_good_lines_is_refused_with_its_line(written: Path) -> None:
     lines = written.read_bytes().split(b"\n")
     lines[2] = b'{"kind":"start"'
     written.write_bytes(b"\n".join(lines))
-    with pytest.raises(MeasurementError, match=r"journal\.jsonl: line 3 is damaged"):
+    with pytest.raises(MeasurementError, match=r"line 3 .*delete that line.*--resume"):
         read_run_log(written)
+    del lines[2]
+    written.write_bytes(b"\n".join(lines))
+    assert read_run_log(written).finished
     written.write_bytes(b"")
     with pytest.raises(MeasurementError, match="does not begin with its run"):
         read_run_log(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import platform
 import re
 import subprocess
@@ -13,9 +14,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import HOST, make_environment
+from conftest import HOST, ROOT, make_environment
 
-from experiments.harness import code, environment, host, machine, memory, quiet, runtime
+from experiments.harness import (
+    cgroups,
+    code,
+    doctor,
+    environment,
+    host,
+    limits,
+    machine,
+    memory,
+    quiet,
+    runtime,
+)
 from experiments.harness.identity import slug
 from experiments.harness.study import UsageError
 from experiments.harness.text import without_paths
@@ -187,11 +199,27 @@ def test_the_hash_follows_every_source_and_nothing_else(tmp_path: Path) -> None:
     assert digest() == first
     (tmp_path / "report" / "records" / "store.py").write_text("2")
     second = digest()
+    (tmp_path / "report" / "records" / "store.py").write_bytes(b"a = 1\nb\n")
+    lines = digest()
+    (tmp_path / "report" / "records" / "store.py").write_bytes(b"a = 1\r\nb\r\n")  # core.autocrlf
+    assert digest() == lines != second
+    (tmp_path / "report" / "records" / "store.py").write_text("2")
     (tmp_path / "experiments" / "harness" / "b.py").rename(tmp_path / "experiments" / "b.py")
     assert len({first, second, digest()}) == 3
 
 
-def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
+#: A name in Latin-1: no text in UTF-8, and a folder as good as another where there is Linux.
+UNDECODABLE = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize("name", ["plain", UNDECODABLE])
+def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path, name: str) -> None:
+    tmp_path = tmp_path / name
+    try:
+        tmp_path.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such name")
+
     def git(*words: str) -> None:
         who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
@@ -210,3 +238,63 @@ def test_the_commit_and_whether_the_tree_is_clean(tmp_path: Path) -> None:
     assert clean.commit is not None and clean.tree_clean is True
     (tmp_path / "report" / "work.py").write_text("2")
     assert code.identify(tmp_path)[0].tree_clean is False
+
+
+def test_a_checkout_of_somebody_else_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "errors.py").write_text("1")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    _, missing = code.identify(tmp_path)
+    assert "another user" in missing["code.commit"] and str(tmp_path) not in str(missing)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "git is not installed" in code.identify(tmp_path)[1]["code.tree_clean"]
+
+
+def test_no_checkout_changes_line_ends() -> None:
+    words = ["git", "check-attr", "text", "experiments/registry.py", "data/pins.yaml"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("this is no checkout of git")
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["unset"] * 2
+
+
+def group(root: Path, **files: str) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (root / name.replace("__", ".")).write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_a_container_may_use_stands_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A quota of 0.4 processors and 900 MiB, each in the group above that of the process."""
+    torch = pytest.importorskip("torch")
+    mib = 2**20
+    if version == 1:
+        own = "4:memory:/a/b\n3:cpu,cpuacct:/a/b\n1:name=systemd:/a/b\n"
+        group(tmp_path / "cpu/a", cpu__cfs_quota_us="40000", cpu__cfs_period_us="100000")
+        group(tmp_path / "cpu/a/b", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+        used = {"memory__usage_in_bytes": f"{500 * mib}", "memory__stat": "total_inactive_file 7"}
+        group(tmp_path / "memory/a", memory__limit_in_bytes=f"{900 * mib}", **used)
+        group(tmp_path / "memory/a/b", memory__limit_in_bytes="9223372036854771712", **used)
+    else:
+        own = "0::/a/b\n"
+        used = {"memory__current": f"{500 * mib}", "memory__stat": "anon 1\ninactive_file 7"}
+        group(tmp_path / "a", cpu__max="40000 100000", memory__max=f"{900 * mib}", **used)
+        group(tmp_path / "a/b", cpu__max="max 100000", memory__max="max", **used)
+    monkeypatch.setattr(cgroups, "_ROOT", tmp_path)
+    monkeypatch.setattr(cgroups, "_OWN", tmp_path / "own")
+    (tmp_path / "own").write_text(own)
+    assert cgroups.processors() == 0.4 and cgroups.memory() == 900 * mib
+    assert cgroups.memory_left() == 400 * mib + 7 == limits.available()
+    variables = environment.gather(torch, "cpu", 1).variables
+    assert variables["cgroup.processors"] == "0.4"
+    assert variables["cgroup.memory_bytes"] == str(900 * mib)
+    said = {check.topic: check.level for check in doctor._by_psutil()}
+    assert said["processors"] == said["memory"] == "problem"
+    (tmp_path / "own").write_text("0::/\n")
+    assert cgroups.processors() is cgroups.memory() is cgroups.memory_left() is None

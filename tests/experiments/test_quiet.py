@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from conftest import Notes
@@ -89,13 +91,43 @@ def test_others_and_the_hypervisor_count_together() -> None:
     )
 
 
-def test_less_than_two_ticks_never_count() -> None:
-    assert disturbance(START, later(wall=0.01, used=0.015, wait=0.015), 2) is None
-    assert disturbance(START, later(wall=0.01, used=0.03), 2) is not None
+@pytest.mark.parametrize("processors", [1, 2, 8, 64])
+def test_what_rounding_to_ticks_adds_up_to_never_counts(processors: int) -> None:
+    """Readings of a machine on which nobody else runs, each clock rounded down to its tick."""
+    random = Random(processors)
+
+    def ticked(seconds: float) -> float:
+        return math.floor(seconds / quiet.TICK_S) * quiet.TICK_S
+
+    def reading(at: float, phases: list[float], own_phase: float) -> Reading:
+        return Reading(
+            at_s=at,
+            processors=processors,
+            busy_s=sum(ticked(at * share + phase) for share in (0.7, 0.3) for phase in phases),
+            steal_s=0.0,
+            own_s=sum(ticked(at * processors * share + own_phase) for share in (0.7, 0.3)),
+            waits_s={1: at},
+        )
+
+    alarms = 0
+    for _ in range(2000):
+        phases = [random.random() for _ in range(processors)]
+        own_phase, wall = random.random(), random.choice([0.001, 0.006, 0.02, 0.1, 0.5])
+        before, after = (reading(at, phases, own_phase) for at in (50.0, 50.0 + wall))
+        alarms += disturbance(before, after, processors) is not None
+    assert alarms <= 2
+
+
+def test_others_never_use_more_than_there_is() -> None:
+    assert disturbance(START, later(wall=0.006, used=0.03), 2) is None  # «5.0 of 2 processors»
+    assert quiet.others(START, later(wall=0.1, used=0.5), 0.0) == pytest.approx(0.2)
+    assert disturbance(START, later(wall=0.1, used=0.5), 2) == (
+        "other processes used 2.0 of 2 processors"
+    )
 
 
 def test_others_are_never_negative() -> None:
-    assert quiet.others(START, later(own=1.0), 5.0) == 0.0
+    assert quiet.others(START, later(own=1.0), 5.0) == quiet.others(START, START, 1.0) == 0.0
     assert quiet.others(START, later(own=1.0, used=2.0), 1.0) == pytest.approx(2.0)
 
 
