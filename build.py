@@ -167,8 +167,9 @@ def differ(options: argparse.Namespace) -> int:
     clear_line()
     print(found.text)
     if options.debug:
-        print("".join(found.traces), end="", file=sys.stderr)
-    return found.exit_code
+        traces = (side.trace for each in found.studies for side in each.refused.values())
+        print("".join(traces), end="", file=sys.stderr)
+    return int(any("new" in each.refused for each in found.studies))
 
 
 def verify_twice(options: argparse.Namespace) -> int:

@@ -1,0 +1,182 @@
+"""What the papers would say differently from other data: ``python build.py --diff REV``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from report.commands.compare import Change, changes, differing
+from report.commands.console import shown
+from report.engine.contents import file_digest, files_below
+from report.engine.pipeline import Announce, Request, build
+from report.engine.place import only_build, stage_in
+from report.engine.run import Outcome
+from report.engine.task import unwritable
+from report.errors import RecordError
+from report.records import COUNTS
+from report.render.settings import Settings
+from report.render.shell import PAPER_SCRIPTS, render_template, write_assets
+from report.system.outputs import install
+from report.text.format import NO_BREAK
+
+#: Files that every study is computed from, beside its own.
+_SHARED: Final = ("devices.yaml", "pins.yaml", "references.bib", COUNTS)
+#: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
+_OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+#: How many changes of each kind are printed of one study.
+LIMIT: Final = 12
+
+
+class Studied(NamedTuple):
+    """What a study has otherwise, by kind, and by side why it cannot be built."""
+
+    study: str
+    parts: Mapping[str, Sequence[Change]]
+    refused: Mapping[str, Outcome]
+
+    @property
+    def says(self) -> str:
+        """The outcome in a sentence."""
+        if self.refused:
+            return f"it cannot be built from the {' and the '.join(self.refused)} data."
+        counts = [f"{len(found):,} {kind}" for kind, found in self.parts.items() if found]
+        return f"{', '.join(counts)} differ." if counts else "its data are the same."
+
+
+class Difference(NamedTuple):
+    """What the command prints, the page it wrote, and the outcome of each study."""
+
+    text: str
+    page: Path
+    studies: tuple[Studied, ...]
+
+
+def difference(request: Request, against: str, announce: Announce) -> Difference:
+    """Compare the papers from ``against``, a git revision or a directory, with those of today.
+
+    Writes ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no
+    data to compare with, or the page cannot be written.
+    """
+    page = request.out / "diff" / "index.html"
+    waiting = partial(announce, "waiting for a build to end", 0.0)
+    with only_build(request.out, waiting), stage_in(request.out) as scratch:
+        data, words = find_data(against, request.data, scratch)
+        origins = {"old": words, "new": shown(request.data)}
+        studies = tuple(_study_all(request, data, scratch, announce))
+        try:
+            _write_page(origins, studies, scratch)
+            install(scratch / "diff", page.parent)
+        except OSError as error:
+            raise unwritable(error) from error
+    text = "\n".join(_text(origins, studies, shown(page))).replace(NO_BREAK, " ")
+    return Difference(text, page, studies)
+
+
+def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -> Iterator[Studied]:
+    """Build what differs from the data of both sides, in the folders ``old`` and ``new``."""
+    files = {s: differing(_inputs(s, old), _inputs(s, request.data)) for s in request.studies}
+    changed = tuple(study for study in files if files[study])
+    failed: dict[str, tuple[Outcome, ...]] = {}
+    for age, data in {"old": old, "new": request.data}.items() if changed else ():
+        asked = request._replace(studies=changed, outputs=(), out=scratch / age, data=data)
+        failed[age] = build(asked._replace(engine="typst"), announce).failed
+    for study, found in files.items():
+        refused = {age: each for age in failed for each in failed[age] if each.study == study}
+        built = found and not refused
+        parts = changes(study, scratch / "old", scratch / "new") if built else {}
+        yield Studied(study, {"files of the data": found, **parts}, refused)
+
+
+def _inputs(study: str, data: Path) -> dict[str, str]:
+    """The files below ``data`` that ``study`` may be computed from, with their digests."""
+    own = (f"{study}/{file}" for file in files_below(str(data / study)))
+    files = (*own, f"reported/{study}.json", *_SHARED)
+    return {file: digest for file in files if (digest := file_digest(str(data / file)))}
+
+
+def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch: Path) -> None:
+    """Write ``diff/`` below ``scratch``: the page, its style and the figures of both sides."""
+    folder = scratch / "diff"
+    write_assets(folder)
+    for study in (each.study for each in studies if "figures" in each.parts):
+        for age in origins:
+            drawn, target = scratch / age / "qmd" / study / "figures", folder / study / age
+            shutil.copytree(drawn, target, ignore=shutil.ignore_patterns("*.pdf", "*.csv"))
+    shell = {"settings": Settings(), "root": "", "scripts": PAPER_SCRIPTS}
+    page = render_template("diff.html.j2", **shell, origins=origins, studies=studies)
+    (folder / "index.html").write_text(page, "utf-8", newline="\n")
+
+
+def _text(origins: Mapping[str, str], studies: Sequence[Studied], page: str) -> Iterator[str]:
+    """The difference for a terminal or a log; of long lists the beginning."""
+    yield from (f"{age}: {words}" for age, words in origins.items())
+    yield "The code and the prose are today's on both sides; only the data differ."
+    for studied in studies:
+        yield f"\n{studied.study}: {studied.says}"
+        yield from (f"  {age} data: {each.failure}" for age, each in studied.refused.items())
+        for kind, found in studied.parts.items():
+            yield from (f"  {kind}" for _ in found[:1])
+            for change in found[:LIMIT]:
+                yield f"    {' '.join((change.name, change.note))}".rstrip()
+                if kind not in ("files of the data", "figures"):
+                    yield from (f"      {age}: {getattr(change, age) or 'none'}" for age in origins)
+            if len(found) > LIMIT:
+                yield f"    … and {len(found) - LIMIT:,} more, which the page lists"
+    yield f"\nEverything, with the figures side by side: {page}"
+
+
+def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
+    """The data directory that ``against`` names, and what a reader learns of where it is from.
+
+    A git revision of the repository that holds ``data`` is unpacked below ``scratch``; else
+    ``against`` is a directory of data.  Raises ``RecordError`` if it is neither, or holds no data.
+    """
+    # git would take a name with a dash for an option.
+    asked = ("rev-parse", "--verify", "--quiet", f"{against}^{{commit}}")
+    commit = None if against.startswith("-") else _git(data, *asked)
+    if commit:
+        target = scratch / commit[:12]  # messages name the folder
+        _unpack(against, commit, data, target)
+        return target, f"revision {against}, commit {target.name}"
+    if against and (Path(against) / "devices.yaml").is_file():
+        return Path(against).resolve(), f"directory {against}"
+    raise RecordError(
+        f"--diff {against}: neither a git revision in the repository of {data} nor a directory of "
+        "data, which holds devices.yaml; name one of them ('git fetch --unshallow' gets old ones)."
+    )
+
+
+def _unpack(against: str, commit: str, data: Path, target: Path) -> None:
+    archive = target.with_suffix(".zip")
+    # git packs the folder that it is run in, and not the whole repository.
+    pack = ("archive", "--format=zip", f"--output={archive}", commit, "--", ".")
+    try:
+        if _git(data, *pack) is None:
+            raise zipfile.BadZipFile(f"it has no {data.name}/")
+        with zipfile.ZipFile(archive) as files:  # which lets no name lead out of the folder
+            if any(stat.S_ISLNK(item.external_attr >> 16) for item in files.infolist()):
+                raise zipfile.BadZipFile("they hold a link")
+            files.extractall(target)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise RecordError(
+            f"--diff {against}: the data of that revision cannot be unpacked ({error}); name a "
+            "later one, or a directory of data."
+        ) from error
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints when it is run in ``folder``; None if it fails or is not installed."""
+    environment = {key: text for key, text in os.environ.items() if key not in _OF_A_HOOK}
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    except (OSError, ValueError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
