@@ -98,8 +98,6 @@ def memory(of: Call, layers: Sequence[Layer], machine: Environment) -> dict[str,
         "allocated_before": [before] * 3,
         "allocated_after": [before + 40] * 3,
         "allocated_peak": [at.total] * 3,
-        "resident_before": [10**8] * 3,
-        "resident_peak": [10**8 + at.total] * 3,
     }
 
 
@@ -113,10 +111,7 @@ def case(
     series: dict[str, Any] = {
         "first_call_time": [time[0] * 3],
         "time": time,
-        "cpu_time": [1.9 * t for t in time],
         "page_faults": [elements(ran[0].output_shape) // 4096] * len(time),
-        "voluntary_switches": [2] * len(time),
-        "involuntary_switches": [1] * len(time),
         **memory(of, ran, here),
     }
     fields = {name: change.pop(name) for name in ("status", "reason") if name in change}
@@ -153,24 +148,6 @@ def accuracy(precision: str, losses: Sequence[float], correct: Sequence[int]) ->
         reason=None,
         layers=(),
         series=(factory.series("image_loss", losses), factory.series("image_correct", correct)),
-    )
-
-
-def training() -> Case:
-    """The training of that network."""
-    return Case(
-        factors={"subject": "training", "network": "ResNet-110", "dataset": "digits"},
-        status="ok",
-        reason=None,
-        layers=layers_of("ResNet-110", 1, 32),
-        series=(
-            factory.series("step_loss", [2.3, 1.0, 0.2]),
-            factory.series("epoch_time", [1.0, 1.1]),
-            factory.series("train_loss", [1.0, 0.2]),
-            factory.series("train_accuracy", [0.6, 0.97]),
-            factory.series("test_loss", [1.1, 0.3]),
-            factory.series("test_accuracy", [0.55, 0.95]),
-        ),
     )
 
 
@@ -229,7 +206,6 @@ def cases(
         *(ran(of) for of in limited[:1] + limited[2:]),
         out_of_memory(limited[1]),
         product("bfloat16", 3e11),
-        training(),
         accuracy("float32", [0.1, 0.2, 0.3, 2.0] * 25, [1, 1, 1, 0] * 25),
         accuracy("bfloat16", [0.1, 0.21, 0.3, 1.9] * 25, [1, 1, 1, 0] * 25),
     ]

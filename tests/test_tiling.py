@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from report.errors import StudyError
 from report.records.layers import Convolution, Layer, PaddedShortcut, Pooling
-from report.theory.dataflow import NETWORK_INPUT, sources
-from report.theory.memory import input_bytes, output_bytes, parameter_bytes
+from report.theory.dataflow import sources
 from report.theory.shapes import Axis
 from report.theory.tiling import Span, Tiling, cut, input_extent, input_span, tiled
 from report.theory.work import forward_macs, macs
 from tests.blocks import named, plain_block
-from tests.networks import Chain, lenet5, mnist_conv2
+from tests.networks import Chain, lenet5
 
 
 def test_pieces_cover_the_extent_once() -> None:
@@ -40,19 +39,10 @@ def test_the_border_is_not_read() -> None:
     assert input_span(Axis(2, 1, 1, 3, 1), Span(0, 1)) == Span(0, 1)  # nothing but padding
 
 
-def test_a_layer_computes_each_output_once_and_reads_halos_again() -> None:
+def test_a_layer_computes_each_output_once() -> None:
     (layer,) = Chain(2, 16, 32, 32).conv(16, 3, 1, 1).layers
     found = tiled([layer], 8)
-    # Along an axis 16 tiles' spans: 9 + 10 + 10 + 9 instead of 32 positions.
-    assert found == Tiling(
-        tiles=16,
-        macs=macs(layer),
-        macs_untiled=macs(layer),
-        read=2 * 16 * 38 * 38 * 4,
-        read_untiled=2 * 16 * 32 * 32 * 4,
-        weights=16 * parameter_bytes(layer),
-        patch=2 * 16 * (10 * 10 + 8 * 8) * 4,
-    )
+    assert found == Tiling(macs=macs(layer), macs_untiled=macs(layer))
 
 
 def test_a_patch_through_two_layers_computes_the_halo_of_the_second() -> None:
@@ -61,19 +51,6 @@ def test_a_patch_through_two_layers_computes_the_halo_of_the_second() -> None:
     one = macs(layers[0])
     assert found.macs == one + one * 18 * 18 // 256
     assert found.macs_untiled == 2 * one
-    assert found.read == 4 * 20 * 20 * 4
-    # Two patches of 9 × 9 outputs: the activation's input and output; the convolutions' are less.
-    assert found.patch == 4 * 4 * max(100 + 81, 81 + 81, 81 + 64)
-
-
-def test_a_block_keeps_its_input_patch_for_the_sum() -> None:
-    layers = plain_block((1, 4, 16, 16), "a")
-    found = tiled(layers, 8)
-    assert found.patch == 4 * 4 * (100 + 81 + 81)
-    assert found.macs_untiled == forward_macs(layers)
-    wider = plain_block((1, 4, 16, 16), "a", channels=8)
-    assert any(isinstance(layer, PaddedShortcut) for layer in wider)
-    assert tiled(wider, 4).read_untiled == 4 * 16 * 16 * 4
 
 
 def test_what_cannot_be_cut_is_refused() -> None:
@@ -120,40 +97,32 @@ def test_a_tile_as_large_as_the_map_costs_nothing(layers: list[Layer], more: int
     whole = max(layers[-1].output_shape[2:])
     assert tiled(layers, whole + more - 1) == tiled(layers, None)
     found = tiled(layers, None)
-    assert (found.tiles, found.macs, found.read) == (1, found.macs_untiled, found.read_untiled)
+    assert found.macs == found.macs_untiled
 
 
 @given(layer_lists, st.integers(1, 15))
 def test_tiles_only_add(layers: list[Layer], tile: int) -> None:
     found, whole = tiled(layers, tile), tiled(layers, None)
-    assert found.macs >= found.macs_untiled and found.read >= found.read_untiled
+    assert found.macs >= found.macs_untiled
     assert found.macs_untiled == whole.macs <= forward_macs(layers)
-    assert found.patch <= whole.patch <= sum(map(output_bytes, layers)) + input_bytes(layers[0])
-    assert found.weights == found.tiles * whole.weights
 
 
 @given(layer_lists, st.integers(1, 5), st.integers(2, 3))
 def test_tiles_cut_further_cost_no_less(layers: list[Layer], tile: int, factor: int) -> None:
     fine, coarse = tiled(layers, tile), tiled(layers, tile * factor)
     assert fine.macs >= coarse.macs
-    assert fine.read >= coarse.read
-    assert fine.patch <= coarse.patch
 
 
 @given(layer_lists, st.integers(1, 6))
-def test_work_and_reads_are_those_of_every_single_position(layers: list[Layer], tile: int) -> None:
+def test_work_is_that_of_every_single_position(layers: list[Layer], tile: int) -> None:
     needed = [positions(layers, rows, columns) for rows, columns in squares(layers[-1], tile)]
     computed = sum(
         len(patch[number]) * (macs(layer) // (layer.output_shape[2] * layer.output_shape[3]))
         for patch in needed
         for number, layer in enumerate(layers)
     )
-    read = sum(len(patch[NETWORK_INPUT]) for patch in needed)
-    first = layers[0]
     found = tiled(layers, tile)
-    assert found.tiles == len(needed)
     assert found.macs == computed
-    assert found.read == read * first.input_shape[0] * first.input_shape[1] * 4
 
 
 def squares(layer: Layer, tile: int) -> list[tuple[range, range]]:
@@ -194,4 +163,3 @@ def test_names_in_a_slice_of_a_network_are_kept() -> None:
     stem = named(Chain(1, 3, 16, 16).conv(4, 3, 1, 1).layers, "stem")
     stage = plain_block((1, 4, 16, 16), "a") + plain_block((1, 4, 16, 16), "b")
     assert tiled(stage, 8).macs < tiled(stem + stage, 8).macs
-    assert tiled([mnist_conv2(1)], 8).tiles == 9

@@ -1,4 +1,4 @@
-"""Spatial tiling: what cutting maps into tiles costs in work and bytes, and what it keeps alive.
+"""Spatial tiling: what cutting maps into tiles costs in work.
 
 A tile of t outputs along an axis reads ``(t - 1)S + D(K - 1) + 1`` inputs, so that neighbours read
 a strip of inputs, the halo, twice.  Layer by layer the halo is only read again: each output is
@@ -28,8 +28,7 @@ from report.records.layers import (
     PaddedShortcut,
     Pooling,
 )
-from report.theory.dataflow import NETWORK_INPUT, sources
-from report.theory.memory import element_bytes, parameter_bytes
+from report.theory.dataflow import sources
 from report.theory.shapes import Axis, axes, elements
 from report.theory.work import macs
 
@@ -55,18 +54,11 @@ class Span:
 class Tiling:
     """What a forward pass in tiles does, beside what the same layers do in one piece.
 
-    ``macs`` are multiply-adds, ``read`` the bytes of the first layer's input, halos as often as
-    tiles read them, and ``weights`` the bytes of parameters, read once a tile.  ``patch`` are the
-    most bytes of patches that are alive at once in the largest tile, its input counted.
+    ``macs`` are multiply-adds.
     """
 
-    tiles: int
     macs: int
     macs_untiled: int
-    read: int
-    read_untiled: int
-    weights: int
-    patch: int
 
 
 #: The spans of one tensor along the rows and along the columns, one a tile.
@@ -109,16 +101,7 @@ def tiled(layers: Sequence[Layer], tile: int | None) -> Tiling:
     _check(layers)
     read = sources(layers)
     patches, whole = _needed(layers, read, tile), _needed(layers, read, None)
-    count = len(patches[NETWORK_INPUT][0]) * len(patches[NETWORK_INPUT][1])
-    return Tiling(
-        tiles=count,
-        macs=_macs(layers, patches),
-        macs_untiled=_macs(layers, whole),
-        read=_read_bytes(layers[0], patches),
-        read_untiled=_read_bytes(layers[0], whole),
-        weights=count * sum(parameter_bytes(layer) for layer in layers),
-        patch=_patch_bytes(layers, read, patches),
-    )
+    return Tiling(macs=_macs(layers, patches), macs_untiled=_macs(layers, whole))
 
 
 def _check(layers: Sequence[Layer]) -> None:
@@ -182,28 +165,3 @@ def _macs(layers: Sequence[Layer], needed: dict[int, _Spans]) -> int:
         macs(layer) // elements(layer.output_shape[2:]) * _positions(needed[number])
         for number, layer in enumerate(layers)
     )
-
-
-def _read_bytes(first: Layer, needed: dict[int, _Spans]) -> int:
-    batch, channels = first.input_shape[:2]
-    return batch * channels * _positions(needed[NETWORK_INPUT]) * element_bytes(first)
-
-
-def _patch_bytes(
-    layers: Sequence[Layer], read: Sequence[tuple[int, ...]], needed: dict[int, _Spans]
-) -> int:
-    """Input and output patch of each layer, and those that later layers read, at their most."""
-    sizes = {number: _largest(layers, number, spans) for number, spans in needed.items()}
-    return max(sum(sizes[patch] for patch in _alive(number, read)) for number in range(len(layers)))
-
-
-def _alive(number: int, read: Sequence[tuple[int, ...]]) -> set[int]:
-    later = {source for sources_ in read[number:] for source in sources_}
-    return {patch for patch in later if patch < number} | {number}
-
-
-def _largest(layers: Sequence[Layer], number: int, spans: _Spans) -> int:
-    layer = layers[max(number, 0)]
-    shape = layer.input_shape if number == NETWORK_INPUT else layer.output_shape
-    rows, columns = (max(span.size for span in axis) for axis in spans)
-    return elements(shape[:2]) * rows * columns * element_bytes(layer)

@@ -12,7 +12,6 @@ from typing import Final
 
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.paper.policies import gain
 from report.quantity.evaluation import level
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_most, first_within
@@ -27,13 +26,10 @@ from report.quantity.verdicts import (
     expect,
     trend,
 )
-from report.studies.inference_memory import faults, scores
+from report.studies.inference_memory import scores
 from report.studies.inference_memory.choices import (
     all_tried,
-    best,
-    best_speedup,
     compared_base,
-    reported_speedups,
     settings,
 )
 from report.studies.inference_memory.gpu import layout_ratio
@@ -46,7 +42,6 @@ from report.studies.inference_memory.peaks import (
     reduced,
     rightly_predicted,
 )
-from report.studies.inference_memory.policies import deepest
 from report.studies.inference_memory.subject import REDUCED, TILED, Call
 from report.studies.inference_memory.sweeps import (
     ENOUGH,
@@ -66,8 +61,6 @@ from report.studies.inference_memory.values import NO_RECORD, needed_saved
 SAME_SCORE: Final = 0.01
 #: «About half» is a half within this.
 ABOUT: Final = 0.1
-#: What the published speed-ups are measured against, which no run here has.
-_PUBLISHED_BASE: Final = "matrix-product mode of an older cuDNN"
 #: What is judged: one comparison, or several.
 _Claimed = Statement | Several
 _NOTHING: Final = Statement(absent("case", "1", "no such case was measured"), exactly(1))
@@ -78,10 +71,10 @@ _ONE_SIDE: Final = Statement(
 
 
 def all_claims(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Claim]:
-    """Every claim, judged on every run; one that says so where there is none."""
+    """Every claim, judged on each of ``runs``; one that says so where there is none."""
     for run in runs:
         found = {**_of_memory(run), **_of_batches(inputs, run), **_of_precision(inputs, run)}
-        found |= {**_of_tiles(run), **_of_settings(inputs, run)}
+        found |= {**_of_tiles(run), "no-one-wins": _no_one_wins(run)}
         found |= _of_gpu(run) if run.on_gpu else _of_processor(run)
         for name, claimed in found.items():
             yield judge(f"{name}-{run.key}", claimed, name=name, label=run.label)
@@ -121,9 +114,7 @@ def _of_processor(run: Run) -> dict[str, _Claimed]:
     outcomes = rightly_predicted(run)
     wrong = exact("wrong predictions", "1", list(outcomes.values()).count(False), run.file)
     tried = {run.ran_out(call) for call in outcomes} == {True, False}
-    steps = (step for n in resnets(run) if (step := faults.first_large(run, n)))
-    slower = (run.returned().image_time_ratio(after, before) for before, after in steps)
-    found = {
+    return {
         "peak-theory": _all(
             (off(run, this) for this in judged(run).values()), equals(0, within=TOLERANCE)
         ),
@@ -132,13 +123,7 @@ def _of_processor(run: Run) -> dict[str, _Claimed]:
         ),
         "reduced-bound": _all((off(run, this) for this in reduced(run).values()), expect(">= 0")),
         "limit-theory": Statement(wrong, exactly(0)) if wrong.value or tried else _ONE_SIDE,
-        "large-blocks": _all(slower, expect("> 1")),
-        "waits": _all(_more_waiting(run), expect("> 0")),
     }
-    compared = deepest(run)
-    if compared is not None:
-        found["policy-pays"] = Statement(gain(compared), expect("> 1.1"))
-    return found
 
 
 def _first_steps(run: Run) -> Iterator[Quantity]:
@@ -147,13 +132,6 @@ def _first_steps(run: Run) -> Iterator[Quantity]:
         first, *rest = (run.peak(call) for call in sweep(run, network))
         if rest:
             yield rest[0] / first
-
-
-def _more_waiting(run: Run) -> Iterator[Quantity]:
-    """Time off the processor at the largest batch of each network less that at the smallest."""
-    for network in resnets(run):
-        calls = run.timed(sweep(run, network))
-        yield run.off_processor(calls[-1]) - run.off_processor(calls[0])
 
 
 # ----------------------------------------------------------------------------- batch sizes
@@ -281,18 +259,6 @@ def _by_tile(calls: Iterable[Call]) -> list[Call]:
 
 
 # -------------------------------------------------------------------------------- settings
-
-
-def _of_settings(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
-    reached = [
-        Statement(best_speedup(run, network), expect(f">= {printed}"), about=_PUBLISHED_BASE)
-        for network, printed in reported_speedups(inputs).items()
-        if not isinstance(best(run, network), type(NO_RECORD))
-    ]
-    return {
-        "published": all_of(*reached) if reached else _NOTHING,
-        "no-one-wins": _no_one_wins(run),
-    }
 
 
 def _no_one_wins(run: Run) -> _Claimed:

@@ -15,7 +15,6 @@ from report.studies.inference_memory.peaks import exact_peaks, off, parts
 from report.studies.inference_memory.subject import Call, Execution
 from report.studies.inference_memory.sweeps import (
     amp_pairs,
-    best_call,
     both_bases,
     ends,
     resnets,
@@ -57,13 +56,6 @@ def of_deepest(
 ) -> Getter:
     """What ``get`` makes of the timed calls of the deepest (or the first) ResNet, if it has any."""
     return lambda run: get(run, calls) if (calls := ends(run, which, layout)) else NO_CASE
-
-
-def over_best(place: int) -> Getter:
-    """Time of an image at the smallest or the largest batch over that at the best one."""
-    return of_deepest(
-        lambda run, calls: run.image_time_ratio(calls[place], best_call(run, calls[0].network))
-    )
 
 
 def exactly(get: Callable[[Run], dict[Call, Reconciliation]], *, all_: bool) -> Getter:

@@ -26,7 +26,7 @@ _NO_CASE: Final = absent("case", "1", "no such case was measured")
 
 def wait_share(run: Run, call: Call) -> Quantity:
     """The share of a call in which the host has issued everything and waits for the device."""
-    return run.count("wait_time", call) / run.time(call)
+    return run.series("wait_time", call.factors) / run.time(call)
 
 
 def _is_brief(run: Run, call: Call) -> bool:

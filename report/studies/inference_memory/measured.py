@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,6 @@ from report.evidence import runs as any_study
 from report.evidence.remembered import remembered
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Sampled, absent, exact, named
 from report.records.layers import Layer
 from report.records.record import Case, Factor
@@ -78,12 +76,6 @@ class Run(any_study.Run):
         """Duration of a call (s)."""
         return self.series("time", call.factors)
 
-    @remembered
-    def seconds(self, call: Call) -> float:
-        """The median duration of a call alone (s), to choose by; infinite without one."""
-        found = point(self.time(call))
-        return math.inf if isinstance(found, Missing) else found
-
     def image_time(self, call: Call) -> Quantity:
         """Duration of a call over its images (s)."""
         return self.time(call) / call.batch
@@ -119,29 +111,6 @@ class Run(any_study.Run):
         where = {"subject": "matrix_product", "precision": precision, "side": _SIDE}
         work = exact("work of the product", "FLOP", 2 * _SIDE**3)
         return named(f"ceiling in {precision}", work / self.series("time", where))
-
-    def count(self, quantity: str, call: Call) -> Quantity:
-        """What was counted or timed during the same call, such as page faults."""
-        return self.series(quantity, call.factors)
-
-    def returned(self) -> Run:
-        """The run with the times of calls whose freed memory goes back to the system.
-
-        That is the C library's default, and what records without memory policies hold.
-        """
-        return self.under("default") if "default" in self.policies else self
-
-    def off_processor(self, call: Call) -> Quantity:
-        """The share of a call in which its thread did not run.
-
-        Of several threads it is not known: the system brings the time of a thread on another core
-        up to date at its ticks only (``thread_group_cputime`` since Linux 4.8, commit a1eb1411),
-        which are longer than many calls.
-        """
-        if self.threads > 1:
-            reason = f"the processor time of several threads is too coarse on {self.label}"
-            return absent("off the processor", "1", reason)
-        return 1 - self.count("cpu_time", call) / self.time(call)
 
     # --------------------------------------------------------------------------------- memory
 

@@ -8,9 +8,6 @@ from typing import Final
 from report.paper.declared import Field, table
 from report.paper.tables import Cell, Table
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, recorded
-from report.studies.inference_memory import faults
-from report.studies.inference_memory.columns import BATCH, LAYOUT, NETWORK, SETTING
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import (
     LEARNED,
@@ -26,7 +23,7 @@ from report.studies.inference_memory.peaks import (
     rightly_predicted,
 )
 from report.studies.inference_memory.subject import LAYOUT_NAMES, LAYOUTS, Call
-from report.studies.inference_memory.sweeps import best_call, limited_calls
+from report.studies.inference_memory.sweeps import limited_calls
 from report.theory.liveness import Held
 
 #: The networks whose peaks are taken apart: of one block, the shallowest and the deepest; and the
@@ -50,9 +47,9 @@ def peak_table(run: Run) -> Table:
         "tbl-peaks",
         [call for call in found if call is not None],
         [
-            NETWORK,
-            BATCH,
-            LAYOUT,
+            Field("Network", "", lambda call: call.network),
+            Field("Batch", "1", lambda call: call.batch),
+            Field("Layout", "", lambda call: LAYOUT_NAMES[call.layout]),
             part("Before", lambda p: p.before),
             part("Maps", lambda p: p.tensors + p.held),
             part("Workspace", lambda p: p.workspace),
@@ -122,33 +119,5 @@ def limit_table(runs: Sequence[Run]) -> Table:
             Field("As predicted", "", right),
         ],
         sources=tuple(dict.fromkeys(run.file for run, _ in rows)),
-        wide=True,
-    )
-
-
-def fault_table(run: Run) -> Table:
-    """Predicted and counted page faults of each call with large blocks."""
-    returned = run.returned()
-
-    def slower(call: Call) -> Quantity:
-        return returned.image_time_ratio(call, best_call(run, call.network))
-
-    def ratio(call: Call) -> Quantity:
-        expected = recorded("pages of the blocks", "1", faults.predicted_faults(run, call))
-        return faults.counted_faults(run, call) / expected
-
-    return table(
-        "tbl-faults",
-        faults.predictable(run),
-        [
-            NETWORK,
-            BATCH,
-            SETTING,
-            Field("Blocks", "1", lambda call: len(faults.large_blocks(run, call))),
-            Field("Predicted", "1", lambda call: faults.predicted_faults(run, call)),
-            Field("Counted ÷ predicted", "1", ratio),
-            Field("Time of an image", "1", slower),
-        ],
-        sources=(run.file,),
         wide=True,
     )

@@ -9,12 +9,9 @@ from report.evidence.ceilings import won
 from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
-from report.paper.policies import gain
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent
-from report.studies.inference_memory import imported_rates, scores, source, traces
+from report.studies.inference_memory import scores, source
 from report.studies.inference_memory.claims import all_claims
-from report.studies.inference_memory.faults import far_networks
 from report.studies.inference_memory.figures import all_figures
 from report.studies.inference_memory.gpu import host_bound, keeper, unordered
 from report.studies.inference_memory.measured import Run, primary_run, runs
@@ -27,7 +24,6 @@ from report.studies.inference_memory.peaks import (
     reconciled,
     wrong,
 )
-from report.studies.inference_memory.policies import deepest, faster_returned
 from report.studies.inference_memory.subject import check_subject
 from report.studies.inference_memory.sweeps import (
     amp_precision,
@@ -38,24 +34,15 @@ from report.studies.inference_memory.sweeps import (
     scored_network,
     tiled_calls,
 )
-from report.studies.inference_memory.tables import all_tables, download
+from report.studies.inference_memory.tables import all_tables
 from report.studies.inference_memory.timing import drifted, one_process, tiles_slower
-from report.studies.inference_memory.values import RUN_VALUES, all_values, paged
+from report.studies.inference_memory.values import RUN_VALUES, all_values
 from report.text.escape import markdown
-from report.theory.recorded import conditions_of
-
-
-def _slowdown(run: Run) -> Quantity:
-    """How many times as long an image of the deepest network takes with memory returned."""
-    nothing = absent("slowdown", "1", "no two memory policies were measured")
-    return gain(found) if (found := deepest(run)) else nothing
-
 
 #: What many machines are compared by.
 COMPARED: Final[Comparison[Run]] = Comparison(
     Run,
     (
-        Measure("Slowdown, memory returned", "1", _slowdown, reference=1.0),
         Measure("Best share of ceiling", "1", RUN_VALUES["best_share"], "%"),
         Measure("Largest residual, float32", "1", RUN_VALUES["residual_share"], "%"),
     ),
@@ -75,28 +62,22 @@ def findings(inputs: Inputs) -> Findings:
     gpu = next((run for run in measured if run.on_gpu and run is not primary), None)
     # The second CPU is the one that measured most: limits and large batches need many calls.
     further = [run for run in measured if not run.on_gpu and run is not primary]
-    others = sorted(further, key=lambda run: -len(run.timed(run.calls)))
+    other = max(further, key=lambda run: len(run.timed(run.calls)), default=None)
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
-    traced = traces.traces(inputs, shown) if shown else ()
-    rates = imported_rates.imported_rates(inputs)
-    judged_claims = (*all_claims(inputs, measured), *imported_rates.claims(rates))
-    claims = {claim.id: claim for claim in judged_claims}
-    of_others = (imported_rates.rate_table(rates),) if rates and shown else ()
-    values = (*all_values(inputs, primary, others, gpu), *imported_rates.values(rates))
-    downloads = {f"batches-{run.key}": download(run) for run in measured}
+    named = [run for run in (primary, other, gpu) if run is not None]
+    claims = {claim.id: claim for claim in all_claims(inputs, named)}
+    values = tuple(all_values(inputs, primary, other, gpu))
     return Findings(
         values={v.id: v for v in values},
-        tables={t.id: t for t in (*all_tables(inputs, measured, shown, traced), *of_others)},
+        tables={t.id: t for t in all_tables(inputs, measured, shown)},
         figures={f.id: f for f in (all_figures(shown) if shown else ())},
         claims=claims,
         reconciliations={r.id: r for run in measured for r in reconciled(run).values()},
         facts={
-            **_facts(inputs, measured, shown, others, gpu, claims),
-            **imported_rates.facts(rates),
+            **_facts(inputs, measured, shown, other, gpu, claims),
             "has": [v.id for v in values if not isinstance(v.number, Missing)],
         },
-        downloads=downloads | {t.name: traces.download(shown, t) for t in traced if shown},
         audits=source.checks(inputs.reported),
     )
 
@@ -105,12 +86,11 @@ def _facts(
     inputs: Inputs,
     measured: Sequence[Run],
     primary: Run | None,
-    others: Sequence[Run],
+    other: Run | None,
     gpu: Run | None,
     claims: Mapping[str, Claim],
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
-    other, third, *_ = (*others, None, None)
     return {
         "measured": primary is not None,
         "primary": markdown(primary.label) if primary else "",
@@ -118,14 +98,9 @@ def _facts(
         "other": markdown(other.label) if other else "",
         "other_key": other.key if other else "",
         "other_wrong": [f"{c.network} at {c.batch:,}" for c in wrong(other)] if other else [],
-        "paged": markdown(run.label) if (run := paged(primary, other)) else "",
-        "fault_far": far_networks(run) if run else [],
-        "third": markdown(third.label) if third else "",
-        "third_tiles": third is not None and has_tiles(third),
         "gpu": markdown(gpu.label) if gpu else "",
         "gpu_key": gpu.key if gpu else "",
         "devices": [markdown(run.label) for run in measured],
-        "batch_tables": [(f"tbl-batches-{run.key}", markdown(run.label)) for run in measured],
         "claimed": [claim.name or claim.id for claim in claims.values()],
         "reported_device": markdown(inputs.reported.device),
         "reported_software": markdown(inputs.reported.software),
@@ -138,7 +113,7 @@ def _facts(
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
-    "learned", "held_out", "failed", "faster_returned", "drifted", "one_process", "scored",
+    "learned", "held_out", "failed", "drifted", "one_process", "scored",
     "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
     "other_reduced", "tiled",
 )  # fmt: skip
@@ -153,10 +128,9 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "shallow": names[0],
         "deep": names[-1],
         "one_image": ends(run)[0].batch == 1,
-        "policies": deepest(run) is not None,
-        "faster_returned": faster_returned(run),
+        "policies": len(run.policies) > 1,
         "drifted": drifted(run),
-        "one_process": point(one_process(run)) not in (0, 1) and deepest(run) is not None,
+        "one_process": point(one_process(run)) not in (0, 1) and len(run.policies) > 1,
         "exact": bool(peaks) and exact_peaks(peaks) == len(peaks),
         "small_misses": missed(run),
         "misses_bounded": misses_bounded(run),
@@ -173,11 +147,6 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "other_reduced": other_precision(run),
         "tiled": f"{tiles[0].network} at a batch of {tiles[0].batch}" if tiles else "",
     }
-
-
-def has_tiles(run: Run) -> bool:
-    """Whether the processor multiplies bfloat16 in tiles (AMX)."""
-    return conditions_of(run.stored.record.environment).tiles
 
 
 def _below(run: Run, lower: str, upper: str) -> bool:

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from report.evidence.remembered import remembered
-from report.quantity.evaluation import level
 from report.quantity.expression import Quantity
-from report.quantity.operations import level_of_largest
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.subject import (
     REDUCED,
@@ -60,12 +58,6 @@ def ends(run: Run, which: int = -1, layout: Layout = "contiguous") -> tuple[Call
 def rates(run: Run, network: str, layout: Layout = "contiguous") -> dict[int, Quantity]:
     """Images a second by batch size, of the timed calls of a network."""
     return {c.batch: run.image_rate(c) for c in run.timed(sweep(run, network, layout))}
-
-
-def best_call(run: Run, network: str) -> Call:
-    """The plain call of a network with the best rate over the batch sizes."""
-    best = level(level_of_largest(rates(run, network), "1"))
-    return next(call for call in sweep(run, network) if call.batch == best)
 
 
 # -------------------------------------------------------------------------- precision and layout

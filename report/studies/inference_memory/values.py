@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from report.paper.values import Value, exact
 from report.quantity.expression import Quantity, recorded
 from report.quantity.operations import at_least, at_most
 from report.statistics.estimates import CONFIDENCE
-from report.studies.inference_memory import faults, scores
+from report.studies.inference_memory import scores
 from report.studies.inference_memory.choices import reported_speedups
 from report.studies.inference_memory.getters import (
     NO_CASE,
@@ -25,7 +25,6 @@ from report.studies.inference_memory.getters import (
     largest,
     of_deepest,
     over,
-    over_best,
     pair,
     residual,
     scored,
@@ -61,7 +60,7 @@ from report.studies.inference_memory.sweeps import (
     sweep,
     with_amp,
 )
-from report.studies.inference_memory.tilings import call_cost
+from report.studies.inference_memory.tilings import tiled_work
 from report.studies.inference_memory.timing import TIME_VALUES
 from report.theory.reconciliation import Reconciliation
 
@@ -75,18 +74,14 @@ _REPORTED: Final = (
 
 
 def all_values(
-    inputs: Inputs, primary: Run | None, others: Sequence[Run], gpu: Run | None
+    inputs: Inputs, primary: Run | None, other: Run | None, gpu: Run | None
 ) -> Iterator[Value]:
-    """Every number of the prose; those of a run are missing without one.
-
-    ``others`` are further processors, of which the prose tells two: more of the first of them.
-    """
+    """Every number of the prose; those of a run are missing without one."""
     yield from _chosen()
     yield from _reported(inputs)
     yield from values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED)
-    for prefix, get, run in zip(("other", "third"), (_OF_OTHER, _OF_THIRD), others, strict=False):
-        yield from _prefixed(run, prefix, get)
-    yield from values_of(paged(primary, *others[:1]), OF_FAULTS, NO_RECORD)
+    if other is not None:
+        yield from _prefixed(other, "other", _OF_OTHER)
     if gpu is not None:
         yield from values_of(gpu, GPU_VALUES, NO_RECORD, _SHARES, _ROUNDED)
         yield from _prefixed(gpu, "gpu", _OF_GPU)
@@ -99,23 +94,14 @@ def _prefixed(run: Run, prefix: str, ids: Iterable[str]) -> Iterator[Value]:
     yield from values_of(run, getters, NO_RECORD, shares)
 
 
-def paged(*processors: Run | None) -> Run | None:
-    """The processor whose calls are known to map large blocks anew; else the first."""
-    found = [run for run in processors if run is not None]
-    return next((run for run in found if faults.predictable(run)), found[0] if found else None)
-
-
 def _chosen() -> Iterator[Value]:
     """Rules of this paper."""
     for id_, name, number, unit in (
         ("confidence", "Confidence of the intervals", CONFIDENCE, "1"),
         ("tolerance", "Rule of agreement", TOLERANCE, "1"),
-        ("near", "Rule of agreement of page faults", faults.NEAR, "1"),
     ):
         yield exact(id_, name, number, unit, "chosen", (), "percent")
     yield exact("from_batch", "First batch of the rule of agreement", FROM_BATCH, "1", "chosen")
-    limit = "largest threshold of the C library"
-    yield exact("threshold", "Blocks that are returned", faults.THRESHOLD // 2**20, "MiB", limit)
 
 
 def _reported(inputs: Inputs) -> Iterator[Value]:
@@ -149,12 +135,6 @@ def _over_needed(run: Run, call: Call) -> Quantity:
     return run.peak(call) / run.needed(call) - 1
 
 
-def _block_batch(run: Run, calls: tuple[Call, ...]) -> Quantity:
-    step = faults.first_large(run, calls[0].network)
-    batch = step[1].batch if step else Missing("no call asks for blocks of that size")
-    return recorded("sizes of the allocator's events", "1", batch, run.file)
-
-
 def _batch(run: Run, call: Call, _: Call) -> Quantity:
     return recorded("batch", "1", call.batch, run.file)
 
@@ -177,12 +157,6 @@ def needed_saved(run: Run, base: Call) -> Quantity:
 
 def _needed_saved(choose: Callable[..., Quantity]) -> Getter:
     return over(choose, lambda run: [needed_saved(run, base) for base in both_bases(run)])
-
-
-def _halo(run: Run, call: Call) -> Quantity:
-    cost = call_cost(run, call)
-    work = cost if isinstance(cost, Missing) else cost.work
-    return recorded("work with tiles / work without", "1", work, run.file)
 
 
 #: Of the run that the prose speaks of.
@@ -241,7 +215,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "largest": of_deepest(lambda run, c: recorded("largest batch", "1", c[-1].batch, run.file)),
     "deep_first": of_deepest(lambda run, calls: run.time(calls[0])),
     "deep_last": of_deepest(lambda run, calls: run.time(calls[-1])),
-    "deep_left": over_best(-1),
     "best_share": over(
         at_least, lambda run: (run.utilisation(c) for n in resnets(run) for c in sweep(run, n))
     ),
@@ -277,7 +250,7 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "tile_worst": tile_times(at_least),
     "tile_least_peak": tiles(at_most, lambda run, c: run.peak(c) / run.peak(plain(c))),
     "tile_most_peak": tiles(at_least, lambda run, c: run.peak(c) / run.peak(plain(c))),
-    "halo_most": tiles(at_least, _halo),
+    "halo_most": tiles(at_least, tiled_work),
 }
 
 #: What the prose says of a second processor.
@@ -288,21 +261,8 @@ _OF_OTHER: Final = (
     "needed_saved_most",
 )  # fmt: skip
 
-#: What it says of a third one, and of a GPU beside what is peculiar to it.
-_OF_THIRD: Final = (
-    "compared_all", "exact_all", "compared_reduced", "exact_reduced", "residual_reduced",
-)  # fmt: skip
+#: What it says of a GPU beside what is peculiar to it.
 _OF_GPU: Final = ("half_batch_last", "half_saved_last", "half_needed_last")
-
-#: Of the deepest network on a processor that maps large blocks anew in every call.
-OF_FAULTS: Final[dict[str, Getter]] = {
-    "block_batch": of_deepest(_block_batch),
-    "fault_calls": count("calls with large blocks", lambda run: len(faults.predictable(run))),
-    "fault_near": count("calls near the sizes of blocks", lambda run: len(faults.near(run))),
-    "page_cost": of_deepest(lambda run, calls: faults.fault_cost(run, calls[0].network)),
-    "paged_batch": of_deepest(lambda run, c: recorded("batch", "1", c[-1].batch, run.file)),
-    "paged_left": over_best(-1),
-}
 
 _SHARES: Final = frozenset(
     {
