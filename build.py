@@ -192,16 +192,19 @@ def show(options: argparse.Namespace) -> int:
 
 def watch(options: argparse.Namespace) -> int:
     """Build now and whenever a file changes, and keep the pages in the browser up to date."""
-    from report.commands.watch import changes, rebuild_command, states, watch_and_serve
+    from report.commands.serve import changes, watch_and_serve
+    from report.system.child import Child
 
     request = request_of(options)
-    changed = changes(lambda: states(ROOT, request.data))
+    made_from = [ROOT / name for name in ("build.py", "report", "figures", "templates")]
     port = PORT if options.serve is None else options.serve
 
     def rebuild() -> str | None:
-        # A new announcer each time: it counts the time from when it was made.
-        return rebuild_command(_again(request), ROOT, announcer())()
+        # A new process has today's code, and a new announcer counts the time from when it is made.
+        with Child(_again(request), ROOT, announcer()) as child:
+            return child.wait().failure
 
+    changed = changes(*made_from, request.data)
     watch_and_serve(request.out, port, rebuild, changed, say)
     return 0
 

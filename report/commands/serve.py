@@ -1,228 +1,173 @@
-"""A server for the pages on this machine: the site and nothing else, on 127.0.0.1 only.
+"""``--serve`` and ``--watch``: the site and nothing else, for browsers on this machine alone.
 
-While a build is watched, pages get a small script on the way that listens for news and reloads
-them.  No file in ``out/`` is changed by that.
+While files are watched, pages get a small script on the way that asks for news and reloads them.
+No file in ``out/`` is changed by that.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path, PurePosixPath
 from socketserver import TCPServer
 from typing import Any, Final
+from urllib.parse import unquote
 
-from report.commands.exchange import HOST, TEMPLATES, TYPES, Answer, address_of, answer, in_part
 from report.errors import OutputError, RidgepointError
 from report.render.policy import POLICY
+from report.system.signals import exit_on_signals
 
+HOST: Final = "127.0.0.1"
+#: The folders of ``out/`` that are served: the site, and what --diff wrote.
+FOLDERS: Final = ("html", "diff")
 #: No folder of ``out/`` has this name, so that these addresses hide no file.
-EVENTS: Final = "/-/events"
+NEWS: Final = "/-/news"
 SCRIPT: Final = "/-/reload.js"
 
+_RELOAD: Final = Path(__file__).resolve().parents[2] / "templates" / "serve" / "reload.js"
+_LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
 #: What a page may load, beside what pages say of themselves: nobody may frame them.
 _POLICY: Final = f"{POLICY}; frame-ancestors 'none'"
 #: Figures hold their own style; a PDF is shown by an object of the browser's own.
 _POLICIES: Final = {
-    TYPES[".svg"]: "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    TYPES[".pdf"]: "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'",
+    ".svg": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    ".pdf": "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'",
 }
-#: A browser that is gone is noticed when something is sent to it, at the latest after this time.
-_PULSE_S: Final = 15.0
-_POLL_S: Final = 0.1
+
+#: Not from the ``mimetypes`` of Python, which read what each system happens to say.
+TYPES: Final = {
+    **{f".{kind}": f"text/{kind}; charset=utf-8" for kind in ("css", "csv", "html")},
+    **dict.fromkeys((".bib", ".md", ".txt"), "text/plain; charset=utf-8"),
+    ".js": "text/javascript; charset=utf-8",
+    ".gz": "application/gzip",
+    ".json": "application/json",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+}
 
 
-class Site:
-    """The pages in ``out`` and what is new about them.
+def locate(out: Path, address: str) -> Path | None:
+    """The file or folder that an address names; None if it names none of the site.
 
-    The server's threads and the watcher share it.  Where it is not ``live``, pages are sent as
-    they are.
+    Only what lies in ``FOLDERS``, also after links have been followed, and nothing hidden.
     """
-
-    def __init__(self, out: Path, *, live: bool = False) -> None:
-        self.out = out
-        self.live = live
-        self._changed = threading.Condition()
-        self._builds = 0
-        self._failure: str | None = None
-        self._closed = False
-
-    def build(self) -> str:
-        """A short digest of what ``out`` holds; it changes with every build that makes something.
-
-        The engine writes the manifest last, so that a page is never older than the digest that was
-        taken before it was read.
-        """
-        try:
-            content = (self.out / "manifest.json").read_bytes()
-        except OSError:
-            return "none"
-        return hashlib.sha256(content).hexdigest()[:16]
-
-    def tell(self, failure: str | None) -> None:
-        """A build has ended: well, or with the sentence ``failure``."""
-        with self._changed:
-            self._builds += 1
-            self._failure = failure
-            self._changed.notify_all()
-
-    def news(self) -> Iterator[dict[str, str | None] | None]:
-        """What a page compares itself with and the failure that it shows, now and after each build.
-
-        None comes in between whenever nothing has happened for a while; it ends with the server.
-        """
-        reported = -1
-
-        def is_due() -> bool:
-            return self._closed or self._builds != reported
-
-        while not self._closed:
-            with self._changed:
-                self._changed.wait_for(is_due, _PULSE_S)
-                is_new, reported = self._builds != reported, self._builds
-            yield {"build": self.build(), "failure": self._failure} if is_new else None
-
-    def close(self) -> None:
-        """End the streams."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+    names = unquote(address.partition("?")[0].partition("#")[0]).removeprefix("/").split("/")
+    folders = names if names[-1] else names[:-1]
+    plain = all(name and name[0] != "." and not set(name) & set("\\:\0") for name in folders)
+    if not plain or names[0] not in FOLDERS:
+        return None
+    with suppress(OSError, RuntimeError):
+        real = out.joinpath(*folders).resolve(strict=True)
+        if real.is_relative_to((out / names[0]).resolve()) and (names[-1] or real.is_dir()):
+            return real
+    return None
 
 
-def with_script(page: bytes, build: str) -> bytes:
-    """The page with the script that reloads it when it is no longer of ``build``."""
-    script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'.encode()
-    before, end, after = page.rpartition(b"</body>")
-    return before + script + end + after if end else page + script
+class Handler(SimpleHTTPRequestHandler):
+    """Answers one request a connection, as HTTP/1.0 does: no body can pass for the next request."""
 
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answers one request a connection, so that no body can pass for the next request."""
-
-    protocol_version = "HTTP/1.1"
-    server_version = "ridgepoint"
-    sys_version = ""
-    timeout = 60.0
+    extensions_map = TYPES
+    server_version, sys_version, timeout = "ridgepoint", "", 60
     server: Server
-    _policy = _POLICY
 
-    def do_GET(self) -> None:
-        site = self.server.site
-        address = address_of(self.path, self.headers.get_all("Host", []))
-        if site.live and address == EVENTS:
-            self._stream()
-            return
-        reply = self._answer(site, address)
-        parts = self.headers.get("Range", "") if self.command == "GET" else ""
-        reply = in_part(reply, parts, self.headers.get("If-Range"))
-        self._begin(reply.status, reply.type)
-        self.send_header("Content-Length", str(len(reply.body)))
-        for name, value in reply.headers:
-            self.send_header(name, value)
+    def send_head(self) -> Any:
+        """Send the head of an answer; returns the stream of its body, None where it is sent."""
+        hosts, out = self.headers.get_all("Host", []), self.server.out
+        # A page from elsewhere whose name suddenly leads here could read the site otherwise.
+        if not self.path.startswith("/") or not all(map(_LOCAL.fullmatch, hosts)):
+            return self.send_error(403, f"This server answers to {HOST} and localhost only")
+        if self.path.partition("?")[0] == "/":
+            self.path = "/html"  # from where a browser is sent to the page
+        return (self._send_live(out) if self.server.live else None) or super().send_head()
+
+    def _send_live(self, out: Path) -> BytesIO | None:
+        """What is sent of the news of builds, and pages with the script that asks for them."""
+        # Taken first: a page is never older than what it compares itself with.
+        build, found = self.server.build(), locate(out, self.path)
+        page = found / "index.html" if found and self.path.endswith("/") else found
+        if self.path == NEWS:
+            news = {"build": build, "failure": self.server.failure}
+            body, suffix = json.dumps(news).encode(), ".json"
+        elif self.path == SCRIPT:
+            body, suffix = _RELOAD.read_bytes(), ".js"
+        elif page is not None and page.suffix == ".html" and page.is_file():
+            script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'
+            body, suffix = page.read_bytes() + script.encode(), ".html"
+        else:
+            return None
+        self.send_response(200)
+        self.send_header("Content-Type", TYPES[suffix])
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(reply.body)
+        return BytesIO(body)
 
-    do_HEAD = do_GET  # noqa: N815
+    def translate_path(self, path: str) -> str:
+        """The file or folder of an address, or a file that is not there."""
+        return str(locate(self.server.out, path) or self.server.out / "html/.nothing")
+
+    def list_directory(self, path: Any) -> None:
+        """A folder without a page is no address."""
+        self.send_error(404)
+
+    def end_headers(self) -> None:
+        """Say in every answer, of an error too, what a browser may do with it."""
+        suffix = PurePosixPath(getattr(self, "path", "").partition("?")[0]).suffix
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Content-Security-Policy", _POLICIES.get(suffix, _POLICY))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: the terminal shows the builds."""
 
-    @staticmethod
-    def _answer(site: Site, address: str | None) -> Answer:
-        if site.live and address == SCRIPT:
-            return Answer(HTTPStatus.OK, (TEMPLATES / "reload.js").read_bytes(), TYPES[".js"])
-        build = site.build()
-        reply = answer(site.out, address)
-        if not (site.live and reply.body and reply.type == TYPES[".html"]):
-            return reply
-        return replace(reply, body=with_script(reply.body, build))
-
-    def _begin(self, status: HTTPStatus, kind: str) -> None:
-        self.send_response(status)
-        self._policy = _POLICIES.get(kind, _POLICY)
-        self.send_header("Content-Type", kind)
-        self.send_header("Connection", "close")
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", self._policy)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        super().end_headers()
-
-    def _stream(self) -> None:
-        """Server-sent events: the news now and after every build, until the browser is gone."""
-        self._begin(HTTPStatus.OK, "text/event-stream; charset=utf-8")
-        self.end_headers()
-        for news in () if self.command == "HEAD" else self.server.site.news():
-            words = f"data: {json.dumps(news)}" if news else ":"
-            self.wfile.write(f"{words}\n\n".encode())
-
 
 class Server(ThreadingHTTPServer):
-    """Serves ``site``, a thread for each connection; none of them keeps the program from ending."""
+    """Serves ``out``.
 
-    daemon_threads = True
-    block_on_close = False
-    # Elsewhere this would allow two servers on one port.
-    allow_reuse_address = os.name == "posix"
+    Where it is not ``live``, pages are sent as they are; ``failure`` is why the last build failed.
+    Raises ``RidgepointError`` for a port that cannot be used; 0 takes any free one.
+    """
 
-    def __init__(self, site: Site, port: int) -> None:
-        self.site = site
-        super().__init__((HOST, port), _Handler)
+    def __init__(self, out: Path, port: int, *, live: bool = False) -> None:
+        self.out, self.live = out, live
+        self.failure: str | None = None
+        try:
+            super().__init__((HOST, port), Handler)
+        except (OverflowError, OSError) as error:
+            raise RidgepointError(
+                f"--serve {port}: the port cannot be used ({error}); name another one from 1024 to "
+                "65535, or 0 for any free one."
+            ) from error
 
     @property
     def address(self) -> str:
         """What to open in a browser."""
         return f"http://{HOST}:{self.server_port}/"
 
+    def build(self) -> str:
+        """A digest of what ``out`` holds; it changes with every build that makes something."""
+        with suppress(OSError):
+            return hashlib.sha256((self.out / "manifest.json").read_bytes()).hexdigest()[:16]
+        return "none"
+
     def server_bind(self) -> None:
         """Bind without asking a name server for this machine's name, which may take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, int(self.server_address[1])
 
-    def server_close(self) -> None:
-        """Give the port back and end the streams."""
-        self.site.close()
-        super().server_close()
-
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error."""
-        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+        """A browser that goes away, or a file that a build has just replaced, is no error."""
+        if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
-
-
-def open_server(site: Site, port: int) -> Server:
-    """A server that listens on ``port``, or on any free port for 0; raises ``RidgepointError``."""
-    try:
-        return Server(site, port)
-    except OverflowError:
-        why = "a port is a number from 0 to 65535"
-    except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        why = "the port is taken" if taken else f"the port cannot be used ({error.strerror})"
-    raise RidgepointError(f"--serve {port}: {why}; name another one, or 0 for any free one.")
-
-
-@contextmanager
-def running(server: Server) -> Iterator[None]:
-    """Serve in the background; closes the server at the end."""
-    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def serve(out: Path, port: int, say: Callable[[str], None]) -> None:
@@ -230,12 +175,56 @@ def serve(out: Path, port: int, say: Callable[[str], None]) -> None:
 
     Raises ``RidgepointError`` if nothing was built, or the port cannot be used.
     """
-    if not (out / "html" / "index.html").is_file():
+    home = out / "html" / "index.html"
+    if not home.is_file():
         raise OutputError(
-            f"{out / 'html' / 'index.html'}: there are no pages to serve yet; "
-            "run 'python build.py --html' first, or take --watch."
+            f"{home}: there are no pages to serve yet; run 'python build.py --html' first, or take "
+            "--watch."
         )
-    with open_server(Site(out), port) as server:
+    with Server(out, port) as server, suppress(KeyboardInterrupt):
         say(f"Serving {out / 'html'} at {server.address} until Ctrl-C.")
-        with suppress(KeyboardInterrupt):
-            server.serve_forever(_POLL_S)
+        server.serve_forever(0.1)
+
+
+def watch_and_serve(
+    out: Path,
+    port: int,
+    rebuild: Callable[[], str | None],
+    changed: Iterable[object],
+    say: Callable[[str], None],
+) -> None:
+    """Build, serve the pages, and build again on every change, until Ctrl-C.
+
+    ``rebuild`` says what went wrong, or None; that is printed and ends nothing, and so is a defect
+    of ours.  Raises ``RidgepointError`` if the port cannot be used.
+    """
+    waits = True
+    with exit_on_signals(), suppress(KeyboardInterrupt), Server(out, port, live=True) as server:
+        threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+        say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
+        for files in changed:
+            if files or waits:
+                waits = False
+                try:
+                    server.failure = rebuild()
+                except Exception as error:
+                    server.failure = f"{type(error).__name__}: {error}"
+                now = time.strftime("%H:%M:%S")
+                say(f"error: {server.failure}" if server.failure else f"Built at {now}.")
+
+
+def changes(*paths: Path) -> Iterator[object]:
+    """What changed below ``paths``, whenever it is quiet again, and now and then nothing.
+
+    What changes during a build is in the next answer.  Raises ``RidgepointError`` where the system
+    cannot watch so many files.
+    """
+    from watchfiles import watch
+
+    there = [path for path in paths if path.exists()]
+    try:
+        yield from watch(*there, step=200, debounce=5000, rust_timeout=500, yield_on_timeout=True)
+    except OSError as error:
+        raise RidgepointError(
+            f"--watch: files cannot be watched ({error}); set WATCHFILES_FORCE_POLLING=true."
+        ) from error

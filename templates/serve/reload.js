@@ -38,21 +38,13 @@
     else bar.remove();
   };
 
-  // Browsers allow few open streams to one server, so that only the pages in view hold one.
-  let stream = null;
-  const listen = () => {
-    if (document.hidden) {
-      stream?.close();
-      stream = null;
-    } else if (stream === null) {
-      stream = new EventSource("/-/events");
-      stream.onmessage = (event) => {
-        const news = JSON.parse(event.data);
-        if (news.build !== shown) reload();
-        else tell(news.failure);
-      };
-    }
+  // Where the server has ended or a page is not in view there is nothing to ask for.
+  const ask = async () => {
+    if (document.hidden) return;
+    const answer = await fetch("/-/news").catch(() => null);
+    const news = await answer?.json();
+    if (news && news.build !== shown) reload();
+    else if (news) tell(news.failure);
   };
-  document.addEventListener("visibilitychange", listen);
-  listen();
+  setInterval(ask, 1000);
 })();
