@@ -43,7 +43,6 @@ def read(source: Source) -> Imported:
         raise source.refused("its history holds no request; record one with _record_memory_history")
     return Imported(
         instrument="PyTorch, memory snapshot",
-        instrument_version=None,
         environment=environment("cuda", source.device),
         cases=(
             case(

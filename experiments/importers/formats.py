@@ -16,16 +16,10 @@ FORMATS: Final[dict[str, str]] = {
     "timm_csv": "experiments.importers.timm_csv",
     "tidy_csv": "experiments.importers.tidy_csv",
     "ncu_csv": "experiments.importers.ncu_csv",
-    "ncu_report": "experiments.importers.ncu_report_file",
-    "pyperf": "experiments.importers.pyperf_json",
-    "google_benchmark": "experiments.importers.google_benchmark",
-    "pytest_benchmark": "experiments.importers.pytest_benchmark",
-    "nvbench": "experiments.importers.nvbench_json",
-    "asv": "experiments.importers.asv_json",
 }
 
 #: Formats of which no test reads a file that the tool itself has written on a GPU.
-EXPERIMENTAL: Final = frozenset({"allocator_snapshot", "ncu_report", "nvbench"})
+EXPERIMENTAL: Final = frozenset({"allocator_snapshot"})
 #: What a file raises that holds something else than its format says, in a place not foreseen.
 _UNFORESEEN: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
@@ -46,7 +40,7 @@ def read_as(source: Source, wanted: str | None = None) -> tuple[str, Imported]:
     """The format of ``source`` and what it says; ``wanted`` is a format that the user names.
 
     Raises ``RefusedError`` for a file of no format or of another one than wanted, and
-    ``RecordError`` for JSON that is none.
+    ``RecordError`` for a profile that is damaged.
     """
     if wanted is not None and wanted not in FORMATS:
         raise RefusedError(f"--format {wanted}: possible are {', '.join(FORMATS)}.")

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
-import msgspec
-
-from experiments.harness.recording import utc
 from report.errors import RidgepointError
 from report.records.files import read_file
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import LARGEST, QUANTITIES
-from report.records.record import Case, Factor, Round, Sample, Series
-from report.records.strict import parse_json
-
-Kind = TypeVar("Kind")
+from report.records.record import Case, Factor, Sample, Series
 
 #: A file beyond this, unpacked, is refused before it fills the memory.
 LARGEST_FILE: Final = 2**30
@@ -73,27 +65,6 @@ class Source:
         except UnicodeDecodeError as error:
             raise self.refused(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
-    @cached_property
-    def json(self) -> Any:
-        """The content as JSON; raises ``RecordError`` with the line for what is none.
-
-        Some tools write NaN where they have no number, which JSON does not know: it is null here.
-        """
-        return parse_json(self.content, _with_nan, self.name, FETCH_AGAIN)
-
-    def as_kind(self, kind: type[Kind]) -> Kind:
-        """The content as JSON of a known form; raises ``RecordError`` with the place at fault."""
-        found = self.json
-        return parse_json(
-            self.content, lambda text: msgspec.convert(found, kind), self.name, FETCH_AGAIN
-        )
-
-    def has_keys(self, *names: str) -> bool:
-        """Whether the content is a JSON object with these keys."""
-        if self.content.lstrip()[:1] != b"{":
-            return False
-        return isinstance(self.json, dict) and set(names) <= self.json.keys()
-
     @property
     def lines(self) -> list[str]:
         """The lines of a text; refuses one that ends in the middle of a line."""
@@ -126,37 +97,13 @@ class Imported:
     """
 
     instrument: str
-    instrument_version: str | None
     environment: ImportedEnvironment
     cases: tuple[Case, ...]
     unstated: str
     conditions: Mapping[str, Factor] = field(default_factory=dict)
     rounding: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    started: str | None = None
-    finished: str | None = None
     attachments: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
-
-
-def utc_of(text: str) -> str | None:
-    """A moment with its time zone as records name it; None for any other text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return None if moment.tzinfo is None else utc(moment.astimezone(UTC))
-
-
-def _with_nan(text: bytes) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        if b"NaN" not in text:
-            raise
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except ValueError:
-        return msgspec.json.decode(text)
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
@@ -174,7 +121,6 @@ def case(
     factors: Mapping[str, Factor],
     measured: Mapping[str, Iterable[Sample]],
     reason: str | None = None,
-    rounds: Iterable[Round] = (),
 ) -> Case:
     """A case that went well, or of which the file has no measurement for a ``reason``."""
     return Case(
@@ -182,19 +128,6 @@ def case(
         status="ok" if reason is None else "unavailable",
         reason=reason,
         layers=(),
-        series=tuple(series(name, samples) for name, samples in measured.items()),
-        rounds=tuple(rounds),
-    )
-
-
-def round_(process: int, measured: Mapping[str, Iterable[Sample]]) -> Round:
-    """What one process of a published measurement took."""
-    return Round(
-        process=process,
-        policy=None,
-        status="ok",
-        reason=None,
-        disturbance=None,
         series=tuple(series(name, samples) for name, samples in measured.items()),
     )
 

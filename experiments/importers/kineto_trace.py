@@ -38,7 +38,6 @@ def read(source: Source) -> Imported:
     gpu = trace.devices[0] if trace.devices else None
     return Imported(
         instrument="PyTorch profiler (Kineto)",
-        instrument_version=None,
         environment=environment(
             "cuda",
             source.device_or(names.pop() if names else None),

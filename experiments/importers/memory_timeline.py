@@ -38,7 +38,6 @@ def read(source: Source) -> Imported:
     attachments, missing = _captured(told)
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
-        instrument_version=None,
         environment=environment("cuda", source.device),
         cases=tuple(
             case({"subject": "timeline", "category": name}, {"allocated_peak": [highest]})

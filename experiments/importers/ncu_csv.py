@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from experiments.importers.imported import Imported, Source, case, environment
@@ -29,15 +28,14 @@ def detects(source: Source) -> bool:
 
 
 def read(source: Source) -> Imported:
-    """Every launch as a case; the device must be named, since the table has its number alone."""
+    """Every launch as a case; the device must be named, since the table has its number alone.
+
+    Raises ``RefusedError`` for a table that is damaged or without a counter that is known.
+    """
     rows = read_table(source.text)
     if isinstance(rows, CountersUnavailable):
         raise source.refused(rows.reason.rstrip("."))
-    return of_rows(source, rows, source.device_or(None))
-
-
-def of_rows(source: Source, rows: Sequence[KernelRow], device: str) -> Imported:
-    """The launches of a table or a report; refuses those without a counter that is known."""
+    device = source.device_or(None)
     cases = tuple(_case(source, number, row) for number, row in enumerate(rows, start=1))
     if not any(each.series for each in cases):
         raise source.refused(
@@ -45,10 +43,9 @@ def of_rows(source: Source, rows: Sequence[KernelRow], device: str) -> Imported:
         )
     return Imported(
         instrument="Nsight Compute",
-        instrument_version=None,
         environment=environment("cuda", device),
         cases=cases,
-        unstated="Nsight Compute's file does not say it",
+        unstated="Nsight Compute's table does not say it",
         conditions=source.given,
         missing={"times": "a profiled kernel runs alone; its time is not that of the program"},
     )

@@ -59,7 +59,6 @@ def read(source: Source) -> Imported:
         raise source.refused("found a header and no row; fetch the file again")
     return Imported(
         instrument=_given(source, "instrument"),
-        instrument_version=None,
         environment=environment(_kind(source), source.device_or(None)),
         cases=tuple(case(dict(levels), measured) for levels, measured in found.items()),
         unstated="the table does not say it",

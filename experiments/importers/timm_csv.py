@@ -67,7 +67,6 @@ def read(source: Source) -> Imported:
     measured = {series.quantity for each in cases for series in each.series}
     return Imported(
         instrument="benchmark.py of timm",
-        instrument_version=None,
         environment=machine,
         # Rows without a time come last, so that the others stand in one table of the record.
         cases=tuple(sorted(cases, key=lambda each: each.status != "ok")),
