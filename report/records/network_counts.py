@@ -1,6 +1,6 @@
 """What theory counts of the networks of timm: ``data/networks-of-timm.csv``, one row a network.
 
-``python -m experiments.theory.survey networks`` writes it, from networks that were captured
+``python -m experiments.theory.survey`` writes it, from networks that were captured
 operator by operator on tensors without memory.  Nothing is measured: all follows from shapes.
 """
 

@@ -18,7 +18,7 @@ from experiments.harness import captures  # noqa: E402
 from experiments.harness.operators import Input, capture  # noqa: E402
 from experiments.harness.study import Factors, NetworkCall, Study  # noqa: E402
 from experiments.inference_sweeps import inference  # noqa: E402
-from experiments.theory.survey.peaks import laid_out  # noqa: E402
+from experiments.theory.survey import laid_out  # noqa: E402
 from experiments.training_cases import PLAIN  # noqa: E402
 from report.records.compaction import canonical  # noqa: E402
 from report.records.filed import encode, parse  # noqa: E402

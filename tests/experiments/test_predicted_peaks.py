@@ -18,7 +18,7 @@ from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.harness.operators import Input  # noqa: E402
 from experiments.networks import catalogue  # noqa: E402
 from experiments.theory.checked import checked  # noqa: E402
-from experiments.theory.survey.peaks import laid_out  # noqa: E402
+from experiments.theory.survey import laid_out  # noqa: E402
 from report.theory import liveness  # noqa: E402
 from report.theory.avx2_kernels import BLOCK  # noqa: E402
 from report.theory.network import Theory  # noqa: E402

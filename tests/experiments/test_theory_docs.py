@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from experiments.__main__ import main
-from experiments.theory.survey.__main__ import main as survey
 
 pytest.importorskip("torch")
 
@@ -35,14 +34,6 @@ def test_the_commands_run(
     assert main(shlex.split(command)[3:]) == 0
     assert "peak" in capsys.readouterr().out.lower()
     assert ("--figures" in command) == any(tmp_path.glob("figures-of-mine/*.svg"))
-
-
-def test_the_commands_of_the_survey_are_known(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        survey(["--help"])
-    (known,) = re.findall(r"\{([\w,]+)\}", capsys.readouterr().out.split("...")[0])
-    named = re.findall(r"theory\.survey (\w+)", BLOCKS[1])
-    assert named == known.split(",")
 
 
 def test_the_example_for_notebooks_runs() -> None:
