@@ -11,6 +11,7 @@ package.path = pandoc.path.join({ here, "?.lua" }) .. ";" .. package.path
 
 local abbreviations = require("filter.abbreviations")
 local callouts = require("filter.callouts")
+local checks = require("filter.checks")
 local files = require("filter.files")
 local floats = require("filter.floats")
 local metadata = require("filter.metadata")
@@ -26,7 +27,7 @@ local parsed = {}
 local function parse(text)
   if not parsed[text] then
     parsed[text] = pandoc.read(text, READ_AS, READING)
-    problems.check_formulas(parsed[text])
+    checks.document(parsed[text], text)
   end
   return parsed[text]
 end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -48,6 +49,18 @@ def test_without_records_nothing_was_measured(tmp_path: Path) -> None:
     assert (values["measured"], values["devices"], values["records"]) == (None, [], [])
     assert values["values"]["best_rate"]["number"] is None
     assert values["values"]["best_rate"]["reason"]
+
+
+def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:
+    """Links are left: they may lead to any file of the machine."""
+    papers, secret = tmp_path / "papers", tmp_path / "secret.png"
+    shutil.copytree(PAPERS, papers)
+    (papers / "conv_scaling").mkdir()
+    (papers / "conv_scaling" / "setup.png").write_bytes(b"own")
+    secret.write_bytes(b"secret")
+    (papers / "conv_scaling" / "linked.png").symlink_to(secret)
+    compose("conv_scaling", factory.data_folder(tmp_path), papers, tmp_path / "one")
+    assert files(tmp_path / "one" / "pictures") == {"setup.png": b"own"}
 
 
 @pytest.mark.parametrize("name", ["references.bib", "devices.yaml", "reported/conv_scaling.json"])

@@ -171,7 +171,7 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
         files=(
             "data/references.bib",
             f"templates/papers/{study}.qmd.j2",
-            *files.under("templates/shared/"),
+            *files.under("templates/shared/", f"templates/papers/{study}/"),
         ),
         # A template may call what the study's own objects know.
         code=(module_of(study),),
@@ -184,10 +184,11 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
 def _written_in(wanted: Wanted, *, links_pdf: bool) -> tuple[str, ...]:
     """The formats that pandoc writes; those of a PDF also for the page alone, if there is one.
 
-    So whoever asks for the one and the other in turns has nothing converted again.
+    So whoever asks for the one and the other in turns has nothing converted again.  For
+    Quarto, which reads the document by itself, the page alone, so that the document is checked.
     """
     if wanted.engine == "quarto":
-        return ()
+        return ("html",)
     printed = ("latex", *(("typst",) if wanted.engine == "typst" else ()))
     return ("html", *(printed if links_pdf else ()))
 

@@ -1,14 +1,16 @@
 """The source folder of a paper, from which every format is rendered.
 
 It holds ``<study>.qmd``, ``figures/<name>.pdf`` and ``.svg``, ``tables/<id>.tex`` and ``.csv``,
-``references.bib``, ``values.json``, and in ``files/`` what the study offers to download.  Nothing
-here draws, so that a changed drawing function writes no document again.
+``references.bib``, ``values.json``, in ``files/`` what the study offers to download, and in
+``pictures/`` the author's own, which lie beside the template in a folder of the study's name.
+Nothing here draws, so that a changed drawing function writes no document again.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from figures.characters import visible
 from report.engine.gather import Origin
@@ -22,6 +24,8 @@ from report.records.files import read_file
 from report.render.source import front_matter, in_style, style_of
 from report.render.styles import ONE_COLUMN
 from report.system.outputs import write_json
+
+_PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 
 
 def write_source(
@@ -50,6 +54,7 @@ def write_source(
     copy_bibliography(data, folder)
     _write_tables(findings, folder / "tables", one_column=style_of(front) in ONE_COLUMN)
     _write_downloads(findings, folder / "files")
+    _copy_pictures(papers / study, folder / "pictures")
     values = {
         **_values(study, origin, findings, front),
         "unsupported": [refusal(template.name, each) for each in manuscript.unsupported],
@@ -80,6 +85,14 @@ def _write_downloads(findings: Findings, folder: Path) -> None:
     for download in findings.downloads.values():
         folder.mkdir(exist_ok=True)
         (folder / download.name).write_bytes(download.content)
+
+
+def _copy_pictures(origin: Path, folder: Path) -> None:
+    """No link is followed, since it may lead to any file."""
+    for path in sorted(origin.glob("*")):
+        if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / path.name)
 
 
 def _values(

@@ -31,7 +31,7 @@ BIBTEX: Final = "citation.bib"
 CITATION_FILE: Final = "CITATION.cff"
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
-_LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures)/[^":]+)"')
+_LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 #: pandoc aligns the columns of a formula by a style, which the page's policy forbids.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
 #: A number with grouped digits, which the filter makes a text so that it stays whole.

@@ -31,7 +31,7 @@ FORMATS: Final = ("html", "pdf")
 _TIME_LIMIT_S: Final = 600.0
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DOCUMENT: Final = re.compile(r"([\w-]+)\.qmd(?::(\d+))?")
-_COPIED: Final = ("figures", "tables", "files")
+_COPIED: Final = ("figures", "pictures", "tables", "files")
 #: What a page links to beside figures.
 _RESOURCES: Final = ("*/files/*", "*/tables/*.csv")
 

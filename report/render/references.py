@@ -21,6 +21,8 @@ def cited_entries(
     With ``keep_lines`` each stands in the same line as before, after lines that are empty.
     """
     starts = list(_ENTRY.finditer(bibliography))
+    if not starts:
+        return bibliography
     ends = [each.start() for each in starts[1:]] + [len(bibliography)]
     entries = [
         (each, bibliography[each.start() : end]) for each, end in zip(starts, ends, strict=True)
@@ -29,7 +31,7 @@ def cited_entries(
     wanted = {key for key in parents if cites(key)}
     while more := {parent for key in wanted for parent in parents.get(key, ())} - wanted:
         wanted |= more
-    before = bibliography[: starts[0].start()] if starts else bibliography
+    before = bibliography[: starts[0].start()]
     pieces = [(False, before)] + [
         (each[2] in wanted or each[1].lower() in _FOR_OTHERS, text) for each, text in entries
     ]

@@ -19,8 +19,23 @@ function files.content(path)
   return text
 end
 
+--- Why no paper may show the image, or nil.
+local function refused(src)
+  if not (src:match("^figures/") or src:match("^pictures/")) or src:find("..", 1, true) then
+    return "is no file of the paper; put it into the study's folder of templates/papers/ and write "
+      .. "pictures/NAME"
+  elseif src:match("%.svg$") or src:match("%.pdf$") then
+    return "is not for all formats; leave out the ending, so that each takes its own of .svg and .pdf"
+  end
+end
+
 --- The path of an image with the extension of the format, or the path as it is if it has one.
 function files.image(src, extension)
+  local why = refused(src)
+  if why then
+    problems.add(src, "the image " .. src .. " " .. why)
+    return "figures/"
+  end
   local path = src:match("%.%a+$") and src or (src .. "." .. extension)
   if not files.exists(path) then
     problems.add(src, "the figure file " .. path .. " does not exist; make it or mend its name")
@@ -32,7 +47,7 @@ end
 --- is there.
 function files.outlined(src)
   local path = files.image(src, "svg")
-  local text = files.exists(path) and files.content(path) or ""
+  local text = path:match("%.svg$") and files.exists(path) and files.content(path) or ""
   if text:find("<text", 1, true) then
     problems.add(src, "the figure file " .. path .. " holds text instead of outlines; draw it with "
       .. "svg.fonttype: path")

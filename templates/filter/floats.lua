@@ -73,12 +73,30 @@ function Collector:breaks(tbl, in_one_column)
   return in_one_column and self.writer.has_pages and tabular.is_long(tbl)
 end
 
+--- Characters of a table's type that fit side by side: on a page with one column of text, over both
+--- columns of one with two, and in one of them.
+local ONE_COLUMN, BOTH, HALF = 99, 128, 62
+
+--- Refuses a table whose columns would be printed over each other.
+function Collector:check_width(tbl, id, in_one_column, spans)
+  local line = in_one_column and ONE_COLUMN or spans and BOTH or HALF
+  if tabular.sticks_out(tbl, line) then
+    local needle = id ~= "" and "#" .. id or pandoc.utils.stringify(tbl.head)
+    problems.add(needle, "the table" .. (id ~= "" and " " .. id or "") .. " has " .. #tbl.colspecs
+      .. " columns, which no page is wide enough for; write it as several, or with shorter words"
+      .. (line == HALF and ", or add .wide" or ""))
+  end
+end
+
 --- Adds what depends on the style: `spans` says that a float takes both columns of text.
 function Collector:styled(float)
   float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
   float.long = float.table and self:breaks(float.table, self.one_column or float.here)
+  if float.table then
+    self:check_width(float.table, float.id, self.one_column or float.here, float.spans)
+  end
   return float
 end
 
@@ -294,6 +312,9 @@ function floats.collect(doc, writer)
     Table = function(tbl)
       if tbl.identifier:match("^tbl%-") then
         return once(collector:captioned_table(tbl))
+      end
+      if writer.has_pages then
+        collector:check_width(tbl, "", collector.one_column or collector.in_supplement)
       end
       return once(writer.bare_table(tbl, collector:breaks(tbl, collector.one_column)))
     end,

@@ -34,8 +34,9 @@ local function image(part)
   local size = width and height
     and string.format(' width="%d" height="%d"', width, height)
     or ""
-  return raw('<a class="picture" href="' .. escape(path) .. '" data-opened="'
-    .. escape((path:gsub("%.svg$", ".js"))) .. '"><img class="drawn" src="'
+  local drawn = path:match("^figures/.*%.svg$")
+  local opened = drawn and ' data-opened="' .. escape((path:gsub("%.svg$", ".js"))) .. '"' or ""
+  return raw('<a class="picture" href="' .. escape(path) .. '"' .. opened .. '><img class="drawn" src="'
     .. escape(path) .. '" alt="' .. escape(part.alt) .. '"' .. size .. ' loading="lazy"></a>')
 end
 
@@ -43,7 +44,7 @@ end
 local function figure_links(float)
   local links = {}
   for _, part in ipairs(float.parts) do
-    for _, kind in ipairs({ "svg", "pdf", "csv" }) do
+    for _, kind in ipairs({ "svg", "pdf", "csv", "png", "jpg", "jpeg" }) do
       local path = part.src:gsub("%.%a+$", "") .. "." .. kind
       if files.exists(path) then
         local which = part.letter and " (" .. part.letter .. ")" or ""

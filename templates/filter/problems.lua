@@ -18,25 +18,4 @@ function problems.stop()
   error("the document has " .. #found .. " problem(s)", 0)
 end
 
---- Two dollars that pandoc has left in the text begin a formula that has no end; what follows them
---- in their line, or begins the next one, is looked for.
-function problems.check_formulas(doc)
-  local function look(block)
-    if not pandoc.utils.stringify(block):find("$$", 1, true) then
-      return
-    end
-    local words = pandoc.utils.stringify(block.content:map(function(inline)
-      return inline.t == "SoftBreak" and pandoc.Str("\n") or inline
-    end))
-    local after = words:match("%$%$%s*([^\n]*)")
-    if after then
-      problems.add(after ~= "" and after or "$$", "a formula begins with $$ and has no end; "
-        .. "close it with $$ before the paragraph ends, or write \\$ for a dollar")
-    end
-  end
-  if pandoc.utils.stringify(doc):find("$$", 1, true) then
-    doc:walk({ Para = look, Plain = look })
-  end
-end
-
 return problems

@@ -28,6 +28,9 @@ local function each_row(tbl, act)
   end
 end
 
+--- Characters of a line after which a word without spaces can break.
+local longest_word = 20
+
 local function width_of(cell)
   return utf8.len(pandoc.utils.stringify(cell.contents)) + 2
 end
@@ -52,6 +55,27 @@ local function column_widths(tbl)
     left = left - widths[i]
   end
   return widths
+end
+
+--- Do the words of the table, which do not break, not fit side by side, even made smaller? `line` is
+--- the number of characters that do.
+function tabular.sticks_out(tbl, line)
+  local widest, total = {}, 0
+  local function measure(row)
+    for i, cell in ipairs(row.cells) do
+      for word in pandoc.utils.stringify(cell.contents):gmatch("%S+") do
+        widest[i] = math.max(widest[i] or 0, math.min(utf8.len(word), longest_word) + 2)
+      end
+    end
+  end
+  each_row(tbl, measure)
+  for _, row in ipairs(tbl.head.rows) do
+    measure(row)
+  end
+  for i = 1, #tbl.colspecs do
+    total = total + (widest[i] or 0)
+  end
+  return total > line * shrunk
 end
 
 --- Is the table too long to be kept on one page of text in one column?

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from report.errors import RenderError
-from report.render.html import PageLinks, render_html
+from report.render.html import PageLinks, render_html, write_page
 from report.render.latex import write_latex
-from report.render.typst import write_typst
+from report.render.quarto import write_project
+from report.render.typst import render_typst, write_typst
 
 Write = Callable[..., Path]
 
@@ -120,6 +123,33 @@ def test_each_format_takes_its_own_figure_file(write: Write) -> None:
     assert 'image("figures/time.svg"' in typst(folder)
     assert (folder / "tex" / "figures" / "time.pdf").is_file()
     assert not (folder / "tex" / "figures" / "memory.pdf").exists()
+
+
+def test_an_author_may_bring_pictures(write: Write) -> None:
+    """A photograph as it is, and a drawing of which each format takes its own file."""
+    folder = write(
+        '![A](pictures/photo.png){#fig-a fig-alt="alt"}\n\n'
+        '![B](pictures/plan){#fig-b fig-alt="alt"}\n'
+    )
+    (folder / "pictures").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "pictures" / "photo.png")
+    for ending in ("svg", "pdf"):
+        shutil.copyfile(folder / f"figures/time.{ending}", folder / f"pictures/plan.{ending}")
+    assert render_typst(folder, "p").startswith(b"%PDF")
+    write_latex(folder, "p", folder / "tex")
+    write_page(folder, "p", folder / "page", PageLinks())
+    write_project({"p": folder}, folder / "quarto")
+    printed = {path.name for path in (folder / "tex" / "pictures").iterdir()}
+    assert printed == {"photo.png", "plan.pdf"}
+    for place in (folder / "page", folder / "quarto" / "p"):
+        assert (place / "pictures" / "photo.png").is_file()
+        assert (place / "pictures" / "plan.svg").is_file()
+
+
+def test_a_paper_may_have_an_empty_bibliography(write: Write) -> None:
+    folder = write("Nothing is cited.\n")
+    (folder / "references.bib").write_text("")
+    assert "Nothing is cited." in html(folder)
 
 
 def test_wide_floats_span_both_columns(write: Write) -> None:

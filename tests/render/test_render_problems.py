@@ -27,9 +27,9 @@ def html(folder: Path) -> object:
 
 
 def latex(folder: Path) -> object:
+    write_latex(folder, "p", folder / "tex")
     if isinstance(find_latex(), Missing):
         pytest.skip("LaTeX is not complete here")
-    write_latex(folder, "p", folder / "tex")
     return compile_latex(folder / "tex", "p").pdf
 
 
@@ -39,6 +39,12 @@ def typst(folder: Path) -> object:
 
 Render = Callable[[Path], object]
 ALL: tuple[Render, ...] = (html, latex, typst)
+
+#: Fourteen columns, as the case of quarto-cli#6417.
+WIDE = "\n".join(
+    "|" + "|".join(cells) + "|"
+    for cells in ([f"Column{n}" for n in range(14)], ["--"] * 14, ["aixxxxxx"] * 14)
+)
 
 #: What is wrong → the template's text, the bibliography, who notices, the place and some words.
 CASES: dict[str, tuple[str, str, tuple[Render, ...], str, str]] = {
@@ -54,14 +60,64 @@ CASES: dict[str, tuple[str, str, tuple[Render, ...], str, str]] = {
         "$$\n\\begin{aligned} a &= b\n$$", "", ALL, f"{TEMPLATE}:{FIRST + 1}", "",
     ),
     "div without end": ("::: {.note}\n\nText.", "", ALL, f"{TEMPLATE}:{FIRST}", "unclosed"),
-    "raw LaTeX": (
-        "```{=latex}\n\\nosuch{x}\n```", "", (latex,), f"{TEMPLATE}:{FIRST + 1}", "Undefined",
+    "raw LaTeX": ("```{=latex}\n\\emph{x}\n```", "", ALL, f"{TEMPLATE}:{FIRST + 1}", "raw LaTeX"),
+    "raw Typst": ("```{=typst}\n#emph[x]\n```", "", ALL, f"{TEMPLATE}:{FIRST + 1}", "raw Typst"),
+    "raw citation": ("By \\cite{knuth84}.", "", ALL, f"{TEMPLATE}:{FIRST}", "raw LaTeX"),
+    "raw footnote": ("It\\footnote{A note.}", "", ALL, f"{TEMPLATE}:{FIRST}", "raw LaTeX"),
+    "raw table": (
+        "\\begin{tabular}{l}\nleft\n\\end{tabular}", "", ALL, f"{TEMPLATE}:{FIRST}", "raw LaTeX",
     ),
-    "raw LaTeX without end": (
-        "```{=latex}\n\\textbf{abc\n```", "", (latex,), f"{TEMPLATE}:{FIRST + 1}", "File ended",
+    "macro": ("\\newcommand{\\x}{y}", "", ALL, f"{TEMPLATE}:{FIRST}", "raw LaTeX"),
+    "argument of a C++ template": (
+        "A std::vector<float> is it.", "", ALL, f"{TEMPLATE}:{FIRST}", "raw HTML",
     ),
-    "raw Typst": (
-        "```{=typst}\n#nosuch(1)\n```", "", (typst,), f"{TEMPLATE}:{FIRST + 1}", "nosuch",
+    "file in a formula": (
+        "$\\text{\\'\\input{/etc/passwd}}$", "", ALL, f"{TEMPLATE}:{FIRST}", "\\input",
+    ),
+    "disguised backslash": ("$^^5cinput{a}$", "", ALL, f"{TEMPLATE}:{FIRST}", "^^"),
+    "shortcode": ("{{< include /etc/passwd >}}", "", ALL, f"{TEMPLATE}:{FIRST}", "shortcode"),
+    "label in a formula": (
+        "$$\na = b \\label{eq-x}\n$$ {#eq-y}", "", ALL, f"{TEMPLATE}:{FIRST + 1}", "{#eq-",
+    ),
+    "tag in a formula": ("$$a \\tag{1}$$", "", ALL, f"{TEMPLATE}:{FIRST}", "{#eq-"),
+    "align in a formula": (
+        "$$\n\\begin{align}\na &= b\n\\end{align}\n$$", "", ALL,
+        f"{TEMPLATE}:{FIRST + 1}", "aligned",
+    ),
+    "note without text": ("It is.[^no]", "", ALL, f"{TEMPLATE}:{FIRST}", "[^no]"),
+    "image from elsewhere": (
+        '![C](/etc/x.png){#fig-x fig-alt="x"}', "", ALL, f"{TEMPLATE}:{FIRST}", "pictures/",
+    ),
+    "image from above": (
+        '![C](figures/../x.png){#fig-x fig-alt="x"}', "", ALL, f"{TEMPLATE}:{FIRST}", "pictures/",
+    ),
+    "image of one format": (
+        '![C](figures/time.svg){#fig-x fig-alt="x"}', "", ALL, f"{TEMPLATE}:{FIRST}", "ending",
+    ),
+    "merged columns": (
+        "+---+---+\n| a | b |\n+===+===+\n| c     |\n+---+---+\n\n: S. {#tbl-s}", "", ALL,
+        f"{TEMPLATE}:{FIRST + 6}", "merged",
+    ),
+    "merged rows": (
+        "+---+---+\n| a | b |\n+===+===+\n| c | d |\n|   +---+\n|   | e |\n+---+---+\n"
+        "\n: S. {#tbl-s}",
+        "", ALL, f"{TEMPLATE}:{FIRST + 8}", "merged",
+    ),
+    "list in a cell": (
+        "+-----+---+\n| a   | b |\n+=====+===+\n| - c | d |\n| - e |   |\n+-----+---+\n"
+        "\n: S. {#tbl-s}",
+        "", ALL, f"{TEMPLATE}:{FIRST + 7}", "paragraph",
+    ),
+    "foot of a table": (
+        "+---+---+\n| a | b |\n+===+===+\n| c | d |\n+===+===+\n| e | f |\n+===+===+\n"
+        "\n: S. {#tbl-s}",
+        "", ALL, f"{TEMPLATE}:{FIRST + 8}", "foot",
+    ),
+    "caption without id": (
+        "| a |\n|---|\n| 1 |\n\n: Lost words.", "", ALL, f"{TEMPLATE}:{FIRST + 4}", "{#tbl-name}",
+    ),
+    "columns over each other": (
+        f"{WIDE}\n\n: S. {{#tbl-s}}", "", ALL, f"{TEMPLATE}:{FIRST + 4}", "14 columns",
     ),
     "no alternative text": (
         "![C](figures/time){#fig-time}", "", ALL, f"{TEMPLATE}:{FIRST}", "fig-time has no alt",

@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -279,7 +280,7 @@ def test_a_short_table_stays_whole(write: Write, tmp_path: Path) -> None:
 
 def test_two_columns_keep_their_tables(write: Write, tmp_path: Path) -> None:
     """IEEE papers have no table that breaks."""
-    folder = write(to_markdown(LONG), head=head("ieee"))
+    folder = write(to_markdown(replace(LONG, wide=True)), head=head("ieee"))
     write_latex(folder, "p", tmp_path / "tex")
     text = (tmp_path / "tex" / "p.tex").read_text("utf-8")
     assert "longtable" not in text

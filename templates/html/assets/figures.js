@@ -72,6 +72,7 @@
   // What the site knows of the figure; nothing where its script is not there.
   const known = new Map();
   const details = async address => {
+    if (!address) return {};
     if (!known.has(address)) {
       try {
         await site.load(address);
