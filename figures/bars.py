@@ -33,8 +33,7 @@ class Bars:
     """A finished description: the names of the rows from top to bottom, and their bars.
 
     ``stacked`` puts the bars of a row one after another from zero: those above zero to the right,
-    those below to the left.  ``ends`` are texts behind the last bar of each row, ``starts`` those
-    at its zero.  The axis always has its zero, since the lengths of bars are compared.
+    those below to the left.  The axis always has its zero, since the lengths of bars are compared.
     """
 
     names: tuple[str, ...]
@@ -43,8 +42,6 @@ class Bars:
     stacked: bool = False
     reference: float | None = None
     title: str = ""
-    ends: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
 
     @property
     def height(self) -> float:

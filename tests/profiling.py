@@ -10,13 +10,11 @@ from typing import Any
 
 import msgspec
 
-from report.records.layers import Layer
 from report.records.record import Attachment, Case, Environment, Record
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.theory.convolutions import executed_terms, method
 from report.theory.products import LIBRARY
 from tests import factory
-from tests.networks import mnist_example
 
 BUILD = f"built for tests with {LIBRARY}"
 BATCHES = (1, 2, 8, 64)
@@ -80,26 +78,6 @@ def layer_cases() -> list[Case]:
     return [*base, *(layer_case(other, batch) for other in OTHERS for batch in (1, 8))]
 
 
-def training_case(channels: str = "32-64", layers: tuple[Layer, ...] | None = None) -> Case:
-    """Three epochs of two steps each."""
-    shape = tuple(mnist_example()) if layers is None else layers
-    series = {
-        "step_loss": [2.3, 1.9, 1.2, 0.9, 0.6, 0.5],
-        "epoch_time": [0.2, 0.21, 0.19],
-        "train_loss": [1.8, 0.9, 0.4],
-        "train_accuracy": [0.4, 0.7, 0.9],
-        "test_loss": [1.7, 0.8, 0.5],
-        "test_accuracy": [0.5, 0.75, 0.875],
-    }
-    return Case(
-        factors={"subject": "training", "dataset": "digits", "channels": channels},
-        status="ok",
-        reason=None,
-        layers=shape,
-        series=tuple(factory.series(name, samples) for name, samples in series.items()),
-    )
-
-
 def trace_case(scope: str, batch: int = 64) -> Case:
     """The case of a trace; its file is among ``FILES``."""
     return Case(
@@ -144,29 +122,7 @@ def trace(*, gpu: bool = False) -> bytes:
     return gzip.compress(json.dumps({"traceEvents": events}).encode(), mtime=0)
 
 
-def images(size: int = 28) -> dict[str, bytes]:
-    """What a training leaves beside the record: twenty grey squares."""
-    part = {"images": 1438, "shape": [1, size, size]}
-    identity = {
-        "name": "digits", "source": "squares of the tests", "split": "one of five is held out",
-        "classes": [str(n) for n in range(10)], "digest": "0", "train": part,
-        "test": {**part, "images": 359},
-    }  # fmt: skip
-    entries = [
-        {"label": n // 2, "pixels": (bytes([12 * n]) * size * size).hex()} for n in range(20)
-    ]
-    sample = {"classes": identity["classes"], "shape": [1, size, size], "images": entries}
-    return {
-        "images.json": json.dumps(identity).encode(),
-        "sample.json": json.dumps(sample).encode(),
-    }
-
-
-FILES: Mapping[str, bytes] = {
-    **images(),
-    "trace.layer-64.json.gz": trace(),
-    "trace.network-64.json.gz": trace(),
-}
+FILES: Mapping[str, bytes] = {"trace.layer-64.json.gz": trace()}
 
 
 def record(
@@ -175,11 +131,7 @@ def record(
     files: Mapping[str, bytes] = FILES,
 ) -> Record:
     """A whole record of the study with the digests of its files."""
-    found = (
-        [*layer_cases(), trace_case("layer"), trace_case("network"), training_case()]
-        if cases is None
-        else cases
-    )
+    found = [*layer_cases(), trace_case("layer")] if cases is None else cases
     cases = factory.by_processes(found)
     plain = factory.record(cases, machine or environment(), study="conv_profiling")
     return with_files(plain, files)

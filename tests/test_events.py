@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from report.evidence.events import UNEXPLAINED, explain_events
 from report.missing import Missing
-from report.paper.events import event_table
 from report.paper.reconciliations import series_table
 from report.theory.reconciliation import Term
 from tests.networks import convolution, mnist_conv2
@@ -253,14 +252,6 @@ def test_no_events_are_no_measurement() -> None:
     assert found.peak.measured == Missing("no memory events were recorded")
     assert found.events == ()
     assert not found.peak.explained
-
-
-def test_the_events_as_a_table() -> None:
-    table = event_table(
-        explain_events(mnist_conv2(1), nchw(1), block=8, threads=2), "tbl-e", "Events."
-    )
-    assert len(table.rows) == 7
-    assert table.rows[0] == (1, 86_528, 86_528, INPUT)
 
 
 @given(st.lists(st.integers(-10, 10).filter(bool).map(lambda n: n * 73_728), max_size=12))

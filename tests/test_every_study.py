@@ -65,9 +65,6 @@ DECIDED_WITHOUT_TIME = {
 #: Claims that need no samples.
 DECIDED_WITHOUT_SAMPLES = {
     "limit-theory": "which calls run out of memory is a result",
-    "tensor-cores-unseen": "it rests on a file beside a record of others",
-    "saved-published": "it rests on a file beside a record of others",
-    "explained-published": "it rests on a file beside a record of others",
     "activations-predicted": "it rests on a file beside a record of others",
     "parameters-predicted": "it rests on a file beside a record of others",
 }

@@ -42,22 +42,6 @@ def _draw_stacked(figure: Bars, axes: Axes) -> None:
             starts.append(ends[row][side])
             ends[row][side] += length
         _bars(series, rows, lengths, starts, FILLED, axes)
-    for row, text in enumerate(figure.ends):
-        _write(text, ends[row][0], row, axes)
-    for row, text in enumerate(figure.starts):
-        _write(text, 0.0, row, axes)
-
-
-def _write(text: str, x: float, row: int, axes: Axes) -> None:
-    """A text in small type just right of ``x`` on the axis."""
-    axes.annotate(
-        text,
-        xy=(x, row),
-        xytext=(3.0, 0.0),
-        textcoords="offset points",
-        va="center",
-        fontsize=style.SMALL,
-    )
 
 
 def _draw_side_by_side(figure: Bars, axes: Axes) -> None:

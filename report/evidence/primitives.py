@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from report.evidence.executed import COUNTED
 from report.evidence.runs import Run
 from report.instruments.onednn import AVX2, NATIVE, Log, log_file, multiply_adds, parse_log
 from report.quantity.expression import Quantity, absent, exact
@@ -25,28 +24,17 @@ class Logged:
     case: Case
     logs: Mapping[str, Log]
 
-    def code(self, kind: str) -> str:
-        """The implementation that oneDNN chose; several where passes differ, none where none."""
-        return ", ".join(dict.fromkeys(p.implementation for p in self.logs[kind].convolutions))
-
     def executed(self, kind: str) -> Quantity:
         """Multiply-adds with blocks filled up, over those of theory."""
         name, convolutions = f"multiply-adds in blocks, {kind}", self.logs[kind].convolutions
         if not convolutions:
             return absent(name, "1", "oneDNN computes no convolution in it")
         total = sum(map(multiply_adds, convolutions))
-        return self._over_theory(exact(name, "MAC", total, self.run.file))
-
-    def counted(self) -> Quantity:
-        """Multiply-adds that lackey counted, over those of theory."""
-        return self._over_theory(self.run.repeated(COUNTED, self.case.factors))
-
-    def _over_theory(self, quantity: Quantity) -> Quantity:
         backward = self.case.factors["pass"] == "forward_backward"
         theory = sum(
             macs(self.case.layers[0], each) for each in (PASSES if backward else PASSES[:1])
         )
-        return quantity / exact("multiply-adds", "MAC", theory)
+        return exact(name, "MAC", total, self.run.file) / exact("multiply-adds", "MAC", theory)
 
 
 def logged(attachments: Mapping[str, Mapping[str, bytes]], run: Run | None) -> tuple[Logged, ...]:

@@ -110,19 +110,6 @@ def expected_agreement(confidence: float = CONFIDENCE) -> float:
 BY_CHANCE: Final = round(expected_agreement(), 2)
 
 
-def shift(repeated: Iterable[Repeated]) -> float:
-    """How many times as long calls take in the later of two runs, in the median of the calls."""
-    return statistics.median(each.ratio for each in repeated)
-
-
-def by_files(repeated: Iterable[Repeated]) -> dict[tuple[str, str], list[Repeated]]:
-    """The repeated times by the files of the two runs, the older first."""
-    found: dict[tuple[str, str], list[Repeated]] = {}
-    for each in repeated:
-        found.setdefault(each.files, []).append(each)
-    return found
-
-
 def of_all(run: Run, name: str, number: float) -> Quantity:
     """A number that the runs pooled in ``run`` give together."""
     first, *further = (alone.file for alone in run.alone())

@@ -2,22 +2,19 @@
 
 Theory needs shapes and no measurement: where no record holds a network yet, its shapes follow from
 what its authors published (He et al., CVPR 2016, table 1, with the stride of a bottleneck in its
-3 × 3 convolution; Sandler et al., CVPR 2018, table 2; of AlexNet the layers that multiply, with
-torchvision's channels, Krizhevsky, arXiv:1404.5997).  Layers are named as the modules of
+3 × 3 convolution; Sandler et al., CVPR 2018, table 2).  Layers are named as the modules of
 ``experiments.networks``, so that they equal what an experiment records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypedDict
 
 from report.records.layers import (
     Activation,
     Addition,
     BatchNorm,
-    Convolution,
     Dropout,
     DType,
     Flatten,
@@ -45,17 +42,6 @@ _INVERTED: Final = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-
-#: Channels in and out, kernel, stride, padding and input extent of the convolutions of AlexNet at
-#: 224 pixels; then the features of its linear layers.
-_ALEXNET: Final = (
-    (3, 64, 11, 4, 2, 224),
-    (64, 192, 5, 1, 2, 27),
-    (192, 384, 3, 1, 1, 13),
-    (384, 256, 3, 1, 1, 13),
-    (256, 256, 3, 1, 1, 13),
-)
-_ALEXNET_FEATURES: Final = (256 * 6 * 6, 4096, 4096, _CLASSES)
 
 
 class _Common(TypedDict):
@@ -197,25 +183,6 @@ def _inverted(shape: Shape, name: str, expansion: int, channels: int, stride: in
     block.activation("depthwise_relu", "relu6")
     block.convolution("project_conv", channels, 1).norm("project_bn")
     return block.addition("add") if block.shape == shape else block
-
-
-def alexnet_products(batch: int) -> tuple[Convolution | Linear, ...]:
-    """The convolutions and linear layers of AlexNet on images of 224 pixels, in order."""
-    convolutions = tuple(
-        square_convolution(f"conv{number}", (batch, inputs, side, side), *geometry)
-        for number, (inputs, *geometry, side) in enumerate(_ALEXNET, start=1)
-    )
-    linear = tuple(
-        Linear(
-            name=f"fc{number}",
-            input_shape=(batch, inputs),
-            output_shape=(batch, outputs),
-            dtype="float32",
-            bias=True,
-        )
-        for number, (inputs, outputs) in enumerate(pairwise(_ALEXNET_FEATURES), start=1)
-    )
-    return (*convolutions, *linear)
 
 
 #: The networks by name.

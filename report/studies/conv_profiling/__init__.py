@@ -3,7 +3,4 @@
 from typing import Final
 
 #: The attachments of a record that the paper is computed from.
-ATTACHMENTS: Final = (
-    "trace.*.json.gz", "*_trace.json.gz", "images.json", "sample.json", "ncu.json.gz",
-    "onednn.*.txt",
-)  # fmt: skip
+ATTACHMENTS: Final = ("trace.*.json.gz", "ncu.json.gz", "onednn.*.txt")

@@ -12,14 +12,12 @@ from typing import Final
 from report.evidence.residuals import residual
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.paper.policies import compared, gain
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, furthest_from_zero
 from report.quantity.verdicts import Several, Statement, all_of, any_of, equals, exactly, expect
 from report.records.passes import Pass
-from report.studies.conv_profiling import published, rates, theory
-from report.studies.conv_profiling.measured import Run, image_gain
-from report.studies.conv_profiling.published import Published
+from report.studies.conv_profiling import theory
+from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.reconciled import (
     changed,
     changed_peaks,
@@ -41,25 +39,19 @@ def all_claims(
     inputs: Inputs,
     runs: Sequence[Run],
     shapes: Mapping[str, Mapping[str, Reconciliation]],
-    theirs: Published | None,
 ) -> Iterator[Claim]:
     """Every claim that numbers can decide.
 
-    ``shapes`` are what GPUs executed, by their keys, ``theirs`` what others counted on one.
+    ``shapes`` are what GPUs executed, by their keys.
     """
     yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
     for run in runs:
         if run.on_gpu:
             yield from _of_source_elsewhere(run)
-        counted = _of_gpu(run, shapes.get(run.key, {})) if run.on_gpu else {}
-        for name, claim in {**counted, **_of_times(run)}.items():
-            yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
+            for name, claim in _of_gpu(run, shapes.get(run.key, {})).items():
+                yield judge(f"{name}-{run.key}", claim, name=name, label=run.label)
     if cpus := [run for run in runs if not run.on_gpu]:
         yield from (judge(name, claim) for name, claim in _of_cpus(cpus).items())
-    if any(run.timed and not run.on_gpu for run in runs):
-        yield judge("falls-map-pages", rates.all_map_pages(runs))
-    if theirs is not None:
-        yield from published.claims(theirs)
     if not runs:
         nothing = Statement(absent("anything", "1", NO_RECORD.reason), exactly(0))
         yield judge("counts-explained", nothing)
@@ -106,16 +98,6 @@ def _all_explained(found: Iterable[Reconciliation], unit: str) -> Several:
     left = [residual([each], unit) for each in found]
     nothing = absent("residual", unit, "nothing was counted")
     return all_of(*(Statement(each, exactly(0)) for each in left or [nothing]))
-
-
-def _of_times(run: Run) -> dict[str, Statement | Several]:
-    """What this paper claims of the time of a call."""
-    found: dict[str, Statement | Several] = {
-        "small-batches-slow": Statement(image_gain(run), expect("> 1.1"))
-    }
-    if compared(run):
-        found["policy-pays"] = Statement(gain(run), expect("> 1.1"))
-    return found
 
 
 def _of_source_elsewhere(run: Run) -> Iterator[Claim]:

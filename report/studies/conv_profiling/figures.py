@@ -14,13 +14,10 @@ from report.evidence.remembered import known
 from report.instruments.onednn import NATIVE
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
-from report.paper.images import sample
-from report.paper.plots import every_other, theory_line
-from report.paper.policies import by_policy, compared
 from report.paper.reconciliations import as_figure
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.studies.conv_profiling import profiled, rates, theory, training
+from report.studies.conv_profiling import profiled, theory
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
@@ -28,13 +25,11 @@ from report.studies.conv_profiling.reconciled import (
     changed,
     reported_estimate,
 )
-from report.studies.conv_profiling.run_values import ALL_PAGES, pages_of_call
 from report.studies.conv_profiling.source import CONVOLUTION, operator_bytes
 from report.studies.conv_profiling.subject import dimensions_of
 from report.text.format import quantity_text
 from report.theory.reconciliation import Reconciliation
 
-_X = "Batch size (images)"
 _EXECUTED = "Multiply-adds executed ÷ theory"
 #: The colour of what the source reports, in all figures; runs take the others.
 _REPORTED = 1
@@ -51,9 +46,8 @@ _OF_BATCHES: Final = (0, 2, 3, 4, 5)
 
 def all_figures(
     inputs: Inputs,
-    runs: Sequence[Run],
-    chosen: tuple[Run | None, Run | None, Run | None],
-    traced: tuple[Traced | None, Traced | None],
+    chosen: tuple[Run | None, Run | None],
+    traced: Traced | None,
     owns: Sequence[Traced],
     shapes: Mapping[str, Reconciliation],
     logs: Sequence[Logged],
@@ -62,20 +56,15 @@ def all_figures(
 
     ``owns`` are all traces of the run that the prose speaks of.
     """
-    primary, learner, gpu = chosen
+    primary, gpu = chosen
     yield _estimate(inputs)
     yield _memory(inputs, primary, gpu, owns)
     if primary is not None:
         yield from _exceptions(primary, logs)
     if gpu is not None:
         yield from _shapes(shapes, gpu)
-    if primary is not None and compared(primary):
-        yield _policies(primary, traced[0])
-    if primary is not None and primary.timed:
-        yield from filter(None, [rates.figure(runs)])
-    yield from (profiled.timeline(one) for one in traced if one is not None)
-    if learner is not None:
-        yield from (made for made in (sample(inputs, learner), training.course(learner)) if made)
+    if traced is not None:
+        yield profiled.timeline(traced)
 
 
 def _exceptions(run: Run, logs: Sequence[Logged]) -> Iterator[Figure]:
@@ -210,22 +199,6 @@ def _of_output(size: Quantity | int | Missing | None, batch: int) -> float | Non
         return None
     found = point(size) if isinstance(size, Quantity) else size
     return known(found) / known(point(batch * theory.OUTPUT_BYTES))
-
-
-def _policies(run: Run, traced: Traced | None) -> Figure:
-    """Time and mapped pages by policy, with the pages of all that an image allocates."""
-    left, right = by_policy(run, every_other(run.timed))
-    lines = {} if traced is None else pages_of_call(traced)
-    curves = tuple(
-        theory_line(name, dict.fromkeys(run.timed, pages), "1", part=name != ALL_PAGES)
-        for name, pages in lines.items()
-        if not pages.missing
-    )
-    panels = (
-        replace(left, y_scale="log", y_from_zero=False),
-        replace(right, points=tuple(replace(p, label="") for p in right.points), curves=curves),
-    )
-    return Figure("fig-policies", "", "", Drawing(panels, wide=True, height=2.5), (run.file,))
 
 
 def _estimate(inputs: Inputs) -> Figure:

@@ -13,13 +13,11 @@ from report.instruments.trace import Operator, Trace, read_trace
 from report.missing import Missing
 from report.paper.findings import Download, Figure, Inputs
 from report.paper.operators import operator_table
-from report.paper.tables import Column, Table, to_csv
+from report.paper.tables import to_csv
 from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.subject import SHOWN_BATCH
 
 #: The batch size at which the layer's operators are listed, that of the source's table.
-#: Rows of the table of times; what takes less is summed up in none.
-_LONGEST: Final = 12
 #: The share of a call from which on an operator is wide enough to be seen.
 _SEEN: Final = 0.005
 _MILLI, _MEGA = 1e6, 1e6  # ns in a ms, B in a MB
@@ -103,94 +101,13 @@ def short(name: str) -> str:
 # ------------------------------------------------------------------------------------ tables
 
 
-def memory_table(traced: Traced) -> Table:
-    """The operators that allocated or freed, with the columns of the source's table."""
-    rows = tuple(
-        (
-            short(row.name),
-            row.calls,
-            *(row.total.size, row.own.size),
-            *(row.total.allocations, row.own.allocations),
-            *(row.total.allocated, row.own.allocated),
-        )
-        for row in traced.rows
-        if row.total.allocations or row.total.size
-    )
-    return Table(
-        "tbl-operators",
-        "",
-        (
-            Column("Operator"),
-            Column("Calls", "1"),
-            Column("Size increase", "B"),
-            Column("Self size increase", "B"),
-            Column("Allocations", "1"),
-            Column("Self allocations", "1"),
-            Column("Allocation size", "B"),
-            Column("Self allocation size", "B"),
-        ),
-        rows,
-        sources=(traced.run.file,),
-        wide=True,
-    )
-
-
-def time_table(traced: Traced) -> Table:
-    """The operators that took longest themselves, on host and device."""
-    device = any(row.total.device_time for row in traced.rows)
-    longest = sorted(traced.rows, key=lambda row: -row.self_time)[:_LONGEST]
-    rows = tuple(
-        (
-            short(row.name),
-            row.calls,
-            row.time / 1e9,
-            row.self_time / 1e9,
-            row.self_time / traced.length,
-            *((row.own.device_time / 1e9,) if device else ()),
-        )
-        for row in longest
-    )
-    return Table(
-        "tbl-operator-times",
-        "",
-        (
-            Column("Operator"),
-            Column("Calls", "1"),
-            Column("Time", "s", "ms"),
-            Column("Self time", "s", "ms"),
-            Column("Of the call", "1", "%"),
-            *((Column("Self device time", "s", "ms"),) if device else ()),
-        ),
-        rows,
-        sources=(traced.run.file,),
-    )
-
-
-def kernel_table(traced: Traced) -> Table:
-    """The kernels that ran on the device, by name, in the order of their first launch."""
-    times: dict[str, list[int]] = {}
-    for kernel in traced.trace.kernels:
-        times.setdefault(kernel.name, []).append(kernel.duration)
-    return Table(
-        "tbl-own-kernels",
-        "",
-        (Column("Kernel"), Column("Launches", "1"), Column("Time", "s", "µs")),
-        tuple((name, len(spent), sum(spent) / 1e9) for name, spent in times.items()),
-        sources=(traced.run.file,),
-        wide=True,
-    )
-
-
 # ---------------------------------------------------------------------------------- timelines
 
 
 def timeline(traced: Traced) -> Figure:
     """What ran when, and the memory that was live."""
     trace = traced.trace
-    nested = traced.scope == "layer"
-    lanes = _nested_lanes(trace, _SEEN * traced.length) if nested else _pass_lanes(trace)
-    if trace.kernels:
-        lanes = (*lanes, _device_lane(trace))
+    lanes = _nested_lanes(trace, _SEEN * traced.length)
     live = trace.live(on_host=not traced.run.on_gpu)
     level = Level(
         "Live (MB)",
@@ -212,15 +129,6 @@ def timeline(traced: Traced) -> Figure:
     )
 
 
-def _pass_lanes(trace: Trace) -> tuple[Lane, ...]:
-    """Outermost operators, those of the forward pass above those of the backward pass."""
-    top = [trace.operators[place] for place in trace.top]
-    return (
-        Lane("Forward", tuple(_span(o) for o in top if not trace.backward(o))),
-        Lane("Backward", tuple(_span(o) for o in top if trace.backward(o))),
-    )
-
-
 def _nested_lanes(trace: Trace, least: float) -> tuple[Lane, ...]:
     """A lane a level of nesting: what an operator calls stands below it.
 
@@ -237,22 +145,6 @@ def _nested_lanes(trace: Trace, least: float) -> tuple[Lane, ...]:
         for level, operators in sorted(levels.items())
         if max(operator.duration for operator in operators) >= least
     )
-
-
-def _device_lane(trace: Trace) -> Lane:
-    return Lane(
-        "Device",
-        tuple(
-            Span(k.start / _MILLI, k.end / _MILLI, _kind(_launcher(trace, k.external) or k.name))
-            for k in trace.kernels
-        ),
-    )
-
-
-def _launcher(trace: Trace, external: int | None) -> str | None:
-    """The name of the operator that launched a kernel."""
-    found = (o.name for o in trace.operators if external is not None and o.external == external)
-    return next(found, None)
 
 
 def _span(operator: Operator) -> Span:

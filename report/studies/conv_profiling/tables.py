@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from report.evidence.primitives import Logged
-from report.evidence.reported import ReportedTable
 from report.missing import Missing
 from report.paper.audit_table import audit_table
-from report.paper.declared import Content, Field, table
+from report.paper.declared import Field, table
 from report.paper.environments import setup
 from report.paper.findings import Inputs
 from report.paper.kernels import kernels_of, tile_of
-from report.paper.policies import compared
-from report.paper.primitives import primitives_table
-from report.paper.rates import time_table
 from report.paper.reconciliations import series_table
 from report.paper.tables import Cell, Column, Table
-from report.studies.conv_profiling import network, profiled, rates, theory, training
 from report.studies.conv_profiling.measured import Run
-from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import (
     BLOCKED,
     changed,
@@ -33,8 +26,8 @@ from report.studies.conv_profiling.source import (
     audit,
     legible,
 )
-from report.studies.conv_profiling.subject import BASE, dimensions_of
-from report.studies.conv_profiling.values import executed, shortest, whole
+from report.studies.conv_profiling.subject import BASE
+from report.studies.conv_profiling.values import executed, executed_shares, whole
 from report.theory.reconciliation import Level, Reconciliation, without_idle_terms
 
 NO_TILE: Final = Missing("no kernel was counted, or its name does not say")
@@ -52,57 +45,19 @@ _KERNELS: Final = (
 
 
 def all_tables(
-    inputs: Inputs,
-    runs: Sequence[Run],
-    chosen: tuple[Run | None, Run | None, Run | None],
-    traced: tuple[Traced | None, Traced | None],
-    shapes: Mapping[str, Reconciliation],
-    logs: Sequence[Logged],
+    inputs: Inputs, runs: Sequence[Run], chosen: tuple[Run | None, Run | None]
 ) -> Iterator[Table]:
-    """Every table that the data have.
-
-    ``chosen`` are the runs that the prose speaks of, whose trainings it describes, and of a GPU;
-    ``traced`` the traces of layer and network; ``shapes`` what the GPU executed of each shape.
-    """
-    (primary, learner, gpu), (layer, whole_network) = chosen, traced
-    yield network.network_table(inputs, learner)
+    """Every table that the data have; ``chosen`` are the prose's run and a GPU's."""
+    primary, gpu = chosen
     yield _setup(setup(inputs, runs), len(runs))
     yield _source_kernels(inputs)
     yield _source_operators(inputs)
-    yield _source_log(inputs)
     yield audit_table("tbl-audit", "", audit(inputs.reported), (inputs.reported_file,))
     if primary is not None:
-        yield _memory(primary, gpu)
-    yield from _times(runs, primary)
-    if learner is not None and learner.trainings:
-        yield training.training_table(learner)
-    if layer is not None:
-        yield profiled.memory_table(layer)
-        if layer.trace.kernels:
-            yield profiled.kernel_table(layer)
-    if whole_network is not None:
-        yield profiled.time_table(whole_network)
-    if primary is not None:
-        yield from _reconciled(primary)
-    if gpu is not None:
-        if shapes:
-            yield _gpu_batches(inputs, gpu)
-        yield from _series(shapes, "tbl-tiled", gpu, _SHAPE)
-    if logs:
-        name: Field[Logged] = Field("Dimensions", "", lambda row: dimensions_of(row.case).name)
-        yield primitives_table(logs, name)
-
-
-def _times(runs: Sequence[Run], primary: Run | None) -> Iterator[Table]:
-    """Times, rates, ceilings and mapped pages of the runs that timed calls."""
-    yield from (time_table(run, run.timed, shares=False) for run in runs if run.timed)
-    if any(run.timed for run in runs):
-        yield rates.ceilings_table(runs)
-    if any(run.timed and not run.on_gpu for run in runs):
-        yield rates.pages_table(runs)
-    if primary is not None and compared(primary):
-        default = time_table(primary.under("default"), primary.timed, shares=False)
-        yield replace(default, id="tbl-default")
+        yield from _series(differing(changed(primary)), "tbl-changed", primary)
+        yield from _series(differing(changed_peaks(primary), BLOCKED), "tbl-changed-peak", primary)
+    if gpu is not None and executed_shares(gpu, "forward"):
+        yield _gpu_batches(inputs, gpu)
 
 
 def _setup(table: Table, runs: int) -> Table:
@@ -175,55 +130,7 @@ def _cell(printed: object) -> Cell:
     return printed if isinstance(printed, int | float | str) else Missing("not legible")
 
 
-def _source_log(inputs: Inputs) -> Table:
-    """The logs of the source's two dry runs, one training step an epoch."""
-    logs = {"plain": "plain_log", "profiled": "counted_log"}
-    rows = [
-        (run, inputs.reported.table(log), place)
-        for run, log in logs.items()
-        for place in range(len(inputs.reported.table(log).rows))
-    ]
-
-    def printed(key: str) -> Callable[[tuple[str, ReportedTable, int]], Cell]:
-        return lambda row: _cell(row[1].column(key)[row[2]])
-
-    return table(
-        "tbl-source-log",
-        rows,
-        [
-            Field("Run", "", lambda row: row[0]),
-            Field("Epoch", "1", printed("epoch")),
-            Field("Loss of the step", "", lambda row: str(printed("loss")(row))),
-            Field("Test loss", "", lambda row: str(printed("test_loss")(row))),
-            Field("Correct test images", "1", printed("correct")),
-        ],
-        sources=(inputs.reported_file,),
-    )
-
-
 # -------------------------------------------------------------------------------- the runs
-
-
-def _memory(run: Run, gpu: Run | None) -> Table:
-    """The source's two rules beside what a run retained and needed, and a GPU's peak."""
-
-    def bytes_(name: str, get: Callable[[int], Content]) -> Field[int]:
-        return Field(name, "B", get, "MB")
-
-    beside = [bytes_("Peak, GPU", gpu.peak)] if gpu is not None and gpu is not run else []
-    return table(
-        "tbl-memory",
-        run.batches(),
-        [
-            _BATCH,
-            bytes_("Parameters for every image", theory.for_every_image),
-            bytes_("Parameters once", theory.once),
-            bytes_("Retained", run.held),
-            bytes_("Peak", run.peak),
-            *beside,
-        ],
-        sources=(run.file, *((gpu.file,) if beside and gpu else ())),
-    )
 
 
 def same_bytes(run: Run, runs: Sequence[Run]) -> bool:
@@ -267,8 +174,6 @@ def _gpu_batches(inputs: Inputs, run: Run) -> Table:
             Field("Forward", "1", lambda b: executed(run, b, "forward")),
             Field("With backward", "1", lambda b: executed(run, b, "forward_backward")),
             Field("Backward kernels", "", algorithms),
-            Field("Forward time", "s", run.time, "µs"),
-            Field("Shortest", "s", lambda b: shortest(run, b), "µs"),
         ],
         sources=(run.file,),
     )
@@ -278,16 +183,8 @@ def _algorithm(kernel: str) -> str | None:
     return next((word for part, word in _ALGORITHMS.items() if part in kernel), None)
 
 
-def _reconciled(run: Run) -> Iterator[Table]:
+def _series(found: Mapping[Level, Reconciliation], id: str, run: Run) -> Iterator[Table]:
     """What leads theory to the measurements of a run, only where it recorded them."""
-    yield from _series(differing(changed(run)), "tbl-changed", run, _SHAPE)
-    yield from _series(differing(changed_peaks(run), BLOCKED), "tbl-changed-peak", run, _SHAPE)
-
-
-def _series(
-    reconciliations: Mapping[Level, Reconciliation], id: str, run: Run, factor: Column | None = None
-) -> Iterator[Table]:
-    if reconciliations:
-        yield series_table(
-            without_idle_terms(reconciliations), id, "", factor, sources=(run.file,), total=False
-        )
+    if found:
+        kept = without_idle_terms(found)
+        yield series_table(kept, id, "", _SHAPE, sources=(run.file,), total=False)

@@ -16,8 +16,6 @@ from report.instruments.onednn import AVX2, NATIVE
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
-from report.paper.images import DataSet
-from report.paper.policies import compared
 from report.paper.values import Value, declare, exact
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, named, recorded
@@ -25,9 +23,8 @@ from report.quantity.expression import exact as exact_quantity
 from report.quantity.operations import at_least, at_most, counted_in
 from report.records.passes import Pass
 from report.statistics.estimates import CONFIDENCE
-from report.studies.conv_profiling import network, rates, theory
-from report.studies.conv_profiling.measured import Run, image_gain
-from report.studies.conv_profiling.policy_values import OF_POLICIES
+from report.studies.conv_profiling import theory
+from report.studies.conv_profiling.measured import Run
 from report.studies.conv_profiling.profiled import Traced
 from report.studies.conv_profiling.reconciled import reported_estimate, reported_self_size
 from report.studies.conv_profiling.run_values import (
@@ -35,9 +32,6 @@ from report.studies.conv_profiling.run_values import (
     OF_TRACE,
     RUN_VALUES,
     SHARES,
-    TRAINED,
-    at,
-    padded_work,
 )
 from report.studies.conv_profiling.source import (
     CONVOLUTION,
@@ -46,7 +40,7 @@ from report.studies.conv_profiling.source import (
     legible,
     operator_bytes,
 )
-from report.studies.conv_profiling.subject import BASE, dimensions_of
+from report.studies.conv_profiling.subject import BASE
 from report.text.format import Number
 from report.theory.reconciliation import Reconciliation
 from report.theory.shapes import weight_count
@@ -62,60 +56,26 @@ def whole(number: float) -> Number:
 
 def all_values(
     inputs: Inputs,
-    runs: Sequence[Run],
-    chosen: tuple[Run | None, Run | None, Run | None],
-    traced: tuple[Traced | None, Traced | None],
-    images: DataSet | None,
+    chosen: tuple[Run | None, Run | None],
+    traced: Traced | None,
     shapes: Mapping[str, Reconciliation],
     logs: Sequence[Logged],
 ) -> Iterator[Value]:
     """Every value; those of a run are missing where there is none."""
-    (primary, learner, gpu), (layer, _) = chosen, traced
+    primary, gpu = chosen
     yield exact("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
-    quantities = {
-        **theory.VALUES,
-        **_memory(inputs),
-        **_kernels(inputs),
-        **_audit(inputs),
-        **_logs(inputs),
-    }
+    quantities = {**theory.VALUES, **_memory(inputs), **_kernels(inputs), **_audit(inputs)}
     yield from (declare(id_, each) for id_, each in quantities.items())
     yield from _printed(inputs)
-    yield from values_of(learner, network.VALUES, NO_RECORD, SHARES)
     yield from values_of(primary, RUN_VALUES, NO_RECORD, SHARES)
-    if primary is not None and compared(primary):
-        yield from values_of(primary, OF_POLICIES, NO_RECORD, SHARES)
-    if layer is not None:
-        yield from values_of(layer, OF_TRACE, NO_RECORD)
-    yield from values_of(learner, TRAINED, NO_RECORD, SHARES)
-    yield from values_of(images, _OF_IMAGES, NO_RECORD)
-    if learner is not None:
-        for id_, example in (("test_correct", True), ("other_correct", False)):
-            share = point(at("test_accuracy", -1, example=example)(learner))
-            right = share if isinstance(share, Missing) else _correct(share, images)
-            yield declare(id_, recorded("accuracy · test images", "1", right, learner.file))
+    if traced is not None:
+        yield from values_of(traced, OF_TRACE, NO_RECORD)
     if gpu is not None:
         yield from (declare(id_, each) for id_, each in _of_gpu(gpu, shapes).items())
-    yield from (declare(id_, each) for id_, each in _of_others(runs, primary).items())
-    yield from (declare(id_, each) for id_, each in rates.values(runs).items())
-    if primary is not None and compared(primary):
-        yield from (declare(id_, each) for id_, each in rates.of_policies(primary).items())
-    yield from _most_padded(logs, learner)
+    yield from _most_padded(logs)
 
 
-def _of_others(runs: Sequence[Run], primary: Run | None) -> dict[str, Quantity]:
-    """Time of an image in the smallest batch over that in the largest, on CPUs that kept memory."""
-    others = enumerate(comparing(runs, primary), start=1)
-    return {f"other_gain_{number}": image_gain(run) for number, run in others}
-
-
-def comparing(runs: Sequence[Run], primary: Run | None) -> list[Run]:
-    """The CPUs beside the one of the prose that timed several batches under each memory policy."""
-    others = (run for run in runs if compared(run) and run is not primary)
-    return [run for run in others if not image_gain(run).missing]
-
-
-def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]:
+def _most_padded(logs: Sequence[Logged]) -> Iterator[Value]:
     """Of the shape that the CPU's own code pads most, by its log."""
     padded = {
         str(each.case.factors["channels"]): each
@@ -125,18 +85,10 @@ def _most_padded(logs: Sequence[Logged], learner: Run | None) -> Iterator[Value]
     if padded:
         worst = max(padded.values(), key=lambda each: known(point(each.executed(NATIVE))))
         yield from values_of(worst, _OF_LOG, NO_RECORD)
-        if learner is not None:
-            layer = exact_quantity("work", "MAC", dimensions_of(worst.case).multiply_adds(1))
-            padding = (worst.executed(NATIVE) - 1) * layer
-            yield declare("uneven_work", padded_work(learner, padding))
         for id_, channels in zip(
             ("in", "out"), str(worst.case.factors["channels"]).split("-"), strict=True
         ):
             yield declare(f"uneven_{id_}", recorded("channels", "1", int(channels), worst.run.file))
-
-
-def _correct(share: float, images: DataSet | None) -> int | Missing:
-    return round(share * images.test) if images else Missing("the images are not described")
 
 
 # -------------------------------------------------------------------------------- the source
@@ -177,19 +129,6 @@ def _printed(inputs: Inputs) -> Iterator[Value]:
     ):
         number = inputs.reported.value(printed)
         yield exact(id_, number.name, number.number, "MB", place, (file,))
-
-
-def _logs(inputs: Inputs) -> dict[str, Quantity]:
-    """The losses that the source logged of a longer run with other channels."""
-    losses = [float(x) for x in inputs.reported.table("channels_log").column("loss") if x]  # type: ignore[arg-type]
-    file = inputs.reported_file
-    return {
-        "log_steps": recorded("logged steps", "1", len(losses), file),
-        "log_least": recorded("smallest loss of a step", "1", min(losses), file),
-        "log_most": recorded("largest loss of a step", "1", max(losses), file),
-        "new_inputs": recorded("source", "1", inputs.reported.count("new_first_channels"), file),
-        "new_outputs": recorded("source", "1", inputs.reported.count("new_output_channels"), file),
-    }
 
 
 def _kernels(inputs: Inputs) -> dict[str, Quantity]:
@@ -247,12 +186,6 @@ def _audit(inputs: Inputs) -> dict[str, Quantity]:
     }
 
 
-#: Of the images that were trained on.
-_OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
-    "test_images": lambda images: recorded("images.json", "1", images.test),
-}
-
-
 # ------------------------------------------------------------------------------- counted work
 
 
@@ -282,35 +215,6 @@ def executed(run: Run, batch: int, pass_: Pass) -> Quantity:
     return named("operations executed / theory", (units + tensor) / work)
 
 
-def _inversion(run: Run, batch: int) -> dict[str, Quantity]:
-    """A call that takes longer than one of the next larger batch size."""
-    after = run.timed[run.timed.index(batch) + 1]
-    return {
-        "gpu_slow_batch": recorded("batch size", "1", batch, run.file),
-        "gpu_slow_time": run.time(batch),
-        "gpu_slow_least": shortest(run, batch),
-        "gpu_next_batch": recorded("next batch size", "1", after, run.file),
-        "gpu_next_time": run.time(after),
-        "gpu_next_least": shortest(run, after),
-    }
-
-
-def shortest(run: Run, batch: int) -> Quantity:
-    """The shortest sample of a forward call (s)."""
-    found = run.samples("time", BASE.factors(batch, "forward"))
-    least = found if isinstance(found, Missing) else float(min(found))
-    return recorded("shortest sample", "s", least, run.file)
-
-
-def _small_batches(run: Run) -> dict[str, Quantity]:
-    """How the call of the second smallest batch compares with that of the largest."""
-    second = run.timed[:2][-1]
-    return {
-        "gpu_second_batch": recorded("second batch size", "1", second, run.file),
-        "gpu_gain_second": run.image_time(second) / run.image_time(run.timed[-1]),
-    }
-
-
 def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantity]:
     """What a GPU executed for each multiply-add of theory, over batches and shapes."""
     nothing = (absent("multiply-adds executed", "1", f"nothing was counted on {run.label}"),)
@@ -324,14 +228,8 @@ def _of_gpu(run: Run, shapes: Mapping[str, Reconciliation]) -> dict[str, Quantit
     ] or nothing
     explained = sum(r.explained for r in shapes.values())
     tiled = sum(bool(r.terms[0].amount) for r in shapes.values())
-    slow = rates.slower_than_twice(run)
-    worst = max(slow, key=lambda b: known(point(run.time(b))), default=None)
     return {
-        **({} if worst is None else _inversion(run, worst)),
-        **(_small_batches(run) if run.timed else {}),
         "misread_direct": BASE.outputs * at_least(*forward),
-        "gpu_slower": recorded("batch sizes slower than the next", "1", len(slow), run.file),
-        "gpu_gain": image_gain(run),
         "tiled_padded": recorded("cases with a padded tile", "1", tiled, run.file),
         "gpu_forward_least": at_most(*forward),
         "gpu_forward_most": at_least(*forward),
