@@ -84,7 +84,7 @@ def npm_package(name: str) -> Path | None:
             if packed.returncode or archive is None:
                 return None
             with tarfile.open(archive) as files:
-                files.extractall(folder, filter="data")
+                files.extractall(folder)
     return folder / "package"
 
 

@@ -31,9 +31,12 @@ def folder(study: str, paper: Path, tmp_path: Path) -> Path:
 
 
 def unpacked(content: bytes, target: Path) -> list[str]:
+    """Unpack into ``target``; ``extractall(filter=)`` came with Python 3.11.4."""
+    target.mkdir()
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         names = archive.getnames()
-        archive.extractall(target, filter="data")
+        for member in archive.getmembers():
+            target.joinpath(member.name).write_bytes(archive.extractfile(member).read())
     return names
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 import build
 from report.studies import STUDIES
-from tests.boxes import Word, body_pages, misplaced
+from tests.boxes import Word, body_pages, misplaced, needs_pdftotext
 from tests.latex import needs_latex
 
-needs_pdftotext = pytest.mark.skipif(
-    shutil.which("pdftotext") is None, reason="pdftotext (poppler-utils) is not installed"
-)
 ENGINES = ("typst", pytest.param("latex", marks=needs_latex))
 
 
