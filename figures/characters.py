@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 #: Control characters, marks that reverse the direction of text (Trojan Source,
 #: https://trojansource.codes), what is private or no character, and tags that no reader sees.
@@ -20,6 +20,17 @@ _ATTACHED: Final = "\u200c\u200d\ufe00-\ufe0f\u0300-\u036f"
 def visible(text: str) -> str:
     """``text`` in which every character can be seen, such as ``‹U+202E›`` for a reversal."""
     return _HIDDEN.sub(_code_points, text)
+
+
+def visible_in(content: Any) -> Any:
+    """``content``, as JSON holds it, in which every text is ``visible``."""
+    if isinstance(content, str):
+        return visible(content)
+    if isinstance(content, Mapping):
+        return {visible(str(key)): visible_in(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [visible_in(value) for value in content]
+    return content
 
 
 def printable(text: str, known: Callable[[str], bool]) -> str:

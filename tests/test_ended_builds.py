@@ -172,7 +172,7 @@ def test_work_is_lost_when_a_worker_is_killed_while_others_are_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noticed: Exception | type[Exception]
 ) -> None:
     monkeypatch.setattr(ProcessPoolExecutor, "submit", Mock(side_effect=noticed))
-    task = Task("x/read", "x", "read", tmp_path, tmp_path, tmp_path, {})
+    task = Task("x/study", "x", "study", tmp_path, tmp_path, tmp_path, {})
     with Workers(2) as workers:
         workers.expect("figure")
         with pytest.raises(BrokenExecutor):

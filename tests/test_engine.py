@@ -227,7 +227,7 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
 
 
 def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
-    first = ["read", "study", "figure/a", "manuscript", "convert"]
+    first = ["study", "figure/a", "manuscript", "convert"]
     own = [*first, "tex", "pdf", "bundle", "samples", "html"]
     assert list(all_steps()) == [f"{STUDY}/{name}" for name in own] + ["site/quarto", "site/index"]
     page_only = Wanted(html=True, pdf=False, engine="typst")
@@ -307,10 +307,10 @@ def world(tmp_path: Path, project: Path) -> World:
     (project / "data" / STUDY).mkdir(parents=True)
     (project / "data" / STUDY / "a.json").write_text("{}")
     (project / "report" / "engine" / "actions").mkdir(parents=True)
-    (project / "report" / "engine" / "actions" / "read.py").touch()
+    (project / "report" / "engine" / "actions" / "study.py").touch()
     study = project / "report" / "studies" / STUDY
     study.mkdir(parents=True)
-    for name in ("__init__", "subject"):
+    for name in ("__init__", "study", "subject"):
         (study / f"{name}.py").touch()
     root = str(project)
     places = Places(root, f"{root}/data", f"{root}/templates/papers", f"{root}/out")

@@ -139,7 +139,7 @@ def test_another_font_draws_and_prints_again(project: Path) -> None:
 #: What is changed, the steps that must run beside figures, and the study whose figures may change.
 #: Lists of studies are made again where the words of an abstract change, which its numbers decide.
 CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
-    "record": (slower, of(ONE, "read", "study", "samples", *FORMATS) | {"site/quarto"}, ONE),
+    "record": (slower, of(ONE, "study", "samples", *FORMATS) | {"site/quarto"}, ONE),
     "reported value": (
         replace(f"data/reported/{ONE}.json", "[16, 2433280]", "[16, 2433288]"),
         of(ONE, "study", *FORMATS) | {"site/quarto"},
@@ -177,8 +177,7 @@ CHANGES: dict[str, tuple[Change, set[str], str | None]] = {
     ),
     "helper two imports away": (
         replace("report/text/format.py", "\nfrom ", "\n# another comment\nfrom "),
-        {"site/quarto"}
-        | {f"{study}/{name}" for study in BOTH for name in ("read", "study", *FORMATS[:4])},
+        {"site/quarto"} | {f"{study}/{name}" for study in BOTH for name in ("study", *FORMATS[:4])},
         None,
     ),
     "package version": (another_typst, {f"{study}/pdf" for study in BOTH}, None),
@@ -219,7 +218,7 @@ def test_a_drawing_function_remakes_all_that_it_draws(project: Path) -> None:
     steps = ran(project)
     every = figures_of(project, ONE) | figures_of(project, OTHER)
     assert {step for step in steps if "/figure/" in step} == every
-    assert not steps & (of(ONE, "read", "study") | of(OTHER, "read", "study"))
+    assert not steps & (of(ONE, "study") | of(OTHER, "study"))
     after = digests(project)
     build(project, "--out", "fresh")
     assert after == digests(project, "fresh")
@@ -260,7 +259,7 @@ def test_a_record_that_no_paper_uses_stops_at_reading(project: Path) -> None:
     older = msgspec.structs.replace(record, started="2001-01-01T00:00:00Z", attachments=())
     write_record(older, data)
     before = digests(project)
-    assert ran(project) == {f"{ONE}/read", "site/index"}
+    assert ran(project) == {f"{ONE}/study", "site/index"}
     after = digests(project)
     changed = {name for name in after if before.get(name) != after[name]}
     listed = {f".steps/{ONE}/records.json", "html/records.html", "html/search-index.js"}
@@ -273,7 +272,7 @@ def test_dry_run_tells_and_does_nothing(project: Path) -> None:
     before = digests(project)
     told = build(project, "--dry-run").stdout
     (path,) = (project / "data" / ONE).glob("*.json")
-    assert f"{ONE}/read: data/{ONE}/{path.name} changed" in told
+    assert f"{ONE}/study: data/{ONE}/{path.name} changed" in told
     assert f"{ONE}/html: if " in told
     assert OTHER not in told
     assert digests(project) == before

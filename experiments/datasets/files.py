@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 from experiments.datasets.refusal import refusal, system_errors_named
+from report.records.unpacking import LARGEST_UNPACKED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +24,6 @@ Observer: TypeAlias = Callable[[Path, float], None]
 
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK: Final = 2**20
-#: More than any of these files holds; a small gzip file may unpack to any size.
-_LARGEST: Final = 2**28
 #: A file that is read faster than this needs no bar.
 _PATIENCE_S: Final = 2.0
 
@@ -76,8 +75,8 @@ def read(path: Path, observer: Observer) -> bytes:
         while chunk := source.content.read(_CHUNK):
             found.write(chunk)
             observer(path, source.share)
-            if found.tell() > _LARGEST:
-                limit = f"{_LARGEST:,} bytes"
+            if found.tell() > LARGEST_UNPACKED:
+                limit = f"{LARGEST_UNPACKED:,} bytes"
                 raise refusal(path, "", f"more than {limit} of content", f"at most {limit}")
     return found.getvalue()
 

@@ -7,7 +7,6 @@ other name is refused.
 
 from __future__ import annotations
 
-import io
 import pickle
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.datasets.images import Bytes
-from experiments.datasets.refusal import DataSetError, refusal
+from experiments.datasets.refusal import refusal
+from report.records.unpacking import UnpackingError, unpickled
 
 
 class _Dtype:
@@ -70,46 +70,18 @@ _ADMITTED: Final[dict[tuple[str, str], Any]] = {
 }
 
 
-class _Reader(pickle.Unpickler):
-    def __init__(self, stream: io.BytesIO, path: Path) -> None:
-        # The files were written by Python 2, whose strings are bytes.
-        super().__init__(stream, encoding="bytes")
-        self._path, self._stream = path, stream
-
-    def find_class(self, module: str, name: str) -> Any:
-        """A stand-in, or the refusal."""
-        try:
-            return _ADMITTED[module, name]
-        except KeyError:
-            place = f"byte {self._stream.tell():,}"
-            found = f"a pickle that asks for {f'{module}.{name}'!a}"
-            raise refusal(
-                self._path, place, found, "numbers, text and NumPy arrays alone"
-            ) from None
-
-
 def loads(content: bytes, path: Path) -> object:
     """What the pickle holds, arrays as stand-ins for ``array_of``.
 
     Raises ``DataSetError`` for what is no pickle, is cut, or asks for anything to be imported.
     """
-    stream = io.BytesIO(content)
-    if not content:
-        raise refusal(path, "byte 0", "an empty file", "a Python pickle")
     try:
-        return _Reader(stream, path).load()
-    except DataSetError:
-        raise
-    except Exception as error:  # an unpickler raises nearly anything on damaged bytes
-        found = f"a damaged or truncated pickle ({_said_by(error)})"
-        place = f"byte {stream.tell():,}"
-        raise refusal(path, place, found, "a whole Python pickle") from error
-
-
-def _said_by(error: Exception) -> str:
-    """What the unpickler says, on one line and without characters that came out of the file."""
-    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return said if said.isascii() and said.isprintable() else ascii(said)
+        # The files were written by Python 2, whose strings are bytes.
+        return unpickled(content, _ADMITTED, encoding="bytes")
+    except UnpackingError as error:
+        raise refusal(
+            path, "", str(error).removeprefix("found "), "a whole pickle of NumPy arrays"
+        ) from error
 
 
 def array_of(value: object) -> Bytes | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -18,10 +15,8 @@ from report.records.files import read_file
 from report.records.imported import ImportedEnvironment
 from report.records.quantities import LARGEST, QUANTITIES
 from report.records.record import Case, Factor, Sample, Series
+from report.records.unpacking import UnpackingError, gunzip
 
-#: A file beyond this, unpacked, is refused before it fills the memory.
-LARGEST_FILE: Final = 2**30
-_GZIP: Final = b"\x1f\x8b"
 #: What to do about a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
 
@@ -46,16 +41,10 @@ class Source:
     @cached_property
     def content(self) -> bytes:
         """The file without its compression; raises ``RefusedError`` for a damaged one."""
-        if not self.raw.startswith(_GZIP):
-            return self.raw
         try:
-            with gzip.open(io.BytesIO(self.raw)) as stream:
-                found = stream.read(LARGEST_FILE + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise self.refused(f"not a whole gzip file ({error}); fetch it again") from error
-        if len(found) > LARGEST_FILE:
-            raise self.refused(f"unpacked it has more than {LARGEST_FILE:,} bytes; cut it")
-        return found
+            return gunzip(self.raw)
+        except UnpackingError as error:
+            raise self.refused(f"{error}; fetch it again, or cut it") from error
 
     @cached_property
     def text(self) -> str:

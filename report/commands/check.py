@@ -183,7 +183,7 @@ def _stale(found: Survey) -> Iterator[str]:
 def _left_out(study: str, request: Request, found: Survey) -> Iterator[str]:
     """The records that papers do without, since they cannot be used; looked for only if need be."""
     known = request.out / ARTIFACTS / study / RECORDS
-    fresh = any(v.step.id == f"{study}/read" and v.fresh for v in found.verdicts)
+    fresh = any(v.step.id == f"{study}/study" and v.fresh for v in found.verdicts)
     try:
         listed = (
             json.loads(known.read_text("utf-8")) if fresh else choose(study, request.data).listing

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from report.engine.computing import compute
-from report.engine.gather import choose, load
+from report.engine.computing import compute_usable
 from report.engine.source_folder import write_source
 from report.paper.findings import Findings, Inputs
 
@@ -16,9 +15,7 @@ def compose(study: str, data: Path, papers: Path, folder: Path) -> Inputs:
     Raises ``RidgepointError`` for unusable data, a study that cannot be computed, or a template
     that asks for what does not exist.
     """
-    chosen = choose(study, data)
-    inputs = load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
-    findings = compute(study, inputs)
+    chosen, inputs, findings = compute_usable(study, data)
     write_source(study, chosen.origin, findings, data, papers, folder)
     _write_figures(findings, folder / "figures", study)
     return inputs

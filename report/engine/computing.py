@@ -1,48 +1,134 @@
-"""What a study finds in its inputs, whatever the number of machines."""
+"""What a study finds in its data; one record that it cannot be computed from stops no paper."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
-from report.errors import StudyError
+from report.engine.gather import Chosen, choose, load
+from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, detailed, with_all_machines
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Computed(NamedTuple):
+    """The records that were chosen for a study, and what it finds in them."""
+
+    chosen: Chosen
+    inputs: Inputs
+    findings: Findings
+
+
+class FaultyRecordError(StudyError):
+    """A study can be computed from its other records, but not from ``file``."""
+
+    def __init__(self, file: str, message: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
+def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Computed:
+    """What ``study`` finds in its data directory; a record that it fails with is left out.
+
+    Raises ``RidgepointError`` as ``choose`` and ``compute`` do.
+    """
+    left_out: dict[str, str] = {}
+    while True:
+        chosen = choose(study, data, asked, left_out)
+        inputs = load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
+        try:
+            return Computed(chosen, inputs, compute(study, inputs))
+        except FaultyRecordError as error:
+            if error.file in left_out:
+                raise
+            left_out[error.file] = str(error)
+
 
 @no_cycles()
 def compute(study: str, inputs: Inputs) -> Findings:
     """What ``study`` finds in its inputs; raises ``StudyError`` that names the file at fault.
 
-    Of many machines it tells a few in detail, and compares all of them.
+    It is a ``FaultyRecordError`` where one of several records is at fault.  Of many machines the
+    paper tells a few in detail, and compares all of them.
     """
-    findings, everything = find_study(study), inputs
+    find_study(study)
+    try:
+        return _findings(study, inputs)
+    except Exception as error:
+        file, alone = _at_fault(study, inputs, str(error))
+        message = _sentence(study, file, error)
+        if alone:
+            raise FaultyRecordError(file, message) from error
+        raise StudyError(message) from error
+
+
+def _findings(study: str, everything: Inputs) -> Findings:
     compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
     inputs = detailed(everything, compared.evidence)
-    try:
-        found = findings(inputs).of_all_runs(inputs)
-        if inputs is everything:
-            return found
-        return with_all_machines(found, everything, inputs, compared)
-    except StudyError as error:
-        files = (*inputs.files, inputs.reported_file)
-        if any(file in str(error) for file in files):
-            raise
-        raise StudyError(f"data/{_at_fault(findings, inputs)}: {error}") from error
+    found = find_study(study)(inputs).of_all_runs(inputs)
+    if inputs is everything:
+        return found
+    return with_all_machines(found, everything, inputs, compared)
 
 
-def _at_fault(findings: Callable[[Inputs], Findings], inputs: Inputs) -> str:
-    """The file with which alone the study fails too, else the newest record.
+def _at_fault(study: str, inputs: Inputs, message: str) -> tuple[str, bool]:
+    """The file with which a study fails, and whether it has others that it does not fail with.
 
-    What computes on layers and numbers does not know from which file they came.
+    What computes on layers and numbers does not know from which file they came, so that the study
+    is computed from each alone where the ``message`` names none.
     """
-    for records in ((), *((item,) for item in inputs.records)):
-        try:
-            findings(replace(inputs, records=records))
-        except StudyError:
-            return records[0].file if records else inputs.reported_file
-    return inputs.records[0].file
+    parts = dict(_parts(inputs))
+    for file in parts:
+        if file.removesuffix(".json") in message:
+            return file, len(parts) > 1
+    if inputs.reported_file in message or _fails(study, _without_records(inputs)):
+        return inputs.reported_file, False
+    failing = [file for file, part in parts.items() if _fails(study, part)]
+    return (failing or [*parts])[0], 0 < len(failing) < len(parts)
+
+
+def _without_records(inputs: Inputs) -> Inputs:
+    return replace(inputs, records=(), imported=(), left=())
+
+
+def _parts(inputs: Inputs) -> Iterator[tuple[str, Inputs]]:
+    """Inputs with each file alone."""
+    nothing = _without_records(inputs)
+    for stored in inputs.records:
+        for run in stored.runs:
+            yield run.file, replace(nothing, records=(replace(run, others=()),))
+    for imported in inputs.imported:
+        yield imported.file, replace(nothing, imported=(imported,))
+    for left in inputs.left:
+        yield left[0].file, replace(nothing, records=inputs.records[:1], left=(left,))
+
+
+def _fails(study: str, inputs: Inputs) -> bool:
+    try:
+        find_study(study)(inputs)
+    except Exception:
+        return True
+    return False
+
+
+def _sentence(study: str, file: str, error: Exception) -> str:
+    """What went wrong with a file; of what nobody foresaw, also in which line of code."""
+    if isinstance(error, RidgepointError):
+        named = file and file.removesuffix(".json") in str(error)
+        return str(error) if named else f"data/{file or study}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT / "report")]
+    place = Path(inside[-1].filename).relative_to(_ROOT).as_posix()
+    return (
+        f"data/{file or study}: {type(error).__name__}: {error} in {place}:{inside[-1].lineno}; "
+        "restore the file with git or measure again, or correct that line."
+    )

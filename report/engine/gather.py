@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from report.engine.quarantine import usable_records
+from report.engine.quarantine import usable_imports, usable_records
 from report.evidence.case_checks import check_layers
 from report.evidence.devices import read_devices
 from report.evidence.imported_runs import attributions
@@ -19,7 +20,7 @@ from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
 from report.records import COUNTS, pins
 from report.records.choice import is_full
-from report.records.imported_files import StoredImport, list_imports, read_import
+from report.records.imported_files import StoredImport, read_import
 from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
 from report.records.store import (
@@ -99,17 +100,24 @@ def gather(study: str, data: Path) -> Inputs:
 
 
 @no_cycles()
-def choose(study: str, data: Path, asked: Sequence[str] = ()) -> Chosen:
+def choose(
+    study: str,
+    data: Path,
+    asked: Sequence[str] = (),
+    faulty: Mapping[str, str] = MappingProxyType({}),
+) -> Chosen:
     """The records that the paper of ``study`` uses, by the heads of all that there are.
 
     ``asked`` are records that the user wants in this build, relative to ``data``.  Bad records are
-    left out as ``report.engine.quarantine`` says.  Raises ``RecordError`` for a pin or a wish that
-    cannot be used, and for a bad record without a good one.
+    left out as ``report.engine.quarantine`` says, and so are the ``faulty`` ones, each for its
+    reason.  Raises ``RecordError`` for a pin or a wish that cannot be used, and for a bad record
+    without a good one.
     """
     pinned = read_pins(data).get(study, ())
-    listed, quarantined = usable_records(study, data, pinned, asked)
+    listed, quarantined = usable_records(study, data, pinned, asked, faulty)
     choices = choices_of(listed, data, pinned, asked)
-    imported = list_imports(study, data, whole=False)
+    imported, lost = usable_imports(study, data, faulty)
+    quarantined += lost
     primary = (part for choice in choices for part in parts_of(choice.primary))
     read: list[Listed | StoredImport] = [*primary, *imported]
     beside = {

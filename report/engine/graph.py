@@ -1,8 +1,8 @@
 """What steps a build has: for every study from its data to its formats, and what all share.
 
 ======================  =====================================================================
-``<study>/read``        which records the paper uses, and what the user should know of them
-``<study>/study``       values, tables, claims, and a description of every figure
+``<study>/study``       which records the paper uses, values, tables, claims, and a description of
+                        every figure
 ``<study>/samples``     those records, and every sample of them as a table, for their reader
 ``<study>/figure/<n>``  one figure in both of its formats
 ``<study>/manuscript``  the document, its tables, downloads and bibliography
@@ -29,7 +29,7 @@ from typing import Final
 from report.engine import packages
 from report.engine.step import Files, Reads, Step, Wanted
 from report.records import COUNTS
-from report.studies import checking_modules, module_of
+from report.studies import module_of
 
 #: Where a step leaves what only later steps read.
 ARTIFACTS: Final = ".steps"
@@ -39,7 +39,7 @@ SINGLE: Final = "single"
 PLACES: Final = (ARTIFACTS, "html", "pdf", "qmd", "quarto", SINGLE, "tex", "values")
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
-#: What the step ``read`` has chosen, and what the step ``study`` has found.
+#: What the step ``study`` has chosen, and what it finds in that.
 CHOSEN: Final = "chosen.json"
 FINDINGS: Final = "findings.pickle"
 #: What the page shows of a number that is opened, and the machines that were measured.
@@ -72,22 +72,19 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
     use = "\n".join(asked)
     return (
         Step(
-            id=f"{study}/read",
-            study=study,
-            action="read",
-            files=(*files.records[study], "data/pins.yaml"),
-            code=checking_modules(study),
-            packages=packages.READING,
-            parameters=(("use", use),) if use else (),
-        ),
-        Step(
             id=f"{study}/study",
             study=study,
             action="study",
-            files=(f"data/reported/{study}.json", "data/devices.yaml", f"data/{COUNTS}"),
+            files=(
+                *files.records[study],
+                "data/pins.yaml",
+                f"data/reported/{study}.json",
+                "data/devices.yaml",
+                f"data/{COUNTS}",
+            ),
             code=(module_of(study),),
             packages=packages.COMPUTING,
-            reads=(Reads(f"{study}/read", (CHOSEN,)),),
+            parameters=(("use", use),) if use else (),
         ),
     )
 
@@ -159,7 +156,7 @@ def _samples(study: str) -> Step:
         study=study,
         action="samples",
         packages=packages.READING,
-        reads=(Reads(f"{study}/read", (CHOSEN,)),),
+        reads=(Reads(f"{study}/study", (CHOSEN,)),),
     )
 
 
@@ -176,7 +173,7 @@ def _manuscript(study: str, files: Files, style: str | None) -> Step:
         # A template may call what the study's own objects know.
         code=(module_of(study),),
         packages=packages.WRITING,
-        reads=(Reads(f"{study}/study", (FINDINGS,)), Reads(f"{study}/read", (CHOSEN,))),
+        reads=(Reads(f"{study}/study", (CHOSEN, FINDINGS)),),
         parameters=(("style", style),) if style else (),
     )
 
@@ -208,7 +205,7 @@ def _convert(
         packages=packages.CONVERTING,
         reads=(
             written,
-            Reads(f"{study}/read", (CHOSEN,)),
+            Reads(f"{study}/study", (CHOSEN,)),
             *(Reads(step.id, (".svg", ".pdf")) for step in drawn),
         ),
         parameters=(("formats", " ".join(formats)),),
@@ -225,9 +222,8 @@ def _page(study: str, drawn: Iterable[Step], written: Reads) -> Step:
         reads=(
             written,
             Reads(f"{study}/convert", (PAGE,)),
-            Reads(f"{study}/read", (CHOSEN,)),
             Reads(f"{study}/samples"),
-            Reads(f"{study}/study", (DETAILS,)),
+            Reads(f"{study}/study", (CHOSEN, DETAILS)),
             *(Reads(step.id) for step in drawn),
         ),
     )
@@ -246,8 +242,7 @@ def _single(study: str, drawn: Iterable[Step], written: Reads, files: Files) -> 
         packages=packages.PAGES,
         reads=(
             written,
-            Reads(f"{study}/read", (CHOSEN,)),
-            Reads(f"{study}/study", (DETAILS,)),
+            Reads(f"{study}/study", (CHOSEN, DETAILS)),
             *(Reads(step.id) for step in drawn),
         ),
     )
@@ -354,8 +349,7 @@ def _index_step(pages: dict[str, bool], files: Files) -> Step:
             for study in pages
             for read in (
                 Reads(f"{study}/convert", (ENTRY,)),
-                Reads(f"{study}/read", (RECORDS,)),
-                Reads(f"{study}/study", (DETAILS,)),
+                Reads(f"{study}/study", (RECORDS, DETAILS)),
                 Reads(f"{study}/manuscript", (f"values/{study}.json",)),
                 Reads(f"{study}/html", (".html",)),
             )

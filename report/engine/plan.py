@@ -24,7 +24,7 @@ from report.studies import STUDIES
 
 _NONE = "none"
 #: What the parameters of a step say, where they do not say in which formats it is shown.
-_PARAMETERS = {"read": "records", "manuscript": "print styles"}
+_PARAMETERS = {"study": "records", "manuscript": "print styles"}
 
 
 class Places(NamedTuple):
@@ -97,12 +97,8 @@ def inputs_of(step: Step, world: World, done: Mapping[str, Entry]) -> Inputs:
 
 
 def _named_by(step: Step, world: World, done: Mapping[str, Entry]) -> dict[str, str]:
-    """The records and attachments that the step before has chosen, for the one that reads them.
-
-    They stand in the entry of that step, whose outputs tell their digests; the files themselves
-    are looked at too, so that an attachment that was altered is noticed.
-    """
-    if step.action != "read":
+    """The files beside the records of the step that reads them."""
+    if step.action != "study":
         return {}
     folders = (name.removesuffix(".json") for name in step.files if name.endswith(".json"))
     attached = (f"{folder}/{name}" for folder in folders for name in _sorted_names(folder, world))

@@ -12,14 +12,14 @@ Announce: TypeAlias = Callable[[str, float], None]
 
 #: What a step of each kind takes, as measured once; only the time left is computed from it.
 _USUAL: Final = {
-    "read": 0.2, "study": 1.0, "samples": 0.6, "figure": 0.2, "manuscript": 0.3, "convert": 1.0,
+    "study": 1.2, "samples": 0.6, "figure": 0.2, "manuscript": 0.3, "convert": 1.0,
     "html": 0.2, "single": 0.7, "tex": 0.1, "latex": 4.0, "typst": 0.6, "bundle": 0.1,
     "index": 0.3, "quarto": 0.3,
 }  # fmt: skip
 #: How many figures a study is taken to have before it is known.
 _FIGURES: Final = 10
 _WORDS: Final = {
-    "read": "records", "study": "tables and values", "samples": "samples", "figure": "figure",
+    "study": "tables and values", "samples": "samples", "figure": "figure",
     "manuscript": "document", "convert": "text of all formats", "html": "HTML",
     "single": "HTML in one file", "tex": "LaTeX source", "latex": "PDF by LaTeX",
     "typst": "PDF by Typst", "bundle": "archive of the LaTeX source",

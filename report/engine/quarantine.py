@@ -1,20 +1,24 @@
 """Records that cannot be used are left out with a note, so that one bad file stops no paper.
 
 A record is left out if it cannot be read (cut off, of another tool or study, too large), if a file
-that the paper needs is not beside it, if its cases are none of this study, or if its content is not
-what its experiment wrote.  What the user names by a pin or by ``--use`` is an error instead; so is
-a bad record where the study has no good one, since an empty paper must not replace a full one.
+that the paper needs is not beside it, if its cases are none of this study, if the study cannot be
+computed from it, or if its content is not what its experiment wrote.  So are records of others.
+What the user names by a pin or by ``--use`` is an error instead; so is a bad record where the study
+has no good one, since an empty paper must not replace a full one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from report.errors import RecordError, RidgepointError
 from report.evidence.case_checks import check_layers
+from report.records import IMPORTED
 from report.records.choice import choose_records
+from report.records.imported_files import StoredImport, import_paths, read_import
 from report.records.store import (
     EDITED,
     Listed,
@@ -40,16 +44,23 @@ class Quarantined:
 
 
 def usable_records(
-    study: str, data: Path, pinned: Collection[str] = (), asked: Collection[str] = ()
+    study: str,
+    data: Path,
+    pinned: Collection[str] = (),
+    asked: Collection[str] = (),
+    faulty: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[Listed, ...], tuple[Quarantined, ...]]:
     """The records that a paper may use, and those that are left out.
 
-    Of the former, those that the paper would use were read as a whole.  Raises ``RecordError`` for
-    a bad record that is named, or that has no good one beside it.
+    Of the former, those that the paper would use were read as a whole; ``faulty`` are files that
+    the study could not be computed from, with the reason.  Raises ``RecordError`` for a bad record
+    that is named, or that has no good one beside it.
     """
     listed, refused = survey_records(study, data)
     named = {*pinned, *asked}
-    bad = [Quarantined(file, why) for file, why in refused.items()]
+    own = {file: why for file, why in faulty.items() if f"/{IMPORTED}/" not in file}
+    bad = [Quarantined(file, why) for file, why in {**own, **refused}.items()]
+    listed = tuple(item for item in listed if item.file not in faulty)
     _refuse_named(bad, named)
     while broken := tuple(_broken(study, listed, data, pinned, asked)):
         _refuse_named(broken, named)
@@ -62,6 +73,30 @@ def usable_records(
     elif bad and not listed:
         raise RecordError(bad[0].why)
     return untouched or listed, tuple(bad)
+
+
+def usable_imports(
+    study: str, data: Path, faulty: Mapping[str, str]
+) -> tuple[tuple[StoredImport, ...], tuple[Quarantined, ...]]:
+    """The imported records that a paper may use, read as a whole, and those that are left out.
+
+    Raises ``RecordError`` for a bad one where there is no good one.
+    """
+    good: list[StoredImport] = []
+    bad: list[Quarantined] = []
+    for path in import_paths(study, data):
+        file = path.relative_to(data).as_posix()
+        try:
+            if file in faulty:
+                raise RecordError(faulty[file])
+            item = read_import(path, data)
+            read_attachments(item, attachments_of(study), data)
+            good.append(item)
+        except RecordError as error:
+            bad.append(Quarantined(file, _naming(file, str(error))))
+    if bad and not good:
+        raise RecordError(bad[0].why)
+    return tuple(good), tuple(bad)
 
 
 def _edited(item: Listed) -> str:

@@ -151,7 +151,7 @@ class Runner:
         while self._waiting and len(self._futures) < self._workers.jobs:
             *_, work, step, why = heappop(self._waiting)
             alone = not (self._waiting or self._futures)
-            if alone and step.action in ("read", "study"):
+            if alone and step.action == "study":
                 self._workers.expect("figure")
             self._explain(step, why)
             self._progress.starts(step)

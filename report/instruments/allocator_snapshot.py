@@ -7,20 +7,19 @@ name is refused, so that nothing can be called at all.
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from report.errors import RecordError
 from report.records import strict
+from report.records.unpacking import UnpackingError, unpickled
 
 _REMEDY: Final = "give a file that torch.cuda.memory._dump_snapshot wrote"
-#: More than any snapshot needs; a pickle of few bytes can otherwise ask for all memory.
-_LARGEST: Final = 2**28
+#: More entries than a history has, all devices together: one list may stand for many.
+_MOST_ENTRIES: Final = 2**22
 
 Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -71,20 +70,6 @@ class Snapshot:
         return sum(segment.allocated_size for segment in self.segments)
 
 
-class _Refused(Exception):  # noqa: N818
-    """The pickle names something that would have to be imported."""
-
-
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse every name."""
-        raise _Refused(f"{module}.{name}")
-
-    def persistent_load(self, pid: object) -> NoReturn:
-        """Refuse objects that stand elsewhere."""
-        raise _Refused("an object outside the file")
-
-
 def read_snapshot(content: bytes, place: str) -> Snapshot:
     """The snapshot in the bytes of its file; ``place`` names it in messages.
 
@@ -100,19 +85,16 @@ def read_snapshot(content: bytes, place: str) -> Snapshot:
 
 
 def _plain(content: bytes, place: str) -> Mapping[str, Any]:
-    if len(content) > _LARGEST:
-        raise RecordError(
-            f"{place}: found {len(content):,} B, more than a snapshot has; {_REMEDY}."
-        )
     try:
-        found = _Reader(io.BytesIO(content)).load()
-    except _Refused as error:
-        raise RecordError(
-            f"{place}: found a pickle that asks for {str(error)!a}, which no snapshot does; "
-            f"nothing of it was run; {_REMEDY}."
-        ) from None
-    except Exception as error:  # an unpickler raises nearly anything on damaged bytes
-        raise RecordError(f"{place}: no whole pickle; {_REMEDY}.") from error
+        found = unpickled(content)
+    except UnpackingError as error:
+        raise RecordError(f"{place}: {error}; {_REMEDY}.") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise RecordError(f"{place}: the top level: expected an object; {_REMEDY}.")
+    histories = found.get("device_traces")
+    known = histories if isinstance(histories, list) else []
+    if sum(len(each) for each in known if isinstance(each, list)) > _MOST_ENTRIES:
+        raise RecordError(
+            f"{place}: device_traces: found more than {_MOST_ENTRIES:,} entries; {_REMEDY}."
+        )
     return found

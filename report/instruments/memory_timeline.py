@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from report.instruments.trace import unpacked
 from report.records import strict
+from report.records.unpacking import unpacked
 
 #: The numbers of torch's ``Category``, and of the ``None`` of tensors that it could not place.
 CATEGORIES: Final = (
@@ -92,7 +92,7 @@ def read_timeline(content: bytes, place: str) -> MemoryTimeline:
 
     Raises ``RecordError`` for a file that is cut off, is no such timeline, or goes back in time.
     """
-    events = strict.parse_json(unpacked(content, place), _decoder.decode, place, _REMEDY)
+    events = strict.parse_json(unpacked(content, place, _REMEDY), _decoder.decode, place, _REMEDY)
     strict.refuse_first(_faults(events), place, _REMEDY)
     before, *levels = _levels(events)
     return MemoryTimeline(events, before, tuple(levels))

@@ -16,8 +16,6 @@ which is the same where operators run on one).
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,11 +27,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from report.records import strict
+from report.records.unpacking import unpacked
 
 #: A process or a thread of the trace: a number, or a word for what is neither.
 Place: TypeAlias = int | str
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
+#: A time (µs) that no clock shows, a thousandth of what 64 bits hold in ns.
+_LATEST: Final = 2**53
 _MEMORY: Final = "[memory]"
 _OPERATOR: Final = "cpu_op"
 #: Marks that a program sets around its own steps, as ``record_function`` does.
@@ -237,18 +238,6 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
     return _trace(file)
 
 
-def unpacked(content: bytes, place: str, remedy: str = _REMEDY) -> bytes:
-    """The bytes of a file that may be gzipped; raises ``RecordError`` for one that is cut off."""
-    if not content.startswith(b"\x1f\x8b"):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        what = str(error).rstrip(".")
-        strict.refuse_first([f"not a whole gzip file: {what}"], place, remedy)
-        raise AssertionError("a fault is always refused") from error
-
-
 def _faults(events: Sequence[_Event]) -> Iterator[str]:
     if not any(_is_operator(event) for event in events):
         yield "traceEvents: expected operators of torch.profiler, found none"
@@ -257,6 +246,8 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         timed = _is_operator(event) or _is_kernel(event) or event.cat == _RANGE
         if (timed or event.name == _MEMORY) and event.ts is None:
             yield f"{where}.ts: this field is missing"
+        elif any(each and not abs(each) < _LATEST for each in (event.ts, event.dur)):
+            yield f"{where}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
         elif timed and (event.dur is None or event.dur < 0):
             yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
         yield from (f"{where}.args.{fault}" for fault in _argument_faults(event))

@@ -6,7 +6,7 @@ carries its reason, prints as a dash and becomes a note below the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from textwrap import wrap
 from typing import Any, Final, TypeAlias
@@ -182,6 +182,20 @@ def _raw(cell: Cell, expand: bool) -> list[Number | str | None]:
     return [raw, None, None] if expand else [raw]
 
 
+#: Rows of a table that are printed; renderers of PDFs need megabytes for each further one.
+_MOST_ROWS: Final = 200
+
+
+def _printed(table: Table) -> Table:
+    """The table as pages and PDFs print it; of very many rows the first, and where all are."""
+    if len(table.rows) <= _MOST_ROWS:
+        return table
+    where = (
+        f"The first {_MOST_ROWS} of {len(table.rows):,} rows; all of them are in {table.id}.csv."
+    )
+    return replace(table, rows=table.rows[:_MOST_ROWS], notes=(*table.notes, where))
+
+
 def _letter(index: int) -> str:
     """a to z, then aa, ab and so on."""
     before, last = divmod(index, len(ascii_lowercase))
@@ -193,6 +207,7 @@ def to_markdown(table: Table, caption: str | None = None) -> str:
 
     ``caption`` is markdown that a template has for it.
     """
+    table = _printed(table)
 
     def cell(value: Cell, column: Column) -> str:
         if isinstance(value, Citation):
@@ -227,6 +242,8 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     ``one_column`` says that the text of the page has one column and not two.
     """
     from pylatex import NoEscape, Tabular
+
+    table = _printed(table)
 
     def cell(value: Cell, column: Column) -> NoEscape:
         if isinstance(value, Citation):

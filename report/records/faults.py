@@ -79,10 +79,8 @@ def _are_right_rounds(rounds: Sequence[Round]) -> bool:
 
 
 def _is_right_round(found: Round) -> bool:
-    return (
-        _ended_right(found)
-        and (found.disturbance is None or len(found.disturbance) <= _LONGEST_REASON)
-        and -LARGEST <= found.process <= LARGEST
+    return _ended_right(found) and (
+        found.disturbance is None or len(found.disturbance) <= _LONGEST_REASON
     )
 
 
@@ -192,16 +190,12 @@ def _case_faults(case: Case) -> Iterator[str]:
     yield from _outcome_faults(case)
     yield from _factor_faults(case.factors)
     for index, round_ in enumerate(case.rounds):
-        for fault in (*_outcome_faults(round_), *_disturbance_faults(round_)):
+        disturbance = text_faults({"disturbance": round_.disturbance or ""}, _LONGEST_REASON)
+        for fault in (*_outcome_faults(round_), *disturbance):
             yield f"rounds[{index}].{fault}"
     measured = [(round_.policy, round_.process) for round_ in case.rounds]
     if len(set(measured)) < len(measured):
         yield "rounds: found the same process twice under one policy"
-
-
-def _disturbance_faults(found: Round) -> Iterator[str]:
-    yield from text_faults({"disturbance": found.disturbance or ""}, _LONGEST_REASON)
-    yield from _number_faults({"process": found.process})
 
 
 def _outcome_faults(found: Case | Round) -> Iterator[str]:

@@ -19,7 +19,7 @@ from report.records import strict
 from report.records.captures import CaptureRef
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
-from report.records.migration import MIGRATIONS, plain_of_1
+from report.records.migration import MIGRATIONS
 from report.records.record import (
     SCHEMA_VERSION,
     Attachment,
@@ -209,21 +209,19 @@ def _flat(part: Any, depth: int) -> bool:
 # -------------------------------------------------------------------------------------- reading
 
 
-def parse(text: bytes, place: str, *, as_written: bool = False) -> Record:
+def parse(text: bytes, place: str) -> Record:
     """Read one record from JSON.
 
-    ``place`` names the file in messages; ``as_written`` says that the text is one that ``encode``
-    wrote, in which no field can stand twice.  Raises ``RecordError`` with the file, the field, what
-    was found and what to do.
+    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, what was
+    found and what to do.
     """
     with strict.no_cycles():
         try:
             # One look at a file that is right; at any other a second one tells why it is not.
             filed = _decoder.decode(text)
         except strict.NO_JSON:
-            filed = _other(text, place, as_written)
-        if not as_written:
-            strict.refuse_repeated_keys(text, place, _REMEDY)
+            filed = _other(text, place)
+        strict.refuse_repeated_keys(text, place, _REMEDY)
         record = _record(filed, place)
         strict.refuse_first(faults(record), place, _REMEDY)
     return record
@@ -274,11 +272,11 @@ def _layers(ref: LayersRef, networks: Sequence[Network], where: str) -> Network:
 # ------------------------------------------------------------------------------- older versions
 
 
-def _other(text: bytes, place: str, as_written: bool) -> FiledRecord:
+def _other(text: bytes, place: str) -> FiledRecord:
     """A record of an older schema; raises ``RecordError`` for what is none."""
     version = _schema_version(text, place)
     if version < SCHEMA_VERSION:
-        return _migrated(text, version, place, as_written)
+        return _migrated(text, version, place)
     return strict.parse_json(text, _decoder.decode, place, _REMEDY)
 
 
@@ -311,10 +309,9 @@ def _schema_version(text: bytes, place: str) -> int:
     return version
 
 
-def _migrated(text: bytes, version: int, place: str, as_written: bool) -> FiledRecord:
+def _migrated(text: bytes, version: int, place: str) -> FiledRecord:
     """An older record, brought up the ladder of ``MIGRATIONS`` and then read like a new one."""
-    decode = plain_of_1 if as_written and version == 1 else msgspec.json.decode
-    data = strict.parse_json(text, decode, place, _REMEDY)
+    data = strict.parse_json(text, msgspec.json.decode, place, _REMEDY)
     for step in range(version, SCHEMA_VERSION):
         try:
             data = MIGRATIONS[step](data)

@@ -74,38 +74,38 @@ _head = msgspec.json.Decoder(Head)
 _outcomes = msgspec.json.Decoder(_Outcomes)
 
 
-def parse_listing(text: bytes, place: str, *, as_written: bool = False) -> Listing:
+def parse_listing(text: bytes, place: str) -> Listing:
     """Read the head of a record, and how each of its cases ended.
 
     There are no outcomes where the cases are wrong: only whether a record is used needs them to be
     right, and is told by who uses it.  Raises ``RecordError`` for a wrong head as
-    ``report.records.filed.parse`` does, to which ``as_written`` is passed on.
+    ``report.records.filed.parse`` does.
     """
     try:
         both = _both.decode(text)
     except strict.NO_JSON:
-        return _by_parts(text, place, as_written=as_written)
+        return _by_parts(text, place)
     return Listing(_head_of(both), both.cases)
 
 
-def _by_parts(text: bytes, place: str, *, as_written: bool) -> Listing:
+def _by_parts(text: bytes, place: str) -> Listing:
     """What can be told of a text whose head or cases are not as they should be."""
     try:
         # As they lie in the file: later schemas put some of an older one's cases together.
         outcomes = _outcomes.decode(text).cases
     except strict.NO_JSON:
-        return _by_head(text, place, as_written=as_written)
+        return _by_head(text, place)
     # The head is of an older schema, or wrong: either is a matter of the whole record.
-    whole = parse(text, place, as_written=as_written)
+    whole = parse(text, place)
     return Listing(_head_of(whole), outcomes, whole)
 
 
-def _by_head(text: bytes, place: str, *, as_written: bool) -> Listing:
+def _by_head(text: bytes, place: str) -> Listing:
     """What can be told of a text whose cases are none of this schema."""
     try:
         return Listing(_head.decode(text), ())
     except strict.NO_JSON:
-        whole = parse(text, place, as_written=as_written)
+        whole = parse(text, place)
     cases = tuple(Outcome(case.factors, case.status, case.reason) for case in whole.cases)
     return Listing(_head_of(whole), cases, whole)
 

@@ -22,7 +22,7 @@ from report.records.files import read_file
 from report.records.header import Outcome
 from report.records.imported import ImportedRecord, ImportedWhole, faults
 from report.records.record import Attachment, Case, Factor, Sample, Series, Text
-from report.records.store import digest, write_once
+from report.records.store import digest, parts_of_name, write_once
 
 _REMEDY: Final = "restore the file with git, or import the published file again"
 
@@ -218,14 +218,19 @@ def list_imports(study: str, data: Path, *, whole: bool = True) -> tuple[StoredI
     Those that are not wanted ``whole`` have no cases, which are then not checked either.  Raises
     ``RecordError`` for the first one that cannot be used.
     """
-    paths = sorted((data / study / IMPORTED).glob("*.json"))
-    found = (path for path in paths if not path.name.startswith("."))
-    return tuple(read_import(path, data, whole=whole) for path in found)
+    return tuple(read_import(path, data, whole=whole) for path in import_paths(study, data))
+
+
+def import_paths(study: str, data: Path) -> list[Path]:
+    """The files of imported records of a study in the order of their names."""
+    paths = (data / study / IMPORTED).glob("*.json")
+    return sorted(path for path in paths if not path.name.startswith("."))
 
 
 def read_import(path: Path, data: Path, *, whole: bool = True) -> StoredImport:
     """Read and check one imported record, as ``list_imports`` does; raises ``RecordError``."""
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
+    parts_of_name(path, place)
     text = read_file(path, place, _REMEDY, data)
     filed = strict.parse_json(text, _decoder.decode, place, _REMEDY)
     record = _whole(filed, text, place, _REMEDY) if whole else _record(filed, ())

@@ -14,6 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+#: Taps of a kernel along an axis, which theory goes through one by one.
+Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1)]
 Pair: TypeAlias = tuple[Extent, Extent]
@@ -50,7 +52,7 @@ class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class Convolution(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag="conv2d"):
     """A two-dimensional convolution, or its transpose; weights ``(C_out, C_in/groups, Kh, Kw)``."""
 
-    kernel: Pair
+    kernel: tuple[Taps, Taps]
     stride: Pair
     padding: PaddingPair
     dilation: Pair
@@ -69,7 +71,7 @@ class Pooling(_Layer, frozen=True, forbid_unknown_fields=True, kw_only=True, tag
     """Maximum or average over windows."""
 
     mode: Literal["max", "average"]
-    kernel: Pair
+    kernel: tuple[Taps, Taps]
     stride: Pair
     padding: PaddingPair
 

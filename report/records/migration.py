@@ -14,29 +14,6 @@ import msgspec
 
 Data: TypeAlias = dict[str, Any]
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_cases = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-
-
-def plain_of_1(text: bytes) -> Any:
-    """The plain dictionary of a version 1 record that lies as it was written.
-
-    The layers of its cases stay JSON: each case of a network has all of them, which are most of the
-    file, and the migration needs only those that differ.
-    """
-    try:
-        data = _members.decode(text)
-        cases = _cases.decode(data.pop("cases"))
-    except (LookupError, msgspec.DecodeError):
-        return msgspec.json.decode(text)  # what it is will be told by who works with it
-    return {
-        **{name: msgspec.json.decode(part) for name, part in data.items()},
-        "cases": [
-            {n: part if n == "layers" else msgspec.json.decode(part) for n, part in case.items()}
-            for case in cases
-        ],
-    }
-
 
 def _to_2(data: Data) -> Data:
     """From version 1: layers move to the networks, processes become rounds of one case."""

@@ -7,7 +7,6 @@ operator by operator on tensors without memory.  Nothing is measured: all follow
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,6 +20,8 @@ from report.records.strict import place_of, repeated
 _REMEDY: Final = "restore the file with git"
 #: An element as it was captured (B).
 _ELEMENT: Final = 4
+#: How the last line begins, without which a file that is cut short would be read as a whole one.
+_TOTAL: Final = "total"
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -74,13 +75,13 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def write_counts(path: Path, found: Iterable[Counts]) -> None:
-    """One row a network, in the order of their names."""
+    """One row a network, in the order of their names; the last line says how many they are."""
+    ordered = sorted(found, key=lambda one: one.network)
     with path.open("w", encoding="utf-8", newline="") as stream:
         rows = csv.writer(stream, lineterminator="\n")
         rows.writerow(Counts.__struct_fields__)
-        rows.writerows(
-            msgspec.structs.astuple(each) for each in sorted(found, key=lambda one: one.network)
-        )
+        rows.writerows(map(msgspec.structs.astuple, ordered))
+        rows.writerow((_TOTAL, len(ordered)))
 
 
 def read_counts(path: Path) -> tuple[Counts, ...]:
@@ -89,8 +90,14 @@ def read_counts(path: Path) -> tuple[Counts, ...]:
         return ()
     place = place_of(path)
     text = read_file(path, place, _REMEDY, path.parent).decode("utf-8", "replace")
+    *lines, last = text.splitlines() or [""]
+    if not text.endswith("\n") or last != f"{_TOTAL},{len(lines) - 1}":
+        raise RecordError(
+            f"{place}: line {len(lines) + 1}: expected {_TOTAL},{len(lines) - 1}, found {last!r}, "
+            f"so that rows are missing; {_REMEDY}."
+        )
     found = []
-    for line, row in enumerate(csv.DictReader(io.StringIO(text), restkey=""), start=2):
+    for line, row in enumerate(csv.DictReader(lines, restkey=""), start=2):
         try:
             each = msgspec.convert(row, Counts, strict=False)
             assert each.side > 0 and row.keys() <= set(Counts.__struct_fields__)

@@ -28,6 +28,8 @@ SCHEMA_VERSION: Final = 3
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+#: Processes of a case and shards of a run, which are gone through and named one by one.
+Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -215,7 +217,7 @@ class Round(_Part, frozen=True):
     further process, as far as there was time.  ``reason`` is null exactly when it is ok.
     """
 
-    process: Count
+    process: Repeats
     policy: Policy | None
     status: Status
     reason: Text | None
@@ -282,7 +284,7 @@ class Protocol(_Part, frozen=True):
     maximum_samples: Count
     case_budget_s: Annotated[float, msgspec.Meta(gt=0)]
     timer: Text
-    processes: dict[Policy, Count] = {}
+    processes: dict[Policy, Repeats] = {}
     variables: dict[Policy, dict[str, str]] = {}
     budget_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
@@ -306,8 +308,8 @@ class Shard(_Part, frozen=True):
     of them.
     """
 
-    number: Count
-    of: Count
+    number: Repeats
+    of: Repeats
     sweep: Digest
 
 

@@ -21,7 +21,9 @@ from report.records.record import Attachment, Record
 from report.records.strict import no_cycles
 
 #: ``data/<study>/<UTC time>-<device>-<short hash>.json``
-_NAME = re.compile(r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json")
+_NAME: Final = re.compile(
+    r"(?P<time>[0-9]{8}T[0-9]{6}Z)-(?P<key>[a-z0-9-]+)-(?P<hash>[0-9a-f]{8})\.json"
+)
 _REMEDY: Final = "restore the file with git, or give read permission"
 #: What is said of a record whose content was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
@@ -288,7 +290,7 @@ def read_anywhere(path: Path, data: Path) -> Stored:
     text, place, name = _read(path, data)
     # First, since it needs room beside the text, as the record does afterwards.
     as_written = file_hash(text) == name["hash"]
-    record = parse(text, place, as_written=as_written)
+    record = parse(text, place)
     # Another layout of the same content is no edit.
     same = as_written or content_hash(record) == name["hash"]
     return Stored(record, path.relative_to(data).as_posix(), _alterations(record, name, same))
@@ -311,14 +313,20 @@ def _alterations(record: Record | Head, name: Mapping[str, str], same: bool) -> 
 def _read(path: Path, data: Path) -> tuple[bytes, str, dict[str, str]]:
     """The text of a record, how messages name it, and the parts of its name."""
     place = place_in(path, data)
+    name = parts_of_name(path, place)
+    _check_size(path, place)
+    return read_file(path, place, _REMEDY, data), place, name
+
+
+def parts_of_name(path: Path, place: str) -> dict[str, str]:
+    """The parts of the name of a record of any kind; raises ``RecordError`` for another name."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         raise RecordError(
             f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
             "name back, or move what is not a record elsewhere."
         )
-    _check_size(path, place)
-    return read_file(path, place, _REMEDY, data), place, match.groupdict()
+    return match.groupdict()
 
 
 def place_in(path: Path, data: Path) -> str:
@@ -377,7 +385,7 @@ def _paths(study: str, data: Path) -> list[Path]:
 def _listed(path: Path, data: Path) -> Listed:
     text, place, name = _read(path, data)
     as_written = file_hash(text) == name["hash"]
-    head, outcomes, whole = parse_listing(text, place, as_written=as_written)
+    head, outcomes, whole = parse_listing(text, place)
     _check_folder(head.study, path, place)
     same = as_written or _hash_of(whole, text, place) == name["hash"]
     file = path.relative_to(data).as_posix()

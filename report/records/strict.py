@@ -25,8 +25,12 @@ Kind = TypeVar("Kind")
 #: What decoding raises for a text that is not what was asked for.
 NO_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+#: Bytes of a text that is read once more for a message; a list of nothing takes 20 times its room.
+_SMALL: Final = 2**25
+
 _TOP: Final = "the top level"
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+#: The last text may have no end, and is looked at once all the same.
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]')
 _KEY: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}]')
 _NUMBERS: Final = re.compile(rb"\[[-+.\deE,\s]*\]")
 _WORD: Final = re.compile(rb"[^\s,:\]}\"]{1,24}|\S")
@@ -242,14 +246,17 @@ def _shown(content: object, steps: Iterable[str]) -> str:
             return ""
     if isinstance(content, dict | list):
         return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
-    text = json.dumps(content, ensure_ascii=False, default=repr)
+    try:
+        text = json.dumps(content, ensure_ascii=False, default=repr)
+    except ValueError:  # a whole number of thousands of digits
+        return ""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _untyped(text: bytes) -> object:
-    """The content without types, for messages; unset if what follows the fault is no JSON."""
+    """The content without types, for messages; unset if it is large, or no JSON after the fault."""
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text) if len(text) < _SMALL else msgspec.UNSET
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.UNSET
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from report.records.choice import (
     Choice,
@@ -19,6 +20,8 @@ from report.records.shards import missing_shards
 from report.records.store import Item, Listed, Named, read_record, survey_records
 
 Choices: TypeAlias = tuple[Choice[Listed], ...]
+
+_MOST_NAMED: Final = 12
 
 
 def choices_of(
@@ -53,8 +56,14 @@ def _merged(item: Named) -> str:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """``3`` or ``1, 2 and 4``."""
-    *most, last = map(str, numbers)
+    """``3``, ``1, 2 and 4`` or ``1 to 3 and 5``, in ascending order; of many ranges the first."""
+    words: list[str] = []
+    for _, run in groupby(enumerate(numbers), key=lambda place: place[1] - place[0]):
+        same = [number for _, number in run]
+        words += [f"{same[0]} to {same[-1]}"] if len(same) > 2 else map(str, same)
+    if len(words) > _MOST_NAMED:
+        words[_MOST_NAMED:] = [f"{len(words) - _MOST_NAMED} more"]
+    *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from figures.characters import visible
+from figures.characters import visible, visible_in
 from report.errors import RecordError, RenderError
 from report.paper.bibliography import check_bibliography
 from report.render.command import Finished, run
@@ -116,7 +116,9 @@ def plain_text(markdown: str) -> str:
 
 def _run_program(job: Mapping[str, object], folder: Path, program: str) -> Finished:
     """Run the project's own program in pandoc's interpreter of Lua."""
-    return run([pandoc_path(), "lua", program], folder, _TIME_LIMIT_S, stdin=json.dumps(job))
+    return run(
+        [pandoc_path(), "lua", program], folder, _TIME_LIMIT_S, stdin=json.dumps(visible_in(job))
+    )
 
 
 def _job(edition: Edition) -> dict[str, Any]:

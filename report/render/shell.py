@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import jinja2
 
-from figures.characters import visible
+from figures.characters import visible, visible_in
 from report.render.pandoc import TEMPLATES
 from report.render.policy import POLICY
 from report.render.settings import Settings
@@ -84,5 +84,7 @@ def script_of(name: str, content: Any) -> str:
 
     A page that is opened as a file may read no other file, but may load a script.
     """
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(
+        visible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+    )
     return f"(globalThis.ridgepoint ??= {{}}).{name} = {text};\n"

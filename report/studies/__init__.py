@@ -50,12 +50,6 @@ def check_of(study: str) -> Callable[[Stored], None]:
     return check
 
 
-def checking_modules(study: str) -> tuple[str, ...]:
-    """The modules that ``attachments_of`` and ``check_of`` import."""
-    there = os.path.exists(f"{_FOLDER}/{study}/subject.py")
-    return (f"report.studies.{study}", *((_subject_of(study),) if there else ()))
-
-
 def _subject_of(study: str) -> str:
     return f"report.studies.{study}.subject"
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from figures.characters import visible_in
+
 
 def install(new: Path, target: Path) -> None:
     """Move a finished file or folder to ``target``, replacing what was there in one step.
@@ -43,7 +45,9 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def write_json(content: Any, path: Path) -> None:
-    """Write sorted, indented JSON; NaN and infinity are refused."""
+    """Write sorted, indented JSON in visible characters; NaN and infinity are refused."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        visible_in(content), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
     path.write_text(text + "\n", encoding="utf-8")

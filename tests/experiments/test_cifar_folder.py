@@ -84,8 +84,7 @@ def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path) -> None:
     sentence = refused(cifar10, tmp_path)
     assert not witness.exists()
     assert re.fullmatch(
-        r"data_batch_3: byte \d+: found a pickle that asks for '(posix|nt).system', "
-        r"expected numbers, text and NumPy arrays alone\.",
+        r"data_batch_3: found a pickle that asks for '(posix|nt).system'; .*",
         sentence,
     )
 
@@ -118,7 +117,7 @@ def test_no_cut_or_changed_pickle_gives_another_error(data: st.DataObject) -> No
         held = loads(bytes(whole), Path("f"))
     except DataSetError as error:
         assert str(error).isprintable()
-        assert re.match(r"f: byte [\d,]+: found .+, expected .+\.$", str(error))
+        assert re.match(r"f: found .+, expected .+\.$", str(error))
     else:
         if isinstance(held, dict):
             found = array_of(held.get(b"data"))
@@ -149,9 +148,9 @@ def cut(**changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "byte 0: found an empty file, expected a Python pickle."),
-        (b"no pickle", "byte 1: found a damaged or truncated pickle"),
-        (pickle.dumps(cifar_batch(10))[:20_000], "byte 20,000: found a damaged or truncated"),
+        (b"", "found not a whole pickle"),
+        (b"no pickle", "found not a whole pickle"),
+        (pickle.dumps(cifar_batch(10))[:20_000], "found not a whole pickle"),
         (pickle.dumps([1, 2]), "found a pickled list, expected a pickled dictionary."),
         (pickle.dumps({}), "found no entry, expected entries 'data' and 'labels'."),
         (

@@ -1,13 +1,10 @@
-"""What a study finds: values with their samples, tables, claims, a description of each figure."""
+"""Which records a paper uses and what its study finds in them: values, tables, claims, figures."""
 
 from __future__ import annotations
 
-import json
-
 from report.engine.artifacts import save
-from report.engine.computing import compute
-from report.engine.gather import load
-from report.engine.graph import CHOSEN, DETAILS, FINDINGS, drawing_file
+from report.engine.computing import compute_usable
+from report.engine.graph import CHOSEN, DETAILS, FINDINGS, RECORDS, drawing_file
 from report.engine.task import Done, Task
 from report.paper.details import details
 from report.paper.machines import machines
@@ -15,11 +12,14 @@ from report.system.outputs import write_json
 
 
 def perform(task: Task) -> Done:
-    """Compute the study from the chosen records; each figure's description is a file of its own."""
-    chosen = json.loads((task.artifacts / CHOSEN).read_text("utf-8"))
-    parts = (chosen[name] for name in ("runs", "imported", "preferred", "left"))
-    inputs = load(task.study, task.data, *parts)
-    findings = compute(task.study, inputs)
+    """Choose the records, and compute the study; each figure's description is a file of its own.
+
+    The parameter ``use`` names records that the user wants in this build, a line each.
+    """
+    asked = tuple(task.parameters.get("use", "").splitlines())
+    chosen, inputs, findings = compute_usable(task.study, task.data, asked)
+    write_json(chosen.as_json(), task.artifacts / CHOSEN)
+    write_json(chosen.listing, task.artifacts / RECORDS)
     drawings = {
         drawing_file(task.study, figure.name): figure.drawing
         for figure in findings.figures.values()
@@ -30,4 +30,5 @@ def perform(task: Task) -> Done:
     opened = details(findings.values.values(), inputs.records)
     write_json({**opened, "machines": machines(inputs.records)}, task.artifacts / DETAILS)
     folder = task.artifacts.relative_to(task.stage).as_posix()
-    return Done((f"{folder}/{FINDINGS}", f"{folder}/{DETAILS}", *drawings))
+    own = tuple(f"{folder}/{name}" for name in (CHOSEN, RECORDS, FINDINGS, DETAILS))
+    return Done((*own, *drawings), chosen.notices)

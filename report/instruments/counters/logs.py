@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import zlib
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
@@ -17,6 +16,7 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import strict
+from report.records.unpacking import unpacked
 
 #: The highest level takes three times as long as this one for files that are 5 % smaller.
 _COMPRESSION: Final = 6
@@ -84,8 +84,5 @@ def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
 
 
 def _read(content: bytes, place: str) -> _File:
-    try:
-        text = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise RecordError(f"{place}: not whole gzip data ({error}); {REMEDY}.") from error
+    text = unpacked(content, place, REMEDY)
     return strict.parse_json(text, _decoder.decode, place, REMEDY)

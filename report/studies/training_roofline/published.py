@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from report.instruments.memory_timeline import MemoryTimeline, read_timeline
-from report.instruments.trace import unpacked
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
 from report.paper.values import Value, declare
@@ -20,6 +19,7 @@ from report.records import strict
 from report.records.imported_files import StoredImport
 from report.records.lifetimes import Lifetimes
 from report.records.operations import Network
+from report.records.unpacking import unpacked
 from report.text.escape import markdown
 from report.text.format import Style
 from report.theory.allocator_options import ROUNDING
@@ -85,7 +85,7 @@ def predicted_activations(network: Network) -> int:
 @lru_cache(maxsize=2)
 def read_lifetimes(content: bytes, place: str) -> Lifetimes:
     """Lifetimes from the bytes of their file, gzipped JSON; raises ``RecordError``."""
-    return strict.parse_json(unpacked(content, place), _decoder.decode, place, _REMEDY)
+    return strict.parse_json(unpacked(content, place, _REMEDY), _decoder.decode, place, _REMEDY)
 
 
 def values(found: Published | None) -> Iterator[Value]:
