@@ -6,18 +6,8 @@ from collections.abc import Mapping
 
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
-from report.quantity.verdicts import faster
-from report.studies.backend_speedup.measured import NUMPY, Run, Variant
+from report.studies.backend_speedup.measured import Run, Variant
 from report.studies.backend_speedup.subject import Setting
-
-
-def fastest(run: Run, setting: Setting | None) -> Variant:
-    """The library with the largest speed-up of those faster than NumPy; NumPy without one.
-
-    Faster is a verdict, at the level that papers state: what the abstract names must be one.
-    """
-    clear = {v: r for v, r in speedups(run, setting).items() if faster(r)}
-    return _largest(clear) or NUMPY
 
 
 def speedups(run: Run, setting: Setting | None, quantity: str = "time") -> dict[Variant, Quantity]:
@@ -36,9 +26,3 @@ def _largest(ratios: Mapping[Variant, Quantity]) -> Variant | None:
 def best_at(run: Run, setting: Setting | None) -> Variant | None:
     """The library with the largest speed-up at a setting, faster than NumPy or not."""
     return _largest(speedups(run, setting))
-
-
-def eager_best(run: Run) -> Variant | None:
-    """The eager library with the largest speed-up in the training, whatever its interval."""
-    found = speedups(run, run.training(), "matrix_product_time")
-    return _largest({v: ratio for v, ratio in found.items() if v.eager})

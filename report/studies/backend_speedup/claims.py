@@ -12,9 +12,8 @@ from report.evidence.audit import Check
 from report.missing import Missing
 from report.paper.claims import judge
 from report.paper.findings import Claim, Inputs
-from report.quantity.expression import Inferred, Quantity, absent, exact, recorded
+from report.quantity.expression import Quantity, absent, exact, recorded
 from report.quantity.operations import at_least, at_most
-from report.quantity.units import ONE
 from report.quantity.verdicts import (
     Range,
     Several,
@@ -24,7 +23,6 @@ from report.quantity.verdicts import (
     exactly,
     expect,
 )
-from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import memory
 from report.studies.backend_speedup.getters import NO_RECORD
 from report.studies.backend_speedup.learning import largest_difference, learned
@@ -37,9 +35,8 @@ from report.studies.backend_speedup.measured import (
     is_single,
     primary_run,
 )
-from report.studies.backend_speedup.model import GOOD, predictions
 from report.studies.backend_speedup.source import audit, cell
-from report.studies.backend_speedup.subject import Network, Setting, kinds
+from report.studies.backend_speedup.subject import Setting, kinds
 from report.studies.backend_speedup.values import growth
 
 _Claimed: TypeAlias = Statement | Several
@@ -47,8 +44,6 @@ _Claimed: TypeAlias = Statement | Several
 ALIKE_SPEED: Final = 0.1
 ALIKE_SIZE: Final = 0.05
 ALIKE_LOSS: Final = 1e-3
-#: The share of predictions that must be good.
-MOST: Final = 0.8
 _NOTHING: Final = Statement(absent("case", "1", "no such case was measured"), exactly(1))
 
 #: The source's speed-ups: table, row, quantity of a record.
@@ -69,7 +64,7 @@ def all_claims(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Claim]:
     spoken_of = (primary_run(runs), gpu_run(runs))
     for run in (each for each in runs if any(each is one for one in spoken_of)):
         found = {**_of_libraries(run), **_of_memory(run)}
-        found |= {"converge": _converge(run), "predicted": _predicted(run)}
+        found["converge"] = _converge(run)
         found |= _of_gpu(inputs, run) if run.on_gpu else {}
         for name, claimed in found.items():
             yield judge(f"{name}-{run.key}", claimed, name=name, label=run.label)
@@ -117,12 +112,11 @@ def _over(inputs: Inputs, check: Check) -> Quantity:
 def _of_libraries(run: Run) -> dict[str, _Claimed]:
     """Which library is faster than NumPy, and whose lead grows with the work."""
     found: dict[str, _Claimed] = {}
-    networks: tuple[tuple[Network, str], ...] = (("perceptron", ""), ("convnet", "-convnet"))
-    for network, end in networks:
-        setting = run.training(network)
-        if setting is not None:
-            for v in run.others(setting):
-                found[f"faster{end}-{v.key}"] = _above_one(run.speedup(setting, v))
+    setting = run.training()
+    if setting is not None:
+        found = {
+            f"faster-{v.key}": _above_one(run.speedup(setting, v)) for v in run.others(setting)
+        }
     for over, settings in (("width", run.widths()), ("images", run.sizes())):
         # A lead that grows is one at the largest size.
         both = [
@@ -140,29 +134,6 @@ def _above_one(ratio: Quantity) -> Statement:
     if is_single(ratio):
         ratio = absent("ratio", "1", "measured in one process, which decides nothing")
     return Statement(ratio, expect("> 1"))
-
-
-def _predicted(run: Run) -> _Claimed:
-    """That the model, whose parameters were measured apart, meets most cases.
-
-    The share of good predictions has the bounds of those that surely are, and that may be.
-    """
-    found, name = predictions(run), "share of good predictions"
-    if not found:
-        return Statement(absent(name, "1", "no case was predicted"), expect(f">= {MOST}"))
-
-    def share(confidence: float) -> Estimate:
-        good = Range(1 / GOOD, GOOD, closed=True)
-        verdicts = [
-            "undecided" if is_single(each.over) else Statement(each.over, good).judge(confidence)
-            for each in found
-        ]
-        surely, never = (verdicts.count(v) / len(found) for v in ("supported", "refuted"))
-        value = sum(1 / GOOD <= each.ratio <= GOOD for each in found) / len(found)
-        return Estimate(value, min(surely, value), max(1 - never, value), len(found), confidence)
-
-    device = run.stored.record.environment.device
-    return Statement(Inferred(ONE, name, run.file, device, interval=share), expect(f">= {MOST}"))
 
 
 def _converge(run: Run) -> _Claimed:
@@ -229,7 +200,7 @@ def _of_gpu(inputs: Inputs, run: Run) -> dict[str, _Claimed]:
     products = run.speedup(setting, CUPY, "matrix_product_time")
     leads = [
         products / run.speedup(setting, CUPY, f"{kind}_time")
-        for kind in kinds(setting.network)
+        for kind in kinds()
         if kind != "matrix_product"
     ]
     most = _all(leads, expect("> 1"), about="cuda")

@@ -1,4 +1,4 @@
-"""The diagrams of backend_speedup: both networks block by block."""
+"""The diagrams of backend_speedup: the network block by block."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Final
 from figures.canvas import Drawing
 from figures.diagram import Arrow, Box, Diagram
 from report.studies.backend_speedup.subject import (
-    CHANNELS,
     CLASSES,
-    EXTENT,
     HIDDEN,
-    KERNEL,
-    MAP,
     PIXELS,
-    POOLED,
 )
 
 #: Colours by meaning: what is computed without parameters, what is given, what is learnt.
@@ -57,27 +52,3 @@ def _perceptron() -> Diagram:
     backward = tuple(Arrow(b.left, a.right, broken=True) for a, b in pairwise(back))
     down = Arrow((25.1, y), (21.5, 2.0), broken=True)
     return Diagram(27.0, 5.8, (*boxes, *back), (*forward, *backward, down))
-
-
-def convnet() -> Drawing:
-    """The convolution network, block by block, its convolution as a product over windows."""
-    return Drawing((_convnet(),), wide=True, height=1.3)
-
-
-def _convnet() -> Diagram:
-    y, height = 0.6, 2.6
-    texts = (
-        (3.9, f"Images\n{EXTENT} × {EXTENT} × m", _DATA),
-        (4.0, f"Windows\n{KERNEL**2} × {MAP}² m", None),
-        (4.8, f"$W^{{[1]}}$ columns $+ b^{{[1]}}$\n{CHANNELS} × {MAP}² m", _LEARNT),
-        (2.2, "ReLU", _ARITHMETIC),
-        (5.4, f"Maximum of 2 × 2\n{CHANNELS} × {POOLED} × {POOLED} × m", _ARITHMETIC),
-        (4.6, f"$W^{{[2]}} A^{{[1]}} + b^{{[2]}}$\n{CLASSES} × m", _LEARNT),
-        (2.2, "softmax", _ARITHMETIC),
-    )
-    boxes, x = [], 0.2
-    for width, text, series in texts:
-        boxes.append(Box(x, y, width, height, text, series))
-        x += width + 0.75
-    arrows = tuple(Arrow(a.right, b.left) for a, b in pairwise(boxes))
-    return Diagram(x - 0.5, 3.8, tuple(boxes), arrows)

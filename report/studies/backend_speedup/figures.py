@@ -8,10 +8,9 @@ from typing import Final
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
 from figures.dots import Dots, DotSeries
-from figures.scaling import Curve, Points, Scaling, alike
+from figures.scaling import Curve, Points, Scaling
 from report.missing import Missing
 from report.paper.findings import Figure, Inputs
-from report.paper.images import sample
 from report.paper.plots import points
 from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity
@@ -19,10 +18,8 @@ from report.statistics.estimates import Estimate
 from report.studies.backend_speedup import diagrams, memory
 from report.studies.backend_speedup.learning import learned
 from report.studies.backend_speedup.measured import CUPY, NUMPY, ON_GPU, VARIANTS, Run, Variant
-from report.studies.backend_speedup.model_figure import model_figure
-from report.studies.backend_speedup.products import product_figure
 from report.studies.backend_speedup.source import SIDES, cell, number
-from report.studies.backend_speedup.subject import HIDDEN, KIND_NAMES, Kind, Setting, kinds
+from report.studies.backend_speedup.subject import KIND_NAMES, Kind, Setting, kinds
 from report.studies.backend_speedup.theory import least, source_setting
 
 _MILLI: Final = 1e3
@@ -40,23 +37,17 @@ def all_figures(
 ) -> Iterator[Figure]:
     """The figures that the data have; ``run`` is the one that the prose speaks of."""
     yield Figure("fig-perceptron", "", "", diagrams.perceptron())
-    yield Figure("fig-convnet", "", "", diagrams.convnet())
     reported, own = (inputs.reported_file,), (run.file,) if run else ()
     measured = tuple(each.file for each in runs)
     for id, drawing, files in (
         ("fig-operations", _operations(inputs, run), (*reported, *own)),
         ("fig-operation-speedups", _operation_speedups(inputs, gpu), (*reported, *measured)),
-        ("fig-products", product_figure(runs), measured),
         ("fig-memory", _memory(inputs, run), (*reported, *own)),
-        ("fig-model", model_figure(run) if run else None, own),
         ("fig-widths", _widths(run) if run else None, own),
-        ("fig-sizes", _sizes(run) if run else None, own),
         ("fig-convergence", _convergence(run) if run else None, own),
     ):
         if drawing is not None:
             yield Figure(id, "", "", drawing, files)
-    if run is not None and (drawn := sample(inputs, run)):
-        yield drawn
     shown = tuple(each for each in (run, gpu if gpu is not run else None) if each is not None)
     if (speedups := _answers(inputs, shown)) is not None:
         yield Figure("fig-answers", "", "", speedups, (*reported, *(each.file for each in shown)))
@@ -103,7 +94,6 @@ def _settings(run: Run) -> Iterator[tuple[str, Run, Setting]]:
         "{hidden:,} neurons, {samples:,} images": run.training(),
         "{hidden:,} neurons": run.widths()[-1] if len(run.widths()) > 1 else None,
         "{samples:,} images": run.sizes()[-1] if len(run.sizes()) > 1 else None,
-        "convolution": run.training("convnet"),
     }
     for name, setting in named.items():
         if setting is not None and run.others(setting):
@@ -120,7 +110,7 @@ def _dot_series(variant: Variant, found: Sequence[Estimate | Missing]) -> DotSer
 
 #: The operations of the source's Table 4, and their colours among all kinds of the perceptron.
 _SOURCE_KINDS: Final[tuple[Kind, ...]] = ("matrix_product", "relu", "softmax", "gradient")
-_PLACES: Final = {kind: place for place, kind in enumerate(kinds("perceptron"))}
+_PLACES: Final = {kind: place for place, kind in enumerate(kinds())}
 
 
 def _eager(run: Run | None) -> tuple[Setting, tuple[Variant, ...]] | None:
@@ -153,7 +143,7 @@ def _operations(inputs: Inputs, run: Run | None) -> Drawing:
             tuple(_drawn(run.operation(kind, setting, v), _MILLI) for v in shown),
             series=index,
         )
-        for index, kind in enumerate(kinds(setting.network))
+        for index, kind in enumerate(kinds())
     )
     left = Bars(tuple(v.name for v in shown), own, "Time (ms)", stacked=True)
     return _wide(left, right)
@@ -204,20 +194,6 @@ def _widths(run: Run) -> Drawing | None:
         _speedups(run, settings, level, _WIDTH, ""),
     )
     return Drawing(panels, wide=True, height=2.2)
-
-
-def _sizes(run: Run) -> Drawing | None:
-    """Speed-up over the number of images, at the smallest width and at a larger one."""
-    settings = run.sizes()
-    if len(settings) < 2:
-        return None
-    level: Callable[[Setting], int] = lambda setting: setting.samples  # noqa: E731
-    narrow = f"Width {HIDDEN}"
-    panels = [_speedups(run, settings, level, _IMAGES, narrow)]
-    if run.wide() != HIDDEN:
-        wide = run.sizes(hidden=run.wide())
-        panels.append(_speedups(run, wide, level, _IMAGES, f"Width {run.wide()}"))
-    return Drawing(alike(panels), wide=True, height=2.9)
 
 
 def _all(run: Run, settings: Sequence[Setting]) -> list[Variant]:
@@ -286,9 +262,9 @@ def _memory(inputs: Inputs, run: Run | None) -> Drawing:
 
 
 def _own_memory(run: Run) -> Bars | None:
-    setting, found = run.training(), memory.wholes(run)
-    complete = {v: r for v, r in found.items() if not isinstance(r.residual, Missing)}
-    if setting is None or not complete:
+    setting = run.training()
+    shown = memory.variants(run, setting)
+    if setting is None or not shown:
         return None
 
     def scaled(size: int | Missing) -> float | None:
@@ -299,17 +275,15 @@ def _own_memory(run: Run) -> Bars | None:
             title,
             (
                 memory.theory(setting, name) / _MEGA,
-                *(scaled(memory.component(run, setting, v, name)) for v in complete),
+                *(scaled(memory.component(run, setting, v, name)) for v in shown),
             ),
             series=index,
         )
         for index, (name, title) in enumerate(memory.COMPONENTS.items())
     ]
-    overhead = [r.start.amount / _MEGA for r in complete.values()]
-    rest = [scaled(r.residual) for r in complete.values()]
+    overhead = (_drawn(memory.framework(run, setting, v), 1 / _MEGA) for v in shown)
     series.append(BarSeries("Framework", (None, *overhead), series=4))
-    series.append(BarSeries("Unexplained", (None, *rest), series=5))
-    names = ("Theory", *(v.name for v in complete))
+    names = ("Theory", *(v.name for v in shown))
     return Bars(names, tuple(series), "Resident memory (MB)", stacked=True)
 
 

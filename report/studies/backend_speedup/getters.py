@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from report.missing import Missing
 from report.quantity.expression import Quantity, absent, recorded
 from report.studies.backend_speedup.measured import NUMPY, Run
-from report.studies.backend_speedup.subject import Network, Setting
+from report.studies.backend_speedup.subject import Setting
 
 Getter: TypeAlias = Callable[[Run], Quantity]
 NO_RECORD: Final = Missing("no run of this experiment is in the data directory")
@@ -19,13 +19,11 @@ def nothing(unit: str, why: Missing = NO_CASE) -> Quantity:
     return absent("case", unit, why.reason)
 
 
-def of_training(
-    get: Callable[[Run, Setting], Quantity], unit: str = "1", network: Network = "perceptron"
-) -> Getter:
+def of_training(get: Callable[[Run, Setting], Quantity], unit: str = "1") -> Getter:
     """What ``get`` makes of a run's training."""
 
     def found(run: Run) -> Quantity:
-        setting = run.training(network)
+        setting = run.training()
         return nothing(unit) if setting is None else get(run, setting)
 
     return found
@@ -35,5 +33,5 @@ def count_of(name: str, get: Callable[[Run], int | Missing]) -> Getter:
     return lambda run: recorded(name, "1", get(run), run.file)
 
 
-def numpy_value(quantity: str, network: Network = "perceptron") -> Getter:
-    return of_training(lambda run, setting: run.measured(quantity, setting, NUMPY), "s", network)
+def numpy_value(quantity: str) -> Getter:
+    return of_training(lambda run, setting: run.measured(quantity, setting, NUMPY), "s")

@@ -16,7 +16,7 @@ from report.quantity.expression import Exact, Leaf, Quantity, Sampled, absent, e
 from report.quantity.process import Process
 from report.records.record import Factor
 from report.records.store import Stored
-from report.studies.backend_speedup.subject import HIDDEN, Kind, Network, Setting, kinds, total
+from report.studies.backend_speedup.subject import HIDDEN, Kind, Setting, kinds
 
 #: The end of the name of a time of one process, of which there is no interval.
 _SINGLE: Final = ", one process"
@@ -79,18 +79,22 @@ class Run(any_study.Run):
     """One record of this study."""
 
     @remembered
-    def training(self, network: Network = "perceptron", dtype: str = "float32") -> Setting | None:
+    def training(self) -> Setting | None:
         """What was trained, None where nothing was."""
-        where: dict[str, Factor] = {"subject": "training", "network": network, "dtype": dtype}
+        where: dict[str, Factor] = {
+            "subject": "training",
+            "network": "perceptron",
+            "dtype": "float32",
+        }
         samples = self.levels("samples", **where)
         datasets = self.levels("dataset", **where)
         if not samples or not datasets:
             return None
-        return Setting("training", network, dtype, int(samples[-1]), str(datasets[0]))
+        return Setting("training", "float32", int(samples[-1]), str(datasets[0]))
 
     def widths(self, dtype: str = "float32") -> tuple[Setting, ...]:
         """The sweep over the width of the hidden layer, at the number of images it shares."""
-        found = self.scaled("perceptron", dtype)
+        found = self.scaled(dtype)
         counts = [setting.samples for setting in found if setting.hidden != HIDDEN]
         shared = max(counts, key=counts.count, default=None)
         return tuple(s for s in found if s.samples == shared)
@@ -99,21 +103,13 @@ class Run(any_study.Run):
         """The sweep over the number of images at one width."""
         return tuple(s for s in self.scaled() if s.hidden == hidden)
 
-    def wide(self) -> int:
-        """The largest width at which the number of images is varied."""
-        found = [setting.hidden for setting in self.scaled()]
-        return max((width for width in found if found.count(width) > 1), default=HIDDEN)
-
     @remembered
-    def scaled(
-        self, network: Network = "perceptron", dtype: str = "float32"
-    ) -> tuple[Setting, ...]:
+    def scaled(self, dtype: str = "float32") -> tuple[Setting, ...]:
         """Every case of the sweeps, by width and number of images."""
-        where = {"subject": "scaling", "network": network, "dtype": dtype}
+        where = {"subject": "scaling", "network": "perceptron", "dtype": dtype}
         found = {
             Setting(
                 "scaling",
-                network,
                 dtype,
                 int(case.factors["samples"]),
                 str(case.factors["dataset"]),
@@ -150,14 +146,9 @@ class Run(any_study.Run):
             return absent(found.name, "s", _COMPILED)
         return _without_interval(found) if len(_processes(found)) == 1 else found
 
-    def medians(self, setting: Setting, variant: Variant) -> tuple[float, ...]:
-        """The median time (s) of each process that timed a case."""
-        found = self.series("time", factors_of(setting, variant))
-        return tuple(median(process.samples) for process in _processes(found))
-
     def processes(self, setting: Setting, variant: Variant) -> int:
         """How many processes timed a case."""
-        return len(self.medians(setting, variant))
+        return len(_processes(self.series("time", factors_of(setting, variant))))
 
     def time(self, setting: Setting, variant: Variant) -> Quantity:
         """The time (s) of an iteration."""
@@ -178,13 +169,8 @@ class Run(any_study.Run):
     @remembered
     def operations_sum(self, setting: Setting, variant: Variant) -> Quantity:
         """The time (s) of all operations of one iteration, added up."""
-        first, *others = (self.operation(k, setting, variant) for k in kinds(setting.network))
+        first, *others = (self.operation(k, setting, variant) for k in kinds())
         return sum(others, first)
-
-    def product_rate(self, setting: Setting, variant: Variant) -> Quantity:
-        """What the matrix products of an iteration reach (FLOP/s), by their own times."""
-        work = exact("work of the products", "FLOP", total(setting, "matrix_product").flops)
-        return of_single(work / self.operation("matrix_product", setting, variant))
 
     def share(self, kind: Kind, setting: Setting, variant: Variant) -> Quantity:
         """The share of a kind of operation in the sum of all operations of a library."""

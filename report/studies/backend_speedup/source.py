@@ -131,7 +131,7 @@ def _memory(reported: Reported) -> Iterator[Check]:
     for side in SIDES:
         *parts, whole = (cell(reported, "5", row, side) for row in MEMORY_ROWS)
         yield check(whole, "sum of the components", total, *parts)
-    parameters = exact(parameter_count("perceptron"), "1", "theory: parameters")
+    parameters = exact(parameter_count(), "1", "theory: parameters")
     images = exact(data_set_number(reported, "training"), "1", "Table 2, training samples")
     learned = exact(reported.count("training"), "1", "Section 7, training samples")
     pixels = exact(PIXELS, "1", "theory: pixels of an image")

@@ -1,8 +1,7 @@
-"""What backend_speedup studies: two small networks, and what theory says of one training iteration.
+"""What backend_speedup studies: a small network, and what theory says of one training iteration.
 
-Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images; the convolution
-has c maps of n positions and kernels of q elements, its pooled maps make f features.  Matrices have
-a row a feature and a column an image, as in the source's equations.
+Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images.  Matrices have a
+row a feature and a column an image, as in the source's equations.
 """
 
 from __future__ import annotations
@@ -16,23 +15,16 @@ from report.records.layers import ELEMENT_BYTES
 from report.records.store import Stored
 from report.theory.work import Flops, Macs, flops, training_macs
 
-Network: TypeAlias = Literal["perceptron", "convnet"]
-Kind: TypeAlias = Literal[
-    "matrix_product", "unfold", "bias", "relu", "pooling", "softmax", "gradient", "update"
-]
+Kind: TypeAlias = Literal["matrix_product", "bias", "relu", "softmax", "gradient", "update"]
 
-NETWORK_NAMES: Final[dict[Network, str]] = {
-    "perceptron": "perceptron",
-    "convnet": "convolution network",
-}
+#: The networks that records hold; the paper is about the first.
+_NETWORKS: Final = ("perceptron", "convnet")
 
 #: Kinds of operations in the order in which an iteration meets them, as a reader calls them.
 KIND_NAMES: Final[dict[Kind, str]] = {
     "matrix_product": "Matrix products",
-    "unfold": "Unfolding",
     "bias": "Biases",
     "relu": "ReLU",
-    "pooling": "Pooling",
     "softmax": "Softmax",
     "gradient": "Gradients",
     "update": "Update",
@@ -42,20 +34,12 @@ EXTENT: Final = 28
 PIXELS: Final = EXTENT**2
 CLASSES: Final = 10
 HIDDEN: Final = 10
-ITERATIONS: Final = 500
-
-CHANNELS: Final = 8
-KERNEL: Final = 3
-MAP: Final = EXTENT - KERNEL + 1
-POOLED: Final = MAP // 2
-FEATURES: Final = CHANNELS * POOLED**2
-
 _NONE: Final = Macs(0)
 
 
 #: The factors that are looked up, of a training and of a sweep alike.
 _NEEDED: Final[dict[str, Levels]] = {
-    "network": tuple(NETWORK_NAMES),
+    "network": _NETWORKS,
     "dtype": ("float32", "float64"),
     "samples": int,
     "dataset": str,
@@ -69,7 +53,6 @@ class Setting:
     """What is computed: all factors of a case but the library and its execution."""
 
     subject: Literal["training", "scaling"]
-    network: Network
     dtype: str
     samples: int
     dataset: str
@@ -77,15 +60,15 @@ class Setting:
 
     @property
     def factors(self) -> dict[str, bool | int | float | str]:
-        """The factors as a record names them; the convolution network has no hidden layer."""
-        found: dict[str, bool | int | float | str] = {
+        """The factors as a record names them."""
+        return {
             "subject": self.subject,
-            "network": self.network,
+            "network": _NETWORKS[0],
             "dtype": self.dtype,
             "samples": self.samples,
             "dataset": self.dataset,
+            "hidden": self.hidden,
         }
-        return found | ({"hidden": self.hidden} if self.network == "perceptron" else {})
 
 
 @dataclass(frozen=True)
@@ -94,9 +77,7 @@ class Step:
 
     ``elements`` are those of the operands and of the result, each once: what must cross the bus if
     nothing stays in a cache (compare ``report.theory.memory.compulsory_traffic``).  ``calls`` of a
-    library make it in ``experiments.backends.operations``, which read and write ``touched``
-    elements, those between them too, by default the same; a mask's are a quarter of one.  ``rows``
-    are those of the left matrix of a product.
+    library make it in ``experiments.backends.operations``.
     """
 
     kind: Kind
@@ -105,13 +86,6 @@ class Step:
     others: int = 0
     elements: int = 0
     calls: int = 1
-    touched: int = 0
-    rows: int = 0
-
-    @property
-    def called(self) -> int:
-        """The elements that its calls read and write."""
-        return self.touched or self.elements
 
     @property
     def flops(self) -> Flops:
@@ -123,7 +97,7 @@ def _product(name: str, rows: int, inner: int, columns: int) -> Step:
     """A matrix product: rows · inner · columns multiply-adds, both factors read, one written."""
     moved = rows * inner + inner * columns + rows * columns
     work = Macs(rows * inner * columns)
-    return Step("matrix_product", name, work, elements=moved, rows=rows)
+    return Step("matrix_product", name, work, elements=moved)
 
 
 def _bias(name: str, rows: int, columns: int) -> Step:
@@ -134,7 +108,7 @@ def _softmax(rows: int, columns: int) -> Step:
     """Maximum, difference, exponential, sum and quotient, each element once (see theory.work)."""
     n = rows * columns
     work = (n - columns) + n + n + (n - columns) + n
-    return Step("softmax", "softmax", others=work, elements=2 * n, calls=5, touched=8 * n)
+    return Step("softmax", "softmax", others=work, elements=2 * n, calls=5)
 
 
 def _error(rows: int, columns: int) -> Step:
@@ -156,91 +130,38 @@ def _means(shapes: tuple[tuple[int, int], ...], columns: int) -> Step:
 
 
 def _masked(name: str, count: int) -> Step:
-    touched = 11 * count // 2  # compared, made a number, multiplied
-    return Step("gradient", name, others=2 * count, elements=3 * count, calls=3, touched=touched)
+    return Step("gradient", name, others=2 * count, elements=3 * count, calls=3)
 
 
 def _update(parameters: int) -> Step:
     """Two calls for the weights and the bias of each layer."""
     work, moved = 2 * parameters, 3 * parameters
-    return Step("update", "descent", others=work, elements=moved, calls=8, touched=5 * parameters)
+    return Step("update", "descent", others=work, elements=moved, calls=8)
 
 
 def iteration(setting: Setting) -> tuple[Step, ...]:
     """The operations of one training iteration, by equations (1) to (10) and the update."""
-    if setting.network == "perceptron":
-        return _perceptron(setting.hidden, setting.samples)
-    return _convnet(setting.samples)
-
-
-def _perceptron(h: int, m: int) -> tuple[Step, ...]:
-    d, k = PIXELS, CLASSES
+    d, h, k, m = PIXELS, setting.hidden, CLASSES, setting.samples
     return (
         _product("W1 X", h, d, m),
         _bias("+ b1", h, m),
         Step("relu", "max(0, Z1)", others=h * m, elements=2 * h * m),
-        *_output_layer(h, m),
-        _masked("ReLU′", h * m),
-        _product("dZ1 Xᵀ", h, m, d),
-        _means(((h, d), (k, h)), m),
-        _update(parameter_count("perceptron", h)),
-    )
-
-
-def _convnet(m: int) -> tuple[Step, ...]:
-    c, q, n, f, k = CHANNELS, KERNEL**2, MAP**2, FEATURES, CLASSES
-    return (
-        Step(
-            "unfold",
-            "windows",
-            elements=PIXELS * m + q * n * m,
-            calls=q + 8,  # the windows, their stack, and changes of shape
-            touched=2 * q * n * m,
-        ),
-        _product("W1 columns", c, q, n * m),
-        _bias("+ b1", c, n * m),
-        Step("relu", "max(0, Z1)", others=c * n * m, elements=2 * c * n * m),
-        Step(
-            "pooling",
-            "maximum",
-            others=3 * f * m,
-            elements=c * n * m + f * m,
-            calls=7,
-            touched=9 * f * m,
-        ),
-        *_output_layer(f, m),
-        Step(
-            "gradient",
-            "unpooling",
-            others=c * n * m,
-            elements=2 * c * n * m + 2 * f * m,
-            calls=33,
-            touched=50 * f * m,
-        ),
-        _masked("ReLU′", c * n * m),
-        _product("dZ1 columnsᵀ", c, n * m, q),
-        _means(((c, q), (k, f)), m),
-        _update(parameter_count("convnet")),
-    )
-
-
-def _output_layer(inputs: int, m: int) -> tuple[Step, ...]:
-    """The last layer of either network forwards, and backwards to the gradient of its input."""
-    k = CLASSES
-    return (
-        _product("W2 A1", k, inputs, m),
+        _product("W2 A1", k, h, m),
         _bias("+ b2", k, m),
         _softmax(k, m),
         _error(k, m),
-        _product("dZ2 A1ᵀ", k, m, inputs),
-        _product("W2ᵀ dZ2", inputs, k, m),
+        _product("dZ2 A1ᵀ", k, m, h),
+        _product("W2ᵀ dZ2", h, k, m),
+        _masked("ReLU′", h * m),
+        _product("dZ1 Xᵀ", h, m, d),
+        _means(((h, d), (k, h)), m),
+        _update(parameter_count(h)),
     )
 
 
-def kinds(network: Network) -> tuple[Kind, ...]:
-    """The kinds of operations that an iteration of the network has."""
-    found = {step.kind for step in iteration(Setting("scaling", network, "float32", 1, ""))}
-    return tuple(kind for kind in KIND_NAMES if kind in found)
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of operations of an iteration."""
+    return tuple(KIND_NAMES)
 
 
 def total(setting: Setting, kind: Kind | None = None) -> Step:
@@ -260,26 +181,19 @@ def calls(setting: Setting) -> int:
     return sum(step.calls for step in iteration(setting))
 
 
-def parameter_count(network: Network, hidden: int = HIDDEN) -> int:
+def parameter_count(hidden: int = HIDDEN) -> int:
     """Weights and biases of both layers."""
-    if network == "perceptron":
-        return (PIXELS + 1) * hidden + (hidden + 1) * CLASSES
-    return (KERNEL**2 + 1) * CHANNELS + (FEATURES + 1) * CLASSES
+    return (PIXELS + 1) * hidden + (hidden + 1) * CLASSES
 
 
-def forward_macs(network: Network) -> Macs:
+def forward_macs() -> Macs:
     """Multiply-adds of the forward pass of one image."""
-    if network == "perceptron":
-        return Macs(PIXELS * HIDDEN + HIDDEN * CLASSES)
-    return Macs(CHANNELS * KERNEL**2 * MAP**2 + FEATURES * CLASSES)
+    return Macs(PIXELS * HIDDEN + HIDDEN * CLASSES)
 
 
 def activation_count(setting: Setting) -> int:
     """Elements that the forward pass leaves for the backward pass."""
-    if setting.network == "perceptron":
-        return 2 * (setting.hidden + CLASSES) * setting.samples
-    maps, columns = CHANNELS * MAP**2, KERNEL**2 * MAP**2
-    return (columns + 2 * maps + FEATURES + 2 * CLASSES) * setting.samples
+    return 2 * (setting.hidden + CLASSES) * setting.samples
 
 
 def perceptron_arrays(setting: Setting) -> dict[str, tuple[int, ...]]:
@@ -307,7 +221,7 @@ class Components:
 def components(setting: Setting) -> Components:
     """The components from shapes: the input with its one-hot targets, the parameters' gradients."""
     size = ELEMENT_BYTES[setting.dtype]
-    parameters = parameter_count(setting.network, setting.hidden) * size
+    parameters = parameter_count(setting.hidden) * size
     return Components(
         parameters,
         (PIXELS + CLASSES) * setting.samples * size,
@@ -320,26 +234,18 @@ def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case trained another network than the ones of this study."""
     check_factors(stored, {"training": _NEEDED, "scaling": _NEEDED}, optional={"hidden": int})
     for index, case in enumerate(stored.record.cases):
-        network, samples = case.factors.get("network"), case.factors.get("samples")
-        if not case.layers:
+        samples, hidden = case.factors.get("samples"), case.factors.get("hidden", HIDDEN)
+        if not case.layers or case.factors.get("network") != _NETWORKS[0]:
             continue
         place = f"data/{stored.file}: cases[{index}]"
-        if network not in NETWORK_NAMES or not isinstance(samples, int):
+        if not isinstance(samples, int):
             raise StudyError(
-                f"{place}.factors: found the network {network!r} on {samples!r} images, expected "
-                f"{' or '.join(NETWORK_NAMES)} on a number of them; run the experiment of this "
-                "version again."
+                f"{place}.factors: found {samples!r} images, expected a number of them; run the "
+                "experiment of this version again."
             )
-        hidden = case.factors.get("hidden", HIDDEN)
-        expected = total(
-            Setting("scaling", _network(network), "float32", samples, "", int(hidden))
-        ).macs
+        expected = total(Setting("scaling", "float32", samples, "", int(hidden))).macs
         if training_macs(case.layers) != expected:
             raise StudyError(
                 f"{place}.layers: an iteration has {training_macs(case.layers):,} multiply-adds, "
                 f"expected {expected:,}; run the experiment of this version again."
             )
-
-
-def _network(name: object) -> Network:
-    return "perceptron" if name == "perceptron" else "convnet"

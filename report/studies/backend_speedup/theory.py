@@ -1,4 +1,4 @@
-"""What theory says of both networks and of an iteration, in the letters of ``subject``."""
+"""What theory says of the network and of an iteration, in the letters of ``subject``."""
 
 from __future__ import annotations
 
@@ -9,21 +9,16 @@ from typing import Final
 
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact, named, recorded
+from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.records.layers import ELEMENT_BYTES
 from report.studies.backend_speedup import subject
 from report.studies.backend_speedup.measured import Run, Variant
-from report.studies.backend_speedup.subject import Kind, Setting, Step, iteration, kinds, total
+from report.studies.backend_speedup.subject import Setting, Step, iteration, kinds, total
 
 EXTENT: Final = exact("extent", "1", subject.EXTENT)
 D: Final = named("d", EXTENT * EXTENT)
 H, K = exact("h", "1", subject.HIDDEN), exact("k", "1", subject.CLASSES)
-C, KERNEL = exact("c", "1", subject.CHANNELS), exact("kernel", "1", subject.KERNEL)
-_MAP: Final = named("map", EXTENT - KERNEL + 1)
-_POOLED: Final = named("pooled", _MAP / 2)
-Q, N = named("q", KERNEL * KERNEL), named("n", _MAP * _MAP)
-F: Final = named("f", C * _POOLED * _POOLED)
 ELEMENT: Final = exact("s", "B", ELEMENT_BYTES["float32"])
 
 PARAMETERS: Final = named("parameters", (D + 1) * H + (H + 1) * K)
@@ -31,12 +26,8 @@ PARAMETER_BYTES: Final = named("parameter bytes", ELEMENT * PARAMETERS)
 _FIRST, _SECOND = counted_in("MAC", D * H), counted_in("MAC", H * K)
 FORWARD: Final = named("forward multiply-adds", _FIRST + _SECOND)
 TRAINING: Final = named("training multiply-adds", 2 * _FIRST + 3 * _SECOND)
-CONVNET_TRAINING: Final = named(
-    "convnet training multiply-adds",
-    2 * counted_in("MAC", C * Q * N) + 3 * counted_in("MAC", F * K),
-)
 
-#: The numbers of the prose that follow from the shapes of both networks.
+#: The numbers of the prose that follow from the shapes of the network.
 VALUES: Final[dict[str, Quantity]] = {
     "extent": EXTENT,
     "classes": K,
@@ -45,15 +36,12 @@ VALUES: Final[dict[str, Quantity]] = {
     "parameter_bytes": PARAMETER_BYTES,
     "forward_macs": FORWARD,
     "training_macs": TRAINING,
-    "convnet_work_ratio": CONVNET_TRAINING / TRAINING,
-    "channels": C,
-    "kernel": KERNEL,
 }
 
 
 def source_setting(inputs: Inputs) -> Setting:
     """The source's training, as theory takes it: float32, all its training images."""
-    return Setting("training", "perceptron", "float32", inputs.reported.count("training"), "mnist")
+    return Setting("training", "float32", inputs.reported.count("training"), "mnist")
 
 
 def source_work(inputs: Inputs) -> Quantity:
@@ -79,7 +67,7 @@ def _over_kinds(inputs: Inputs, what: str, unit: str, of: Callable[[Step], int])
     setting, file = source_setting(inputs), inputs.reported_file
     parts = (
         exact(f"{kind.replace('_', ' ')} {what}", unit, of(total(setting, kind)), file)
-        for kind in kinds(setting.network)
+        for kind in kinds()
     )
     return reduce(add, parts)
 
@@ -95,18 +83,9 @@ def bound(step: Step, dtype: str, product: float, copy: float) -> float:
     return max(step.flops / product, step.elements * ELEMENT_BYTES[dtype] / copy)
 
 
-def least(
-    run: Run, setting: Setting, variant: Variant, kind: Kind | None = None
-) -> float | Missing:
-    """The least time (s) of an iteration, or of its operations of a kind, on the run's device."""
+def least(run: Run, setting: Setting, variant: Variant) -> float | Missing:
+    """The least time (s) of an iteration on the run's device."""
     rates = run.rates(variant)
     if isinstance(rates, Missing):
         return rates
-    steps = (step for step in iteration(setting) if kind in (None, step.kind))
-    return sum(bound(step, setting.dtype, *rates) for step in steps)
-
-
-def least_time(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    """The least time (s) of an iteration."""
-    what = f"least time({setting.network}, {setting.hidden}, {setting.samples:,})"
-    return recorded(what, "s", least(run, setting, variant), run.file)
+    return sum(bound(step, setting.dtype, *rates) for step in iteration(setting))

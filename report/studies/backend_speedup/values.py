@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Final
 
-from report.evidence.residuals import residual
 from report.missing import Missing
 from report.paper.declared import values_of
 from report.paper.findings import Inputs
 from report.paper.images import DataSet
 from report.paper.values import Value, declare
 from report.paper.values import exact as value_of
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact, recorded
 from report.quantity.operations import at_least
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup import memory, theory
-from report.studies.backend_speedup.choices import best_at, eager_best, fastest
-from report.studies.backend_speedup.conditions import CONDITIONS, ENOUGH, disturbed_values
+from report.studies.backend_speedup.choices import best_at
+from report.studies.backend_speedup.conditions import CONDITIONS, ENOUGH
 from report.studies.backend_speedup.getters import (
     NO_CASE,
     NO_RECORD,
@@ -39,53 +35,33 @@ from report.studies.backend_speedup.learning import (
     learned,
 )
 from report.studies.backend_speedup.measured import (
-    JAX,
     JAX_COMPILED,
     NUMPY,
     VARIANTS,
     Run,
     Variant,
 )
-from report.studies.backend_speedup.memory_values import (
-    grown_before,
-    least_explained,
-    most_framework,
-    unexplained,
-)
-from report.studies.backend_speedup.model import GOOD
 from report.studies.backend_speedup.model_values import MODEL_VALUES, swept
-from report.studies.backend_speedup.products import bare_rate
 from report.studies.backend_speedup.source_values import in_unit, source_values
-from report.studies.backend_speedup.subject import Kind, Network, Setting, kinds
-from report.studies.backend_speedup.threads import THREAD_VALUES, Pair
+from report.studies.backend_speedup.subject import Kind, Setting
 
 
 def all_values(
     inputs: Inputs,
     primary: Run | None,
-    pair: Pair | None,
     gpu: Run | None,
     images: DataSet | None,
-    second: Run | None,
-    others: Sequence[Run],
 ) -> Iterator[Value]:
-    """Every number of the prose; those of a run are missing without one.
-
-    ``others`` are the disturbed runs beside the one of the prose.
-    """
+    """Every number of the prose; those of a run are missing without one."""
     yield value_of("confidence", "Confidence", CONFIDENCE, "1", "chosen", (), "percent")
     yield value_of("enough", "Processes that bound a median", ENOUGH, "1", "chosen")
-    yield value_of("good", "Factor of a good prediction", GOOD, "1", "chosen")
     found = (
         *(declare(id_, each) for id_, each in theory.VALUES.items()),
         *source_values(inputs),
         *values_of(primary, RUN_VALUES, NO_RECORD, _SHARES, _ROUNDED),
         _loss_difference(primary),
         *values_of(images, _OF_IMAGES, NO_RECORD),
-        *values_of(pair, THREAD_VALUES, Missing("one number of threads alone was measured")),
-        *values_of(second, _OF_SECOND, NO_RECORD, (), _ROUNDED),
         *(values_of(gpu, GPU_VALUES, NO_RECORD) if gpu is not None else ()),
-        *disturbed_values(others),
     )
     yield from map(_brief, found)
 
@@ -103,74 +79,12 @@ def _brief(value: Value) -> Value:
 # ------------------------------------------------------------------------------------- training
 
 
-def _earned_back(run: Run) -> int | Missing:
-    """Iterations until a library that is faster but dear to start has overtaken NumPy.
-
-    From medians, to two digits: (first call − NumPy's) / (NumPy's iteration − its own).
-    """
-    setting = run.training()
-    best = fastest(run, setting)
-    if setting is None or best == NUMPY:
-        return Missing("no library is faster than NumPy by its interval")
-    names = ("first_call_time", "time")
-    times = [point(run.measured(name, setting, v)) for v in (NUMPY, best) for name in names]
-    known = [time for time in times if not isinstance(time, Missing)]
-    if len(known) < len(times):
-        return Missing("a first call was not recorded")
-    first_base, base, first, own = known
-    if first <= first_base or own >= base:
-        return Missing("nothing has to be earned back")
-    exactly = math.ceil((first - first_base) / (base - own))
-    return int(float(f"{exactly:.1e}"))
+def _speedup(variant: Variant) -> Getter:
+    return of_training(lambda run, setting: run.speedup(setting, variant))
 
 
-def _of_best(quantity: str) -> Getter:
-    return of_training(
-        lambda run, setting: run.measured(quantity, setting, fastest(run, setting)), "s"
-    )
-
-
-def _speedup(variant: Variant, network: Network = "perceptron") -> Getter:
-    return of_training(lambda run, setting: run.speedup(setting, variant), "1", network)
-
-
-def _share(kind: Kind, network: Network = "perceptron") -> Getter:
-    return of_training(lambda run, setting: run.share(kind, setting, NUMPY), "1", network)
-
-
-# ------------------------------------------------------------------------------------ operations
-
-
-def _synchronising(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    """What all operations timed one by one add up to, over the time of an iteration."""
-    return run.operations_sum(setting, variant) / run.time(setting, variant)
-
-
-def from_parts(run: Run, setting: Setting, variant: Variant) -> Quantity:
-    """The total speed-up that those of the operations give, 1 / Σ (fᵢ / sᵢ) (Amdahl 1967)."""
-    return run.operations_sum(setting, NUMPY) / run.operations_sum(setting, variant)
-
-
-def most(run: Run, setting: Setting) -> Quantity:
-    """The total speed-up if matrix products took no time and all else stayed as with NumPy."""
-    return 1 / (1 - run.share("matrix_product", setting, NUMPY))
-
-
-def gains_most(run: Run, setting: Setting, variant: Variant) -> Kind | None:
-    """The kind of operation that gains most."""
-    gains = {k: point(run.speedup(setting, variant, f"{k}_time")) for k in kinds(setting.network)}
-    known = {kind: gain for kind, gain in gains.items() if not isinstance(gain, Missing)}
-    return max(known, key=lambda kind: known[kind], default=None)
-
-
-def _of_eager(get: Callable[[Run, Setting, Variant], Quantity]) -> Getter:
-    """What ``get`` makes of the training with the eager library that is set against NumPy."""
-
-    def found(run: Run, setting: Setting) -> Quantity:
-        variant = eager_best(run)
-        return nothing("1") if variant is None else get(run, setting, variant)
-
-    return of_training(found)
+def _share(kind: Kind) -> Getter:
+    return of_training(lambda run, setting: run.share(kind, setting, NUMPY))
 
 
 # -------------------------------------------------------------------------------------- scaling
@@ -243,13 +157,6 @@ def _accuracy(run: Run, setting: Setting) -> Quantity:
     return recorded("last accuracy(NumPy)", "1", last, run.file)
 
 
-def _knee(run: Run) -> int | Missing:
-    """The iteration of the largest fall of the loss after the first tenth."""
-    course = run.curve("train_loss", run.training(), NUMPY)
-    falls = {at: course[at - 1] - course[at] for at in range(len(course) // 10 + 1, len(course))}
-    return max(falls, key=lambda at: falls[at], default=NO_CASE)
-
-
 def _spread(run: Run, setting: Setting) -> Quantity:
     found = largest_accuracy_difference(run, setting)
     return recorded("highest less lowest accuracy at any iteration", "1", found, run.file)
@@ -297,18 +204,11 @@ RUN_VALUES: Final[dict[str, Getter]] = {
         run.time(run.widths()[0], NUMPY) if run.widths() else nothing("s")
     ),
     **CONDITIONS,
-    "first_numpy": numpy_value("first_call_time"),
-    "first_best": _of_best("first_call_time"),
-    "earned_back": count_of("(first call − NumPy's) / (NumPy's iteration − its own)", _earned_back),
     **{f"speedup_{v.key}": _speedup(v) for v in VARIANTS[1:]},
     # Operations.
     "matrix_product_share": _share("matrix_product"),
     "gradient_share": _share("gradient"),
     "softmax_share": _share("softmax"),
-    "own_synchronising": _of_eager(_synchronising),
-    "own_amdahl": _of_eager(from_parts),
-    "own_total": _of_eager(Run.speedup),
-    "jax_amdahl": of_training(lambda run, s: from_parts(run, s, JAX)),
     # Larger networks and more images.
     "widest": count_of("largest width", _largest_level("width")),
     "large_samples": count_of("largest number of images", _largest_level("images")),
@@ -321,52 +221,14 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     **{f"double_{name}": _double(place) for name, place in (("narrow", 0), ("wide", -1))},
     **{f"double_{n}_width": _double_width(place) for n, place in (("narrow", 0), ("wide", -1))},
     **MODEL_VALUES,
-    # The convolution network.
-    "convnet_numpy_time": numpy_value("time", "convnet"),
-    "convnet_time_ratio": lambda run: (
-        numpy_value("time", "convnet")(run) / numpy_value("time")(run)
-    ),
-    "convnet_product_share": _share("matrix_product", "convnet"),
-    "convnet_gradient_share": _share("gradient", "convnet"),
-    **{f"convnet_{v.key}": _speedup(v, "convnet") for v in VARIANTS[1:]},
     # Memory.
     "framework_numpy": of_training(lambda run, s: memory.framework(run, s, NUMPY), "B"),
-    "framework_most": of_training(most_framework, "B"),
-    "peaks_told": count_of("peaks", lambda run: len(memory.peaks(run)) or NO_CASE),
-    "peaks_exact": count_of(
-        "peaks explained to the byte",
-        lambda run: sum(r.explained for r in memory.peaks(run).values()),
-    ),
-    "residual_peak": lambda run: residual(memory.peaks(run).values(), "B", run.file),
-    "resident_share": unexplained(share=True),
-    "residual_most": unexplained(share=False),
-    "residual_before": of_training(
-        lambda run, s: grown_before(run, s, least_explained(run) or NUMPY), "B"
-    ),
+    "framework_most": of_training(memory.most_framework, "B"),
     # Learning.
     "accuracy": of_training(_accuracy),
     "accuracy_spread": of_training(_spread),
-    "knee": count_of("iteration of the largest fall of the loss", _knee),
 }  # fmt: skip
 
-
-def _scatter(run: Run) -> Quantity:
-    """The largest ratio of the medians of two processes of a case of the sweeps."""
-    medians = [run.medians(s, v) for s in run.scaled() for v in run.variants(s)]
-    ratios = [max(each) / min(each) for each in medians if each]
-    name = "slowest over fastest process of a case"
-    return recorded(name, "1", max(ratios) if ratios else NO_CASE, run.file)
-
-
-#: Of another CPU's run, whose record holds two products on one machine.
-_OF_SECOND: Final[dict[str, Getter]] = {
-    f"bare_{name}_{moment}": bare_rate(moment, onednn=name == "onednn")
-    for name in ("torch", "onednn")
-    for moment in ("before", "after")
-} | {
-    "second_before": of_training(partial(grown_before, variant=JAX), "B"),
-    "second_scatter": _scatter,
-}
 
 _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
     "test_images": lambda images: exact("images.json", "1", images.test),
@@ -375,24 +237,15 @@ _OF_IMAGES: Final[dict[str, Callable[[DataSet], Quantity]]] = {
 
 _SHARES: Final = frozenset(
     {
-        "matrix_product_share", "gradient_share", "softmax_share", "pages_share",
-        *(name for name in MODEL_VALUES if name.startswith(("calls_", "products_"))),
-        "convnet_product_share", "convnet_gradient_share", "resident_share", "accuracy",
-        "accuracy_spread",
+        "matrix_product_share", "gradient_share", "softmax_share", "accuracy", "accuracy_spread",
     }
 )  # fmt: skip
 #: Values with two digits, and those that a reader counts with.
 _TWO_DIGITS: Final = frozenset(
     {
-        "gpu_images_ratio", "roof_times", "worst_error", "pages_share",
-        "second_scatter", "convnet_time_ratio", "convnet_gradient_share", "convnet_product_share",
-        "matrix_product_share", "gradient_share", "softmax_share", "roof_traffic", "roof_work",
-        "process_low", "process_high", "resident_share", "gradient_share_gpu",
+        "gpu_images_ratio", "roof_times", "matrix_product_share", "gradient_share",
+        "softmax_share", "roof_traffic", "roof_work", "gradient_share_gpu",
     }
 )  # fmt: skip
-_IN_FULL: Final = frozenset(
-    {"source_amdahl", "convnet_work_ratio", "product_intensity", "printed_input"}
-)
-_ROUNDED: Final = frozenset(
-    {"second_before", "framework_numpy", "framework_most", "residual_most", "residual_before"}
-)
+_IN_FULL: Final = frozenset({"source_amdahl", "product_intensity", "printed_input"})
+_ROUNDED: Final = frozenset({"framework_numpy", "framework_most"})
