@@ -31,10 +31,10 @@ format: $(VENV)/test.stamp  ## Bring the code into shape
 schema: $(VENV)/papers.stamp  ## Write data/record.schema.json anew after a change of the record
 	$(RUN) -m report.records.schema
 
-bench: $(VENV)/test.stamp  ## Compare with other tools and write benchmarks/README.md (a quarter of an hour)
+bench: $(VENV)/test.stamp  ## Measure builds and growth and write benchmarks/README.md (half an hour)
 	$(RUN) -m benchmarks
 
-size:  ## Count lines, functions and modules beside their goals
+size:  ## Count lines of code by room beside their budgets
 	$(PYTHON) -m benchmarks.size
 
 clean:  ## Remove the environment and everything that was built

@@ -1,82 +1,56 @@
-"""The own time of the engines and of matplotlib for the five papers, in a bare pool of workers.
+"""The own time of the engines and of matplotlib for all papers, in a bare pool of workers.
 
-``python -m benchmarks.engines`` prints it.  The pool does nothing but start pandoc, Typst and
-latexmk on sources that are written already, and draw figures that are computed already; matplotlib
-is imported once a worker.  pandoc writes what ``build.py`` makes: HTML, LaTeX and Typst, in one
-process a paper.  The makespan over the cores is what ridgepoint's own times are compared with.
+``python -m benchmarks.engines FOLDER ENGINE`` prints it; FOLDER is filled by the first call.  The
+pool does nothing but run pandoc, Typst and latexmk on sources that are written already, and draw
+figures that are computed already.  The makespan over the cores is what ridgepoint's own times are
+compared with.
 """
 
 from __future__ import annotations
 
-import json
 import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
-from unittest.mock import patch
+from typing import Any, Final
 
-from benchmarks.peers.install import cores
-from benchmarks.project import EDITED_STUDY, ROOT
-from benchmarks.results import Computing, EngineTask, Sample, Tool
-from benchmarks.scenarios import Scenario
-from benchmarks.timing import Command, CommandError, plain_environment, run
+import msgspec
 
-Engine: TypeAlias = Literal["typst", "latex"]
-Kind: TypeAlias = Literal["latexmk", "pandoc", "typst", "figure"]
-#: The kinds of calls; what takes long comes first, so that the cores are done at the same time.
-ORDER: Final[tuple[Kind, ...]] = ("latexmk", "pandoc", "typst", "figure")
+from benchmarks.results import CORES, ROOT, Sample
+from benchmarks.timing import run_python
+
+#: The kinds of tasks; what takes long comes first, so that the cores are done at the same time.
+ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 _WARMING_S: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Call:
-    """A call of a program, for pandoc as ridgepoint makes it."""
-
-    arguments: tuple[str, ...]
-    folder: str
-    environment: dict[str, str] | None
-    stdin: bytes | None
-
-
-@dataclass(frozen=True)
 class Task:
-    """One piece of work of an engine; ``what`` is a call, a folder, a source or a drawing."""
+    """One piece of work of an engine; ``what`` is a folder, a source, editions or a drawing."""
 
-    kind: Kind
+    kind: str
     study: str
-    name: str
     what: Any
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that the engines need, computed beforehand."""
-
-    tasks: tuple[Task, ...]
-    computing: tuple[tuple[str, float], ...]
-
-
-def prepare(folder: Path, data: Path = ROOT / "data") -> Prepared:
-    """Write the sources of all papers into ``folder`` and compute all drawings."""
-    from report.studies import STUDIES
+def prepare(folder: Path, studies: Sequence[str], data: Path = ROOT / "data") -> list[Task]:
+    """Write the sources of the papers into ``folder`` and compute all drawings."""
+    from report.engine.gather import gather
+    from report.studies import find_study
 
     tasks: list[Task] = []
-    computing: list[tuple[str, float]] = []
-    for study in STUDIES:
+    for study in studies:
         tasks += _rendering_tasks(study, folder, data)
-        seconds, drawings = _computed(study, data)
-        computing.append((study, seconds))
-        tasks += drawings
-    return Prepared(tuple(tasks), tuple(computing))
+        figures = find_study(study)(gather(study, data)).figures.values()
+        tasks += [Task("figure", study, (f.drawing, f"{study}/{f.id}")) for f in figures]
+    return tasks
 
 
 def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
@@ -92,74 +66,16 @@ def _rendering_tasks(study: str, folder: Path, data: Path) -> Iterator[Task]:
     compose(study, data, ROOT / "templates" / "papers", source)
     paper = read_source(source, study)
     editions = (page_edition(paper, PageLinks()), latex_edition(paper), typst_edition(paper))
-    with _recorded_calls(folder / "calls" / study) as calls:
-        written = convert(paper, editions, (str(paper.front["title"]),)).editions
-    # pandoc is asked for its version, too.
-    yield from (Task("pandoc", study, study, call) for call in calls if call.stdin)
+    written = convert(paper, editions, (str(paper.front["title"]),)).editions
     write_latex(source, study, tex, written["latex"])
     main = write_typst(source, study, folder / "typst" / study, written["typst-citations"])
-    yield Task("typst", study, study, str(main))
-    yield Task("latexmk", study, study, str(tex))
+    yield Task("pandoc", study, (paper, editions))
+    yield Task("typst", study, main)
+    yield Task("latexmk", study, tex)
 
 
-@contextmanager
-def _recorded_calls(kept: Path) -> Iterator[list[Call]]:
-    """Collects the calls of pandoc that are made within; they run as always.
-
-    The folder in which each runs lives as long as it does, so that a copy stays below ``kept``.
-    """
-    calls: list[Call] = []
-
-    class Recording(subprocess.Popen[bytes]):
-        def __init__(self, arguments: Sequence[str], **settings: Any) -> None:
-            self.call = Call(tuple(arguments), str(settings["cwd"]), settings["env"], None)
-            super().__init__(arguments, **settings)
-
-        def communicate(self, input: Any = None, timeout: float | None = None) -> Any:
-            if Path(self.call.arguments[0]).name == "pandoc":
-                folder = shutil.copytree(self.call.folder, kept / f"{len(calls)}", symlinks=True)
-                calls.append(replace(self.call, folder=str(folder), stdin=input))
-            return super().communicate(input, timeout)
-
-    with patch.object(subprocess, "Popen", Recording):
-        yield calls
-
-
-def _computed(study: str, data: Path) -> tuple[float, list[Task]]:
-    """Seconds for reading and computing a study, and its drawings."""
-    from report.engine.gather import gather
-    from report.studies import find_study
-
-    compute = find_study(study)  # imported beforehand
-    start = time.perf_counter()
-    findings = compute(gather(study, data))
-    seconds = time.perf_counter() - start
-    figures = findings.figures.values()
-    return seconds, [Task("figure", study, f.name, (f.drawing, f"{study}/{f.id}")) for f in figures]
-
-
-def chosen(
-    tasks: Sequence[Task], engine: Engine, scenario: Scenario, figures: Sequence[str] = ()
-) -> list[Task]:
-    """The tasks that a scenario asks of the engines, longest first.
-
-    ``figures`` are the names of those that the changed record changes.
-    """
-    other: Kind = "latexmk" if engine == "typst" else "typst"
-    found = [task for task in tasks if task.kind != other]
-    if scenario is Scenario.STYLE:
-        found = [task for task in found if task.kind == "latexmk"]
-    if scenario is Scenario.RECORD:
-        found = [
-            task for task in found
-            if task.study == EDITED_STUDY and (task.kind != "figure" or task.name in figures)
-        ]  # fmt: skip
-    return sorted(found, key=lambda task: ORDER.index(task.kind))
-
-
-def perform(task: Task) -> float:
-    """Do one task; returns its seconds.  Raises ``CommandError`` if an engine refuses."""
-    start = time.perf_counter()
+def perform(task: Task) -> None:
+    """Do one task; raises what the engine raises that refuses its source."""
     if task.kind == "figure":
         from figures.drawing.render import render
 
@@ -167,41 +83,31 @@ def perform(task: Task) -> float:
     elif task.kind == "typst":
         from report.render.typst import compile_typst
 
-        compile_typst(Path(task.what))
-    elif task.kind == "latexmk":
-        latexmk = ("latexmk", "-quiet", f"{task.study}.tex")
-        _start(Call(latexmk, task.what, None, None))
+        compile_typst(task.what)
+    elif task.kind == "pandoc":
+        from report.render.pandoc import convert
+
+        paper, editions = task.what
+        convert(paper, editions, (str(paper.front["title"]),))
     else:
-        _start(task.what)
-    return time.perf_counter() - start
+        latexmk = ("latexmk", "-quiet", f"{task.study}.tex")
+        subprocess.run(latexmk, cwd=task.what, capture_output=True, check=True)
 
 
-def _start(call: Call) -> None:
-    finished = subprocess.run(
-        call.arguments,
-        cwd=call.folder,
-        env=call.environment,
-        input=call.stdin or b"",
-        capture_output=True,
-        check=False,
-    )
-    if finished.returncode != 0:
-        said = (finished.stderr or finished.stdout).decode("utf-8", "replace")
-        raise CommandError(f"{call.arguments[0]}: exit code {finished.returncode}\n{said}")
-
-
-def makespan(tasks: Sequence[Task], jobs: int) -> tuple[float, list[float]]:
-    """Seconds until all ``tasks`` are done in ``jobs`` workers, and the seconds of each.
-
-    The workers are there before the clock starts.
-    """
+def makespan(tasks: Sequence[Task], jobs: int) -> float:
+    """Seconds until all ``tasks`` are done in ``jobs`` workers, which are there before."""
     with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
-        fresh = [_fresh(task, Path(scratch)) for task in tasks]
+        fresh = [
+            # latexmk finds a folder that holds sources only.
+            replace(t, what=shutil.copytree(t.what, Path(scratch) / t.study))
+            if t.kind == "latexmk" else t
+            for t in sorted(tasks, key=lambda task: ORDER.index(task.kind))
+        ]  # fmt: skip
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
             list(pool.map(_warm, range(jobs)))
             start = time.perf_counter()
-            seconds = list(pool.map(perform, fresh))
-            return time.perf_counter() - start, seconds
+            list(pool.map(perform, fresh))
+            return time.perf_counter() - start
 
 
 def _warm(_: int) -> None:
@@ -211,132 +117,27 @@ def _warm(_: int) -> None:
     time.sleep(_WARMING_S)
 
 
-def _fresh(task: Task, scratch: Path) -> Task:
-    """latexmk finds a folder that holds sources only."""
-    if task.kind != "latexmk":
-        return task
-    return replace(task, what=str(shutil.copytree(task.what, scratch / task.study)))
+def measured(folder: Path, engine: str) -> Sample:
+    """The makespan of an engine (``typst``, ``latex``), in a process of its own."""
+    sample, output = run_python(ROOT, "-m", "benchmarks.engines", str(folder), engine)
+    return msgspec.structs.replace(sample, wall_s=float(output.strip().split("\n")[-1]))
 
 
-class Engines:
-    """See ``benchmarks.subject.Subject``: what a build could take at best."""
+def main(folder: Path, engine: str) -> None:
+    """Print the makespan in seconds."""
+    from report.studies import STUDIES
 
-    def __init__(
-        self, engine: Engine, folder: Path, redrawn: Callable[[], Sequence[str]] = tuple
-    ) -> None:
-        """``folder`` is filled once and shared by both engines.
-
-        ``redrawn`` names the figures that the last changed record changed.
-        """
-        self._engine, self._folder, self._redrawn = engine, folder, redrawn
-        self._seconds: dict[tuple[str, str, str], list[float]] = {}
-        title = {"typst": "Typst", "latex": "LaTeX"}[engine]
-        self.tool: Final = Tool(
-            name=f"engines_{engine}",
-            title=f"engines alone ({title})",
-            makes="the same, from sources and drawings that are there already",
-            caching="none",
-            missing=None,
-        )
-
-    @property
-    def scenarios(self) -> frozenset[Scenario]:
-        """Those in which engines have to run."""
-        both = frozenset({Scenario.COLD, Scenario.RECORD})
-        return both | {Scenario.STYLE} if self._engine == "latex" else both
-
-    def prepare(self) -> dict[str, str]:
-        """See ``Subject``."""
-        if not (self._folder / "prepared.pickle").exists():
-            _run("prepare", str(self._folder))
-        return {"latexmk": _version(["latexmk", "--version"])} if self._engine == "latex" else {}
-
-    def change(self, scenario: Scenario, turn: int) -> None:
-        """Nothing: sources and drawings stay as they are."""
-
-    def measure(self, scenario: Scenario) -> Sample:
-        """The makespan; each task's seconds are kept beside it."""
-        sample, output = _run(
-            "perform", str(self._folder), self._engine, scenario.value, *self._redrawn()
-        )
-        printed = json.loads(output.strip().split("\n")[-1])
-        for kind, name, seconds in printed["tasks"]:
-            self._seconds.setdefault((scenario.value, kind, name), []).append(seconds)
-        return Sample(
-            wall_s=printed["makespan_s"], cpu_s=sample.cpu_s, peak_bytes=sample.peak_bytes
-        )
-
-    def faults(self, scenario: Scenario, last: bool) -> tuple[str, ...]:
-        """An engine that refuses its source ends the run."""
-        return ()
-
-    def tasks(self) -> tuple[EngineTask, ...]:
-        """What every task took, in all repetitions."""
-        return tuple(
-            EngineTask(engine=self._engine, scenario=scenario, kind=kind, name=name,
-                       seconds=tuple(seconds))
-            for (scenario, kind, name), seconds in self._seconds.items()
-        )  # fmt: skip
-
-    def computing(self) -> tuple[Computing, ...]:
-        """What the studies took to be computed, once each."""
-        prepared = load(self._folder)
-        return tuple(Computing(study=s, seconds=(seconds,)) for s, seconds in prepared.computing)
-
-
-def _run(*arguments: str) -> tuple[Sample, str]:
-    command = (sys.executable, "-m", "benchmarks.engines", *arguments)
-    return run(Command(command, ROOT, plain_environment()))
-
-
-def _version(command: Sequence[str]) -> str:
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return next((line for line in said.split("\n") if line.strip()), "unknown").strip()
-
-
-def load(folder: Path) -> Prepared:
-    """What ``prepare`` left in ``folder``."""
-    prepared: Prepared = pickle.loads((folder / "prepared.pickle").read_bytes())
-    return prepared
-
-
-def main(arguments: Sequence[str]) -> None:
-    """``prepare FOLDER``, ``perform FOLDER ENGINE SCENARIO [FIGURE …]``, or all for a reader."""
-    if not arguments:
-        _print_all()
-    elif arguments[0] == "prepare":
-        folder = Path(arguments[1])
+    prepared = folder / "prepared.pickle"
+    if not prepared.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "prepared.pickle").write_bytes(pickle.dumps(prepare(folder)))
-    else:
-        where, engine, scenario, *figures = arguments[1:]
-        print(json.dumps(_performed(Path(where), engine, Scenario(scenario), figures)))
-
-
-def _performed(
-    folder: Path, engine: Any, scenario: Scenario, figures: Sequence[str]
-) -> dict[str, Any]:
-    tasks = chosen(load(folder).tasks, engine, scenario, figures)
-    whole, seconds = makespan(tasks, cores())
-    each = [(t.kind, f"{t.study}/{t.name}", s) for t, s in zip(tasks, seconds, strict=True)]
-    return {"makespan_s": whole, "tasks": each}
-
-
-def _print_all() -> None:
-    with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
-        prepared = prepare(Path(scratch))
-        (Path(scratch) / "prepared.pickle").write_bytes(pickle.dumps(prepared))
-        for engine in ("typst", "latex"):
-            printed = _performed(Path(scratch), engine, Scenario.COLD, ())
-            print(f"{engine}: {printed['makespan_s']:.2f} s over {cores()} cores")
-            for kind in ORDER:
-                found = [seconds for k, _, seconds in printed["tasks"] if k == kind]
-                if found:
-                    print(f"  {kind}: {len(found)} calls, {sum(found):.2f} s together")
+        prepared.write_bytes(pickle.dumps(prepare(folder, tuple(STUDIES))))
+    other = "latexmk" if engine == "typst" else "typst"
+    tasks = [task for task in pickle.loads(prepared.read_bytes()) if task.kind != other]
+    print(makespan(tasks, CORES or 1))
 
 
 if __name__ == "__main__":
     # Under its own name, so that a pickle of one process is read by another.
     from benchmarks.engines import main as named_main
 
-    named_main(sys.argv[1:])
+    named_main(Path(sys.argv[1]), sys.argv[2])

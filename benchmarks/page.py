@@ -1,258 +1,115 @@
-"""From ``results.json`` to ``README.md``; no number is typed, and the template computes none."""
+"""From ``results.json`` to ``README.md``; no number is typed."""
 
 from __future__ import annotations
 
-import statistics
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import linear_regression, median
 from typing import Final
 
-import jinja2
+from benchmarks.results import Builds, Point, Results, Sample, Scale, Scenario, Timed
+from benchmarks.scale import AXES
 
-from benchmarks import scale
-from benchmarks.engines import ORDER
-from benchmarks.goals import Goal, goals
-from benchmarks.results import (
-    Builds,
-    Checks,
-    EngineTask,
-    Environment,
-    Filtering,
-    Point,
-    Results,
-    Scale,
-    Timed,
-    Tool,
-)
-from benchmarks.scenarios import TITLES, Scenario
-from benchmarks.summary import (
-    find_timed,
-    last_slope,
-    median_peak,
-    median_wall,
-    net_peak,
-    points_of,
-    slope,
-)
-
-_TEMPLATE: Final = "README.md.j2"
+_TEMPLATE: Final = Path(__file__).with_name("README.md.in")
+TITLES: Final = {
+    "ridgepoint_typst": "ridgepoint (Typst)",
+    "engines_typst": "engines alone (Typst)",
+    "ridgepoint_latex": "ridgepoint (LaTeX)",
+    "engines_latex": "engines alone (LaTeX)",
+}
 _NONE: Final = "–"
 
 
 def render(results: Results) -> str:
-    """The whole page."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    """The whole page; a part that was not measured says so."""
+    none = "Not measured."
     builds, grown = results.builds, results.scale
-    return environment.get_template(_TEMPLATE).render(
-        goals=goals_table(goals(results)),
-        builds=builds and builds_page(builds),
-        scale=grown and scale_page(grown),
-        filtering=results.filtering and filtering_page(results.filtering),
-        checks=results.checks and checks_page(results.checks),
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        builds_environment=builds.environment if builds else none,
+        times=times_table(builds) if builds else none,
+        faults=faults_list(builds.timed) if builds else "",
+        scale_environment=grown.environment if grown else none,
+        axes=scale_tables(grown) if grown else "",
     )
 
 
-def builds_page(builds: Builds) -> dict[str, str]:
-    """The pieces of the part ``builds``."""
-    return {
-        "environment": environment_text(builds.environment),
-        "versions": versions_text(builds.environment),
-        "tools": tools_table(builds.tools),
-        "times": times_table(builds),
-        "faults": faults_list(builds),
-        "engines": engines_table(builds.engine_tasks),
-        "computing": computing_table(builds),
-    }
-
-
-def scale_page(grown: Scale) -> dict[str, str]:
-    """The pieces of the part ``scale``."""
-    tables = (axis_table(axis, points_of(grown.points, axis)) for axis in scale.AXES)
-    return {
-        "environment": environment_text(grown.environment),
-        "versions": versions_text(grown.environment),
-        "axes": "\n\n".join(table for table in tables if table),
-    }
-
-
-def filtering_page(filtering: Filtering) -> dict[str, str]:
-    """The pieces of the part ``filter``."""
-    headings = ("Paper", "With the filter (s)", "Without (s)", "Samples of each")
-    rows = (
-        (
-            f"`{p.study}`",
-            f"{statistics.median(p.with_filter):.3f}",
-            f"{statistics.median(p.without):.3f}",
-            f"{len(p.without)}",
-        )
-        for p in filtering.papers
-    )
-    return {
-        "environment": environment_text(filtering.environment),
-        "papers": table(headings, rows, numbers=3),
-    }
-
-
-def checks_page(checks: Checks) -> dict[str, str]:
-    """The pieces of the part ``checks``."""
-    return {
-        "environment": environment_text(checks.environment),
-        "text": f"To install the environment took {checks.install.wall_s:.0f} s, `.ci/run` "
-        f"{checks.check.wall_s:.0f} s ({checks.check.cpu_s:.0f} s of processor time); "
-        f"{checks.passed:,} tests passed. One run each.",
-    }
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
     """A pipe table; the last ``numbers`` columns are flush right."""
-    texts = len(headings) - numbers
-    rule = ["---"] * texts + ["---:"] * numbers
+    rule = ["---"] * (len(headings) - numbers) + ["---:"] * numbers
     return "\n".join("| " + " | ".join(row) + " |" for row in (headings, rule, *rows))
 
 
-def goals_table(found: Sequence[Goal]) -> str:
-    """Every goal with both medians, the ratio, the bound and the verdict."""
-    headings = ("Figure to reach", "Medians", "Ratio", "Goal", "Verdict")
-    return table(headings, (_goal_row(goal) for goal in found))
-
-
-def _goal_row(goal: Goal) -> tuple[str, ...]:
-    ratio = "not measured" if goal.ratio is None else f"{goal.ratio:.2f}"
-    medians = f"{goal.measured}; {goal.base}"
-    return (goal.sentence, medians, ratio, f"{goal.kind} {goal.bound:g}", _verdict(goal))
-
-
-def _verdict(goal: Goal) -> str:
-    if goal.met is None:
-        return "not measured"
-    if goal.met:
-        return "met"
-    return f"**missed**: {goal.reason}" if goal.reason else "**missed**"
-
-
-def tools_table(tools: Sequence[Tool]) -> str:
-    """Who took part, what each makes and what it remembers."""
-    headings = ("Tool", "Makes", "What it remembers", "")
-    rows = ((t.title, t.makes, t.caching, f"not here: {t.missing}" if t.missing else "")
-            for t in tools)  # fmt: skip
-    return table(headings, rows)
+def wall(samples: Sequence[Sample]) -> float:
+    """The median wall time in seconds; raises ``StatisticsError`` without samples."""
+    return median(sample.wall_s for sample in samples)
 
 
 def times_table(builds: Builds) -> str:
-    """Medians in seconds; a mark behind each says whether the outputs were right."""
-    present = [tool for tool in builds.tools if tool.missing is None]
-    headings = ("Tool", "Makes", *(TITLES[scenario] for scenario in Scenario))
-    rows = ((t.title, t.makes, *(_time_cell(find_timed(builds, t.name, s)) for s in Scenario))
-            for t in present)  # fmt: skip
-    return table(headings, rows, numbers=len(Scenario))
+    """Medians in seconds, with the ratio to the engines alone and a mark for the outputs."""
+    found = {(timed.tool, timed.scenario): timed for timed in builds.timed if timed.samples}
+    rows = [
+        (title, *(_cell(found.get((tool, s)), _base(found, tool, s)) for s in Scenario))
+        for tool, title in TITLES.items()
+    ]
+    return table(("", *(s.value for s in Scenario)), rows, len(Scenario))
 
 
-def _time_cell(timed: Timed | None) -> str:
+def _base(found: dict[tuple[str, Scenario], Timed], tool: str, scenario: Scenario) -> Timed | None:
+    kind, _, engine = tool.partition("_")
+    return found.get((f"engines_{engine}", scenario)) if kind == "ridgepoint" else None
+
+
+def _cell(timed: Timed | None, base: Timed | None) -> str:
     if timed is None:
         return _NONE
+    seconds = wall(timed.samples)
+    ratio = f" = {seconds / wall(base.samples):.2f} ×" if base else ""
     mark = "✗" if timed.faults else "✓"
-    return f"{median_wall(timed.samples):.3f} s ({len(timed.samples)}) {mark}"
+    return f"{seconds:.3f} s ({len(timed.samples)}){ratio} {mark}"
 
 
-def faults_list(builds: Builds) -> str:
+def faults_list(timed: Iterable[Timed]) -> str:
     """Why a mark is ✗, a line for each tool and scenario."""
-    titles = {tool.name: f"{tool.title} ({tool.makes})" for tool in builds.tools}
-    lines = [
-        f"- {titles[timed.tool]}, {TITLES[Scenario(timed.scenario)]}: {'; '.join(timed.faults)}."
-        for timed in builds.timed
-        if timed.faults
-    ]
-    return "\n".join(lines) or "All outputs of all tools were right."
+    lines = [f"- {TITLES[t.tool]}, {t.scenario}: {'; '.join(t.faults)}." for t in timed if t.faults]
+    return "\n".join(lines) or "All outputs were right."
 
 
-def engines_table(tasks: Sequence[EngineTask]) -> str:
-    """What kinds of calls take in a cold build, summed over the papers."""
-    headings = ("Engine route", "Call", "Calls", "Seconds together", "Seconds each")
-    rows = [
-        _engine_row(engine, kind, found)
-        for engine in ("typst", "latex")
-        for kind in ORDER
-        if (found := [t for t in tasks if _is(t, engine, kind)])
-    ]
-    return table(headings, rows, numbers=3)
-
-
-def _is(task: EngineTask, engine: str, kind: str) -> bool:
-    return (task.engine, task.scenario, task.kind) == (engine, Scenario.COLD.value, kind)
-
-
-def _engine_row(engine: str, kind: str, tasks: Sequence[EngineTask]) -> tuple[str, ...]:
-    medians = [statistics.median(task.seconds) for task in tasks]
-    each = statistics.median(medians)
-    return (engine, kind, f"{len(tasks)}", f"{sum(medians):.2f}", f"{each:.3f}")
-
-
-def computing_table(builds: Builds) -> str:
-    """What each study takes before anything is drawn."""
-    rows = ((f"`{c.study}`", f"{statistics.median(c.seconds):.3f}") for c in builds.computing)
-    return table(("Study", "Seconds on one core"), rows, numbers=1)
+def scale_tables(grown: Scale) -> str:
+    """One table an axis."""
+    axes = {
+        axis: sorted((p for p in grown.points if p.axis == axis), key=lambda p: p.size)
+        for axis in AXES
+    }
+    return "\n\n".join(axis_table(axis, points) for axis, points in axes.items() if points)
 
 
 def axis_table(axis: str, points: Sequence[Point]) -> str:
-    """One axis: time and memory for each size, and below it the exponents of their growth."""
-    if not points:
-        return ""
-    headings = ("Size", "Time (s)", "Peak memory (MB)", "Above idle (MB)", "Input (MB)", "Samples")
-    body = table(headings, map(_point_row, points), numbers=len(headings))
-    title = scale.AXES[axis]
-    return f"**{title[0].upper()}{title[1:]}.** {_growth(points)}\n\n{body}"
-
-
-def _point_row(point: Point) -> tuple[str, ...]:
-    return (
-        f"{point.size:,}",
-        f"{median_wall(point.samples):.3f}",
-        f"{median_peak(point.samples) / 1e6:.0f}",
-        _megabytes(net_peak(point)),
-        _megabytes(point.input_bytes),
-        f"{len(point.samples)}",
-    )
-
-
-def _megabytes(size: float | None) -> str:
-    return _NONE if size is None else f"{size / 1e6:.1f}"
-
-
-def _growth(points: Sequence[Point]) -> str:
+    """Time and memory for each size, and above it the exponent of their growth."""
     sizes = [float(point.size) for point in points]
-    times = [median_wall(point.samples) for point in points]
-    peaks = [median_peak(point.samples) for point in points]
-    texts = (_exponent(slope(sizes, times)), _exponent(last_slope(sizes, times)))
-    return (
-        f"Exponent of time over size: {texts[0]} fitted over all sizes, {texts[1]} between the "
-        f"two largest; of peak memory: {_exponent(slope(sizes, peaks))} and "
-        f"{_exponent(last_slope(sizes, peaks))}."
-    )
+    times = [wall(point.samples) for point in points]
+    rows = [
+        (
+            f"{point.size:,}",
+            f"{seconds:.3f}",
+            f"{median(sample.peak_bytes for sample in point.samples) / 1e6:.0f}",
+            _NONE if point.input_bytes is None else f"{point.input_bytes / 1e6:.1f}",
+            f"{len(point.samples)}",
+        )
+        for point, seconds in zip(points, times, strict=True)
+    ]
+    exponent = slope(sizes, times)
+    grows = _NONE if exponent is None else f"{exponent:.2f}"
+    title = f"**{AXES[axis][0].upper()}{AXES[axis][1:]}.** Exponent of time over size: {grows}."
+    headings = ("Size", "Time (s)", "Peak memory (MB)", "Input (MB)", "Samples")
+    return f"{title}\n\n{table(headings, rows, len(headings))}"
 
 
-def _exponent(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.2f}"
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float | None:
+    """The exponent of a power law through the points: least squares of log(value) over log(size).
 
-
-def environment_text(where: Environment) -> str:
-    """The machine and the moment in a sentence."""
-    commit = where.commit[:10] if where.commit else "unknown"
-    changed = "" if where.tree_clean else ", with changes that are not committed"
-    return (
-        f"{where.processor}, {where.cores} cores, {where.memory_bytes / 2**30:.0f} GiB, "
-        f"{where.operating_system}, Python {where.python}; commit {commit}{changed}; "
-        f"from {where.started} to {where.finished}; load average {where.load_before:.2f} before "
-        f"and {where.load_after:.2f} after."
-    )
-
-
-def versions_text(where: Environment) -> str:
-    """Names and versions, separated by commas."""
-    return ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    1 is linear growth, 0 none.  None where fewer than two sizes differ, or a value is not positive.
+    """
+    if len(set(sizes)) < 2 or min((*sizes, *values)) <= 0:
+        return None
+    return linear_regression([*map(math.log, sizes)], [*map(math.log, values)]).slope

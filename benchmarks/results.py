@@ -1,16 +1,35 @@
-"""What a run of the benchmarks leaves behind: raw samples, and where and with what they were taken.
+"""What a run of the benchmarks leaves in ``results.json``: raw samples, and where they were taken.
 
-A part (``builds``, ``scale``, ``filter``, ``checks``) is measured in one run and carries its own
-environment, because ratios are only formed within one part.
+A part (``builds``, ``scale``) is measured in one run and carries its own environment, because
+ratios are only formed within one part.
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-SCHEMA = 1
+ROOT: Final = Path(__file__).resolve().parent.parent
+CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+class Scenario(StrEnum):
+    """What was changed since the last build, in the words of the tables."""
+
+    COLD = "cold"
+    NOOP = "nothing changed"
+    RECORD = "one value of data changed"
+    PROSE = "one word changed"
+    DRAWING = "one drawing function changed"
+    TOUCH = "touched only"
+    STYLE = "LaTeX style changed"
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,131 +40,55 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int
 
 
-class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and when a part was measured; ``versions`` are those of the tools that took part."""
-
-    started: str
-    finished: str
-    commit: str | None
-    tree_clean: bool | None
-    processor: str
-    cores: int
-    memory_bytes: int
-    operating_system: str
-    python: str
-    load_before: float
-    load_after: float
-    versions: dict[str, str]
-
-
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured in one run."""
-
-    environment: Environment
-
-
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the tools that stand side by side, or the reason why it is not there."""
-
-    name: str
-    title: str
-    makes: str
-    caching: str
-    missing: str | None
-
-
 class Timed(msgspec.Struct, frozen=True, kw_only=True):
     """All samples of one tool in one scenario, and what was wrong with its outputs afterwards."""
 
     tool: str
-    scenario: str
+    scenario: Scenario
     samples: tuple[Sample, ...]
-    faults: tuple[str, ...]
-
-
-class EngineTask(msgspec.Struct, frozen=True, kw_only=True):
-    """The time of one call of an engine or of matplotlib inside a bare pool of workers."""
-
-    engine: str
-    scenario: str
-    kind: str
-    name: str
-    seconds: tuple[float, ...]
-
-
-class Computing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a study takes on one core before anything is drawn or rendered."""
-
-    study: str
-    seconds: tuple[float, ...]
-
-
-class Builds(_Part, frozen=True, kw_only=True):
-    """The part in which all tools and the bare engines take turns."""
-
-    tools: tuple[Tool, ...]
-    timed: tuple[Timed, ...]
-    engine_tasks: tuple[EngineTask, ...]
-    computing: tuple[Computing, ...]
+    faults: tuple[str, ...] = ()
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One size on one axis of the scale; ``input_bytes`` is what was read, where that is known.
-
-    ``idle_peak_bytes`` is the peak of a process that imports the same and reads nothing.
-    """
+    """One size on one axis of the scale; ``input_bytes`` is what was read, where that is known."""
 
     axis: str
     size: int
     samples: tuple[Sample, ...]
-    input_bytes: int | None
-    idle_peak_bytes: int | None
+    input_bytes: int | None = None
 
 
-class Scale(_Part, frozen=True, kw_only=True):
+class Builds(msgspec.Struct, frozen=True, kw_only=True):
+    """The part in which ridgepoint and its bare engines take turns."""
+
+    environment: str
+    timed: tuple[Timed, ...]
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
     """The part that grows records, cases and studies."""
 
+    environment: str
     points: tuple[Point, ...]
-
-
-class Filtered(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of pandoc for the page of one paper, with the Lua filter and without."""
-
-    study: str
-    with_filter: tuple[float, ...]
-    without: tuple[float, ...]
-
-
-class Filtering(_Part, frozen=True, kw_only=True):
-    """The part that tells what the Lua filter costs."""
-
-    papers: tuple[Filtered, ...]
-
-
-class Checks(_Part, frozen=True, kw_only=True):
-    """The part that runs the project's checks in a fresh clone; ``passed`` counts tests."""
-
-    install: Sample
-    check: Sample
-    passed: int
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """Everything in ``results.json``; a part that was never measured is null."""
 
-    schema: int = SCHEMA
     builds: Builds | None = None
     scale: Scale | None = None
-    filtering: Filtering | None = None
-    checks: Checks | None = None
 
 
-def read(path: Path) -> Results:
-    """The results in ``path``, or none at all if there is no such file."""
-    return msgspec.json.decode(path.read_bytes(), type=Results) if path.exists() else Results()
-
-
-def write(results: Results, path: Path) -> None:
-    """Write ``results`` as JSON, a value a line."""
-    text = msgspec.json.format(msgspec.json.encode(results), indent=1)
-    path.write_bytes(text + b"\n")
+def environment() -> str:
+    """The machine, the moment and the code, as the page prints them."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text("utf-8").split("\n") if info.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    command = ["git", "describe", "--always", "--dirty"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    return (
+        f"{next(named, platform.processor() or 'unknown processor')}, {CORES} cores, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}; commit "
+        f"{said.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
+        f"{os.getloadavg()[0]:.2f}"
+    )

@@ -1,226 +1,192 @@
 """The part ``scale``: how time and memory grow with records, cases and studies.
 
-Reading is timed inside a fresh process, so that imports do not count; its peak is compared with
-that of a process that imports the same and reads nothing.  Builds are timed from outside.
+Inputs are made up, in scratch folders only: records are cut from a committed one, so that every
+field is there and in its place; nothing of them is a result.  Reading is timed inside a fresh
+process (``python -m benchmarks.scale WAY DATA``), so that imports do not count.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from benchmarks import synthetic
-from benchmarks.environment import begin, finish
-from benchmarks.peers.install import cores
-from benchmarks.progress import Tell
-from benchmarks.project import ROOT, build_command, copy_project, package_versions
-from benchmarks.results import Point, Sample, Scale
-from benchmarks.timing import Command, plain_environment, run
+import msgspec
 
+from benchmarks.project import copy_project
+from benchmarks.results import CORES, ROOT, Point, Sample
+from benchmarks.timing import run_python
+from report.records.choice import choose_records
+from report.records.filed import encode
+from report.records.record import Record, Series
+from report.records.store import list_records, read_record, read_study, record_name
+
+STUDY: Final = "conv_scaling"
 #: Cases of one record where the axis is the number of cases, and where it is that of records.
-MANY_CASES: Final = 1_000
-FEW_CASES: Final = 10
-
-RECORDS: Final = (10, 100, 1_000, 10_000)
+MANY_CASES, FEW_CASES = 1_000, 10
 CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
+RECORDS: Final = (10, 100, 1_000, 10_000)
 STUDIES: Final = (5, 50, 500)
-#: The number of cases at which reading is compared with pandas.
-COMPARED: Final = 100_000
 REPEATS: Final = 3
-
 #: What each axis grows, in words for the tables.
-AXES: Final[Mapping[str, str]] = {
+AXES: Final = {
     "cases_read": "cases read and checked (`report.records.store.read_study`)",
-    "cases_pandas": "the same files by `pandas.json_normalize`, a row a case with all it holds",
-    "cases_series": "the same files by `pandas.json_normalize`, a row a series with few fields",
     "records_newest": "records of a study, listed, and read for a paper (`report.records.store`)",
     "records_cold": "records of a study, its page built from nothing",
     "records_noop": "records of a study, nothing to do",
     "studies_cold": "studies, all pages built from nothing",
     "studies_noop": "studies, nothing to do",
-    "studies_record": "studies, one record of one study changed",
 }
+_FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
 
 
-def measure(tell: Tell, largest: int | None = None) -> Scale:
-    """Measure every axis; ``largest`` leaves larger sizes out."""
-    start = begin()
-    points: list[Point] = []
-    steps = [step for step in _steps() if largest is None or step[1] <= largest]
-    for index, (words, size, take) in enumerate(steps):
-        tell(f"{words}: {size:,}", index / len(steps))
-        with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-            points += take(Path(scratch), size)
-    tell("done", 1.0)
-    versions = package_versions(("pandas", "msgspec"))
-    return Scale(environment=finish(start, versions), points=tuple(points))
+def measure() -> Iterator[Point]:
+    """A point for every axis and size."""
+    for take, sizes in ((_cases, CASES), (_records, RECORDS), (_studies, STUDIES)):
+        for size in sizes:
+            print(f"scale: {take.__name__.strip('_')}, {size:,}", file=sys.stderr)
+            with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
+                yield from take(Path(scratch), size)
 
 
-def _steps() -> list[tuple[str, int, Callable[[Path, int], Sequence[Point]]]]:
-    return [
-        *(("cases", size, _cases) for size in CASES),
-        *(("records", size, _records) for size in RECORDS),
-        *(("studies", size, _studies) for size in STUDIES),
-    ]
-
-
-def _cases(scratch: Path, size: int) -> list[Point]:
-    """Reading with all checks, and beside it pandas up to the size that is compared."""
-    written = synthetic.write_records(scratch, size // MANY_CASES, MANY_CASES)
-    pandas = {"cases_pandas": "pandas", "cases_series": "pandas_series"}
-    how = {"cases_read": "strict", **(pandas if size <= COMPARED else {})}
-    return _read_points(scratch, size, how, REPEATS, written)
-
-
-def _read_points(
-    data: Path, size: int, how: Mapping[str, str], repeats: int, written: int
-) -> list[Point]:
-    """The axes in ``how`` take turns."""
-    samples: dict[str, list[Sample]] = {axis: [] for axis in how}
-    idle = {axis: _reading(way, data / "nothing").peak_bytes for axis, way in how.items()}
-    for _ in range(repeats):
-        for axis, way in how.items():
-            samples[axis].append(_reading(way, data))
-    return [
-        Point(axis=axis, size=size, samples=tuple(samples[axis]), input_bytes=written,
-              idle_peak_bytes=idle[axis])
-        for axis in how
-    ]  # fmt: skip
+def _cases(scratch: Path, size: int) -> Iterator[Point]:
+    """Reading with all checks."""
+    written = write_records(scratch, size // MANY_CASES, MANY_CASES)
+    read = tuple(_reading("cases_read", scratch) for _ in range(REPEATS))
+    yield Point(axis="cases_read", size=size, samples=read, input_bytes=written)
 
 
 def _reading(way: str, data: Path) -> Sample:
-    """One process that reads, which tells the seconds of reading alone and its own peak."""
-    command = (sys.executable, "-m", "benchmarks.scale", way, str(data))
-    outer, output = run(Command(command, ROOT, plain_environment()))
+    """One process that reads, and prints the seconds of reading alone and its own peak."""
+    outer, output = run_python(ROOT, "-m", "benchmarks.scale", way, str(data))
     seconds, peak = output.strip().split("\n")[-1].split()
     return Sample(wall_s=float(seconds), cpu_s=outer.cpu_s, peak_bytes=int(peak))
 
 
-def _records(scratch: Path, size: int) -> list[Point]:
+def _records(scratch: Path, size: int) -> Iterator[Point]:
     """A long history of a study: choosing what its paper uses, building it, and finding nothing."""
+    copy_project(scratch / "project")
+    data, out = scratch / "project" / "data", scratch / "project" / "out"
+    written = write_records(data, size, FEW_CASES)
+    read = tuple(_reading("records_newest", data) for _ in range(REPEATS))
+    yield Point(axis="records_newest", size=size, samples=read, input_bytes=written)
+    yield _built("records_cold", size, out, STUDY)
+    yield _built("records_noop", size, out, STUDY)
+
+
+def _studies(scratch: Path, size: int) -> Iterator[Point]:
     project = scratch / "project"
-    copy_project(project)
-    data = project / "data"
-    written = synthetic.write_records(data, size, FEW_CASES)
-    how = {"records_newest": "newest"}
-    build = (synthetic.STUDY, "--html")
-    return [
-        *_read_points(data, size, how, REPEATS, written),
-        _built("records_cold", size, project, build, lambda turn: _remove(project / "out")),
-        _built("records_noop", size, project, build, lambda turn: None),
-    ]
+    write_project(project, size)
+    out = project / "out"
+    yield _built("studies_cold", size, out)
+    yield _built("studies_noop", size, out)
 
 
-def _studies(scratch: Path, size: int) -> list[Point]:
-    project = scratch / "project"
-    synthetic.write_project(project, size)
-    change = synthetic.change_one
-    return [
-        _built("studies_cold", size, project, ("--html",), lambda turn: None, repeats=1),
-        _built("studies_noop", size, project, ("--html",), lambda turn: None),
-        _built("studies_record", size, project, ("--html",), lambda turn: change(project, turn)),
-    ]
-
-
-def _built(
-    axis: str,
-    size: int,
-    project: Path,
-    arguments: Sequence[str],
-    before: Callable[[int], None],
-    repeats: int = REPEATS,
-) -> Point:
-    """Builds, each after a change."""
+def _built(axis: str, size: int, out: Path, *study: str) -> Point:
+    """Builds of pages alone, on an axis ``…_cold`` each from nothing."""
     samples = []
-    for turn in range(repeats):
-        before(turn)
-        samples.append(run(build_command(project, *arguments, "--jobs", f"{cores()}"))[0])
-    return Point(
-        axis=axis, size=size, samples=tuple(samples), input_bytes=None, idle_peak_bytes=None
+    for _ in range(REPEATS):
+        if axis.endswith("cold"):
+            shutil.rmtree(out, ignore_errors=True)
+        words = ("build.py", *study, "--html", "--jobs", f"{CORES}")
+        samples.append(run_python(out.parent, *words)[0])
+    return Point(axis=axis, size=size, samples=tuple(samples))
+
+
+def sized(record: Record, cases: int, number: int) -> Record:
+    """A record of ``cases`` cases that began ``number`` minutes after the first; none are alike.
+
+    Each case has one short series of times.
+    """
+    timed = [case for case in record.cases if case.samples("time")]
+    many = tuple(
+        msgspec.structs.replace(
+            case,
+            factors={**case.factors, "copy": index},
+            series=(Series(quantity="time", unit="s", samples=case.samples("time")[:10]),),
+            rounds=(),
+            layers=case.layers[:1],
+        )
+        for index, case in enumerate(islice(cycle(timed), cases))
+    )
+    moment = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return msgspec.structs.replace(
+        record, cases=many, started=moment, finished=moment, attachments=()
     )
 
 
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def pattern() -> Record:
+    """The newest committed record of a study."""
+    return read_study(STUDY, ROOT / "data")[-1].record
 
 
-def read_strictly(data: Path) -> int:
-    """All records with all checks; returns the number of cases."""
-    from report.records.store import read_study
+def write_records(data: Path, records: int, cases: int) -> int:
+    """Write ``records`` records of ``cases`` cases each into ``data``; returns their bytes."""
+    base = pattern()
+    return sum(_write(sized(base, cases, number), data) for number in range(records))
 
-    return sum(len(stored.record.cases) for stored in read_study(synthetic.STUDY, data))
+
+def _write(record: Record, data: Path) -> int:
+    # Without the store's fsync: nothing is lost if these files are.
+    (data / record.study).mkdir(parents=True, exist_ok=True)
+    return (data / record.study / record_name(record)).write_bytes(encode(record) + b"\n")
+
+
+def write_project(folder: Path, studies: int) -> None:
+    """A copy of the project in ``folder`` whose ``studies`` studies are all the small one."""
+    copy_project(folder)
+    for study in (folder / "report" / "studies").iterdir():
+        if study.is_dir():
+            shutil.rmtree(study)
+    for name in ("pins.yaml", "expected.yaml"):  # they name the studies that are gone
+        (folder / "data" / name).unlink(missing_ok=True)
+    base, here = pattern(), Path(__file__)
+    reported = json.loads((ROOT / "data" / "reported" / f"{STUDY}.json").read_text("utf-8"))
+    for number in range(studies):
+        study = f"small_{number:03d}"
+        code = folder / "report" / "studies" / study
+        code.mkdir()
+        (code / "__init__.py").write_text("ATTACHMENTS = ()\n", "utf-8")
+        shutil.copyfile(here.with_name("small_study.py"), code / "study.py")
+        template = folder / "templates" / "papers" / f"{study}.qmd.j2"
+        shutil.copyfile(here.with_name("small_study.qmd.j2"), template)
+        record = msgspec.structs.replace(sized(base, FEW_CASES, number), study=study)
+        _write(record, folder / "data")
+        nothing = {**reported, "study": study, "tables": [], "values": []}
+        (folder / "data" / "reported" / f"{study}.json").write_text(json.dumps(nothing), "utf-8")
 
 
 def read_newest(data: Path) -> int:
     """The record of each device that a paper uses; returns the number of cases."""
-    from report.records.choice import choose_records
-    from report.records.store import list_records, read_record
-
-    used = [choice.primary for choice in choose_records(list_records(synthetic.STUDY, data))]
+    used = [choice.primary for choice in choose_records(list_records(STUDY, data))]
     return sum(len(read_record(data / item.file, data).record.cases) for item in used)
 
 
-def read_by_pandas(data: Path) -> int:
-    """A row for each case with all that it holds, unchecked; returns their number."""
-    import pandas as pd
-
-    frames = [pd.json_normalize(_content(path), "cases") for path in _files(data)]
-    return sum(map(len, frames))
-
-
-def read_series_by_pandas(data: Path) -> int:
-    """A row for each series with the factors of its case and little else; returns their number."""
-    import pandas as pd
-
-    kept: list[str | list[str]] = ["study", "started", ["cases", "status"], ["cases", "factors"]]
-    frames = [pd.json_normalize(_content(path), ["cases", "series"], kept) for path in _files(data)]
-    return sum(map(len, frames))
-
-
-def _content(path: Path) -> Any:
-    return json.loads(path.read_bytes())
-
-
-def _files(data: Path) -> Iterator[Path]:
-    return iter(sorted((data / synthetic.STUDY).glob("*.json")))
-
-
-WAYS: Final[Mapping[str, Callable[[Path], int]]] = {
-    "strict": read_strictly,
-    "newest": read_newest,
-    "pandas": read_by_pandas,
-    "pandas_series": read_series_by_pandas,
+WAYS: Final[dict[str, Callable[[Path], int]]] = {
+    "cases_read": lambda data: len(read_study(STUDY, data)),
+    "records_newest": read_newest,
 }
 
 
-def main(way: str, data: Path) -> None:
-    """Read ``data`` in one of the ``WAYS``; print the seconds without imports, and peak bytes."""
-    read = WAYS[way]
+def main(arguments: Sequence[str]) -> None:
+    """Read in one of the ``WAYS``; print the seconds without imports, and the peak in bytes."""
+    read, data = WAYS[arguments[0]], Path(arguments[1])
     read(ROOT / "nothing")  # imports what it needs
     start = time.perf_counter()
     read(data)
-    print(time.perf_counter() - start, peak_bytes())
-
-
-def peak_bytes() -> int:
-    """The largest resident memory of this process since it was started.
-
-    From the kernel's own line, because ``getrusage`` gives at least what the process had that
-    started this one.
-    """
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    line = next(line for line in status.read_text("utf-8").split("\n") if "VmHWM" in line)
-    return int(line.split()[1]) * 1024
+    seconds = time.perf_counter() - start
+    # The kernel's own line: ``getrusage`` gives at least what the process had that started this.
+    status = Path("/proc/self/status").read_text("utf-8").split("\n")
+    peak = next(line.split()[1] for line in status if "VmHWM" in line)
+    print(seconds, int(peak) * 1024)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1:])

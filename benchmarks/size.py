@@ -1,78 +1,97 @@
-"""How large the code is, printed by ``make size``: lines by room and study, functions, modules.
+"""How large the code is, printed by ``make size``: lines of Python by room, beside their budgets.
 
-What a goal limits is printed beside its limit; nothing fails here, since a limit is a matter for
-the person who reads the change.
+Nothing fails here, since a budget is a matter for the person who reads the change.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Final, NamedTuple
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-ROOMS: Final = ("build.py", "report", "experiments", "figures", "tests", "benchmarks")
-#: Functions of the product; those of tests are tables of cases.
-_PRODUCT: Final = ROOMS[:4]
-_LONGEST: Final = 5
+FOLDERS: Final = ("report", "figures", "experiments", "tests", "benchmarks")
+#: Room → its budget in lines, and where it lies; a file belongs to the longest place that holds it.
+ROOMS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+    "report/studies": (7_500, ("report/studies",)),
+    "report/theory": (3_200, ("report/theory",)),
+    "report/records": (2_500, ("report/records",)),
+    "report/engine": (1_800, ("report/engine",)),
+    "report/commands": (1_100, ("report/commands",)),
+    "report/paper + text": (2_200, ("report/paper", "report/text")),
+    "report/evidence": (1_900, ("report/evidence",)),
+    "report/render": (1_700, ("report/render",)),
+    "report/instruments": (1_400, ("report/instruments",)),
+    "report/quantity + statistics": (1_900, ("report/quantity", "report/statistics")),
+    "report/system, errors, missing": (300, ("report",)),
+    "figures + build.py": (1_900, ("figures", "build.py")),
+    "experiments/harness": (4_400, ("experiments/harness",)),
+    "experiments: studies": (1_650, ("experiments",)),
+    "experiments/importers": (700, ("experiments/importers",)),
+    "experiments/backends": (900, ("experiments/backends",)),
+    "experiments/networks + datasets": (1_300, ("experiments/networks", "experiments/datasets")),
+    "experiments/theory": (700, ("experiments/theory",)),
+    "experiments/cluster": (150, ("experiments/cluster",)),
+    "experiments: command line": (
+        300,
+        tuple(f"experiments/{name}.py" for name in ("__init__", "__main__", "options", "registry")),
+    ),
+    "tests": (15_000, ("tests",)),
+    "benchmarks": (1_000, ("benchmarks",)),
+}
+BUDGET: Final = 53_500
 
 
-class Function(NamedTuple):
-    """A function and its length in lines, decorators and docstring included."""
-
-    lines: int
-    place: str
-
-
-def modules(room: str) -> Iterator[Path]:
-    """The Python files of a room, which may be a file itself."""
-    path = ROOT / room
-    yield from [path] if path.is_file() else sorted(path.rglob("*.py"))
+def files() -> list[str]:
+    """Every Python file of the project, relative to its root."""
+    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    return ["build.py", *(path.relative_to(ROOT).as_posix() for path in found)]
 
 
-def lines(room: str) -> int:
-    """All lines of a room, blank ones and comments too."""
-    return sum(_lines(path) for path in modules(room))
+def room_of(file: str) -> str:
+    """The room that holds ``file``; raises ``ValueError`` for one that no room holds."""
+    places = (
+        (len(place), room)
+        for room, (_, of_room) in ROOMS.items()
+        for place in of_room
+        if file == place or file.startswith(f"{place}/")
+    )
+    return max(places)[1]
 
 
-def functions(room: str) -> Iterator[Function]:
-    """Every function of a room."""
-    for path in modules(room):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                yield Function(length, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
-
-
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n")
+def _lines(file: str) -> int:
+    return (ROOT / file).read_bytes().count(b"\n")
 
 
 def report() -> str:
-    """The size as text, one fact a line."""
-    rooms = {room: lines(room) for room in ROOMS}
-    found = sorted((f for room in _PRODUCT for f in functions(room)), reverse=True)
-    lengths = [function.lines for function in found]
-    studies = sorted(path for path in (ROOT / "report" / "studies").iterdir() if path.is_dir())
-    large = [path for room in _PRODUCT for path in modules(room) if _lines(path) > 400]
+    """The rooms, and the largest functions and modules of the product."""
+    sizes = {file: _lines(file) for file in files()}
+    rooms: Counter[str] = Counter()
+    for file, number in sizes.items():
+        rooms[room_of(file)] += number
+    product = [file for file in sizes if not file.startswith(("tests/", "benchmarks/"))]
+    functions = sorted((found for file in product for found in _functions(file)), reverse=True)
+    lengths = [length for length, _ in functions]
+    module = max(product, key=sizes.__getitem__)
     return "\n".join(
         [
-            f"Python in all: {sum(rooms.values()):,} lines (goal 62,000)",
-            *(f"  {room}: {number:,}" for room, number in rooms.items()),
-            f"report/studies: {lines('report/studies'):,} lines (goal 9,000)",
-            *(
-                f"  {path.name}: {number:,}"
-                for path in studies
-                if (number := lines(str(path.relative_to(ROOT))))
-            ),
-            f"functions: median {median(lengths):g} (goal 7), 90th percentile "
-            f"{quantiles(lengths, n=10)[-1]:g} (20), longest {lengths[0]} (45)",
-            *(f"  {function.lines}: {function.place}" for function in found[:_LONGEST]),
-            f"modules above 400 lines: {', '.join(str(p.relative_to(ROOT)) for p in large) or 0}",
+            f"{'Room':<34}{'Lines':>8}{'Budget':>8}",
+            *(f"{name:<34}{rooms[name]:>8,}{most:>8,}" for name, (most, _) in ROOMS.items()),
+            f"{'all':<34}{sum(rooms.values()):>8,}{BUDGET:>8,}",
+            f"Functions: median {median(lengths):g}, 90th percentile "
+            f"{quantiles(lengths, n=10)[-1]:g}, largest {lengths[0]} lines ({functions[0][1]})",
+            f"Modules: {len(sizes)}, largest {sizes[module]} lines ({module})",
         ]
     )
+
+
+def _functions(file: str) -> list[tuple[int, str]]:
+    """The length of each function, decorators and docstring included, and its place."""
+    tree = ast.walk(ast.parse((ROOT / file).read_bytes()))
+    found = [node for node in tree if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [(n.end_lineno - n.lineno + 1, f"{file}:{n.lineno} {n.name}") for n in found]  # type: ignore[operator]
 
 
 if __name__ == "__main__":
