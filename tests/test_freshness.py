@@ -26,7 +26,7 @@ from tests.factory import data_folder
 ONE, OTHER = "conv_scaling", "training_roofline"
 BOTH = (ONE, OTHER)
 #: Pages that list something of all papers, and the search through them.
-OF_THE_SITE = {f"html/{n}" for n in (*OVERVIEWS, "search-index.js", "ro-crate-metadata.json")}
+OF_THE_SITE = {f"html/{n}" for n in (*OVERVIEWS, "search-index.js")}
 FORMATS = ("manuscript", "convert", "html", "tex", "pdf", "bundle")
 
 Change = Callable[[Path], None]

@@ -5,19 +5,12 @@ from __future__ import annotations
 import html
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from report.errors import RenderError
-from report.render.citation import (
-    Work,
-    as_data_block,
-    bibtex_entry,
-    citation_file,
-    linked_data,
-)
+from report.render.citation import bibtex_entry
 from report.render.pandoc import TEMPLATES, Edition, convert
 from report.render.problems import filter_problem
 from report.render.settings import Settings
@@ -26,9 +19,8 @@ from report.render.source import Source, read_source
 from report.render.supplement import split, whole
 from report.text.format import first_names
 
-#: The entries that readers cite the paper by, beside the page.
+#: The entry that readers cite the paper by, beside the page.
 BIBTEX: Final = "citation.bib"
-CITATION_FILE: Final = "CITATION.cff"
 
 _FIGURE = re.compile(r'<img[^>]*\ssrc="([^":]+)"')
 _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
@@ -49,12 +41,7 @@ _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
 #: What the head says in plain words, and where the page shows how it is cited.
 _META: Final = r'<meta name="{}" content="([^"]*)">'
-_CODE: Final = '<pre id="{}" tabindex="0" role="region" aria-label="{}"><code>'
-_PLACES: Final = {
-    BIBTEX: _CODE.format("bibtex", "BibTeX entry"),
-    CITATION_FILE: _CODE.format("citation-file", "Citation file"),
-}
-_DATA_BLOCK: Final = '<script type="application/ld+json">'
+_CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
 
 
 @dataclass(frozen=True)
@@ -101,14 +88,15 @@ def _converted(paper: Source, links: PageLinks) -> str:
     return convert(paper, [page_edition(paper, links)]).editions["html"]
 
 
-def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, dict[str, str]]:
-    """The page with its supplement, and the files that it is cited by, from what pandoc wrote."""
+def _finished(page: str, paper: Source, links: PageLinks) -> tuple[str, str]:
+    """The page with its supplement, and the entry that it is cited by, from what pandoc wrote."""
     # pandoc ends a void element as XML does, which checkers of HTML warn of.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', page))
     page = _GROUPED.sub(r"<mn>\1</mn>", page)
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
     _check_links(page, paper)
-    return _cited(page, _work(page, paper, links))
+    entry = _entry(page, paper, links)
+    return page.replace(_CITED, _CITED + html.escape(entry, quote=False), 1), entry
 
 
 def _with_classes(cell: re.Match[str]) -> str:
@@ -143,7 +131,7 @@ def write_page(
     """
     paper = read_source(source, study)
     made = _converted(paper, links) if written is None else written
-    page, citations = _finished(made, paper, links)
+    page, entry = _finished(made, paper, links)
     for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -155,43 +143,19 @@ def write_page(
         write_assets(target)
     index = target / "index.html"
     pages = split(page) if links.root else {index.name: whole(page)}
-    for name, text in {**citations, **pages}.items():
+    for name, text in {BIBTEX: entry, **pages}.items():
         (target / name).write_text(text, "utf-8", newline="\n")
     return index
 
 
-def _work(page: str, paper: Source, links: PageLinks) -> Work:
-    """What the page says of the paper where it is cited."""
+def _entry(page: str, paper: Source, links: PageLinks) -> str:
+    """How the paper is cited, in the plain words of the page's head."""
 
     def plain(name: str) -> list[str]:
         return [html.unescape(text) for text in re.findall(_META.format(name), page)]
 
-    authors = zip(plain("citation_author"), paper.front["author"], strict=True)
-    given = ({"name": name, **_but_name(author)} for name, author in authors)
-    return Work(
-        paper.study,
-        plain("citation_title")[0],
-        tuple(given),
-        description="".join(plain("description")),
-        keywords=tuple(paper.front.get("keywords", ())),
-        day=links.measured,
-        url=_address(paper.study, links),
-        licence=links.settings.licence,
-    )
-
-
-def _but_name(author: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in author.items() if key != "name"}
-
-
-def _cited(page: str, work: Work) -> tuple[str, dict[str, str]]:
-    """The page with the entries that cite it, and those alone: file → content."""
-    entries = {BIBTEX: bibtex_entry(work), CITATION_FILE: citation_file(work)}
-    for name, entry in entries.items():
-        place = _PLACES[name]
-        page = page.replace(place, place + html.escape(entry, quote=False), 1)
-    block = as_data_block(linked_data(work))
-    return page.replace(_DATA_BLOCK, _DATA_BLOCK + block, 1), entries
+    (title,), authors = plain("citation_title")[:1], plain("citation_author")
+    return bibtex_entry(paper.study, title, authors, links.measured, _address(paper.study, links))
 
 
 def _address(study: str, links: PageLinks) -> str:
@@ -214,7 +178,6 @@ def _variables(paper: Source, links: PageLinks) -> dict[str, object]:
         "records": f"{links.root}records.html#{paper.study}" if links.root else None,
         "licence": links.settings.licence,
         "bibtex-file": BIBTEX,
-        "citation-file": CITATION_FILE,
     }
     variables: dict[str, object] = {
         name: html.escape(content) for name, content in given.items() if content

@@ -20,8 +20,7 @@ _IMAGE = re.compile(r'(?<=<img class="drawn" src=")[^":]+')
 _PICTURE = re.compile(r'(?<=<a class="picture" href=")[^":]+')
 _OFFERED = re.compile(r'<a\b([^>]*)\shref="([^":#]+)"([^>]*)>(.*?)</a>', re.DOTALL)
 #: Files that are offered within the page; others stand as words.
-_CARRIED: Final = (".csv", ".bib", ".cff")
-mimetypes.add_type("text/plain", ".cff")
+_CARRIED: Final = (".csv", ".bib")
 mimetypes.add_type("text/plain", ".bib")
 
 

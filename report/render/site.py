@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from report.render.crate import CRATE, crate
 from report.render.pandoc import convert
 from report.render.search import index_of_claims, index_of_paper
 from report.render.settings import Settings
 from report.render.shell import OVERVIEWS, SCRIPTS, render_template, script_of, write_assets
 from report.render.source import read_source
-from report.system.outputs import write_json
 from report.text.format import first_names, plain
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
@@ -220,13 +218,9 @@ def write_site(papers: Sequence[Paper], target: Path, settings: Settings) -> tup
     for name, content in written.items():
         script = script_of(name, content)
         (target / files[name]).write_text(script, "utf-8", newline="\n")
-    described = crate(papers, settings)
-    if described:
-        write_json(described, target / CRATE)
     # Without this file GitHub Pages would look for templates of its own.
     (target / ".nojekyll").write_bytes(b"")
-    crates = (CRATE,) if described else ()
-    return (*pages, *files.values(), *crates, ".nojekyll", *write_assets(target))
+    return (*pages, *files.values(), ".nojekyll", *write_assets(target))
 
 
 def _listed(papers: Iterable[Paper]) -> list[dict[str, str]]:
