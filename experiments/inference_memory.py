@@ -16,7 +16,7 @@ no case: a case that belongs to several sets is measured once.  Factors of a cas
   ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``, tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 - ``memory_limit``: MiB by which the address space may grow in the call; else what is available.
-- ``dataset``: ``digits`` of scikit-learn, scaled to 32 × 32; ``cifar10`` from a folder.
+- ``dataset``: ``digits`` of scikit-learn, scaled to 32 × 32.
 
 Every ``inference`` case has series of durations, of what the system did in each call, and of bytes.
 Of ZFNet and VGG-16 only the batches of the published comparison are timed, and of limited cases
@@ -56,7 +56,6 @@ from experiments.harness.workload import Workload
 from experiments.inference_calls import build, input_shape, layers, operations
 from experiments.inference_refusals import needed_bytes, refuse_float16
 from experiments.inference_scores import (
-    check_folder,
     history_series,
     image_series,
     images_file,
@@ -193,16 +192,15 @@ def _transfers(factors: Factors, session: Session) -> tuple[Series, ...]:
 
 
 def prepare(session: Session) -> None:
-    """Look into the user's folder before anything is measured; raises ``DataSetError``."""
+    """Let the processes of a run share compiled code."""
     runtime.keep_compiled_code()
-    check_folder(session)
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     """Traces; which images were trained on; which weights were scored."""
     match factors["subject"]:
         case "training":
-            return (images_file(factors, session),)
+            return (images_file(),)
         case "accuracy":
             return (weights_file(factors, session),)
         case "inference" if is_traced(factors):
@@ -310,7 +308,6 @@ _ON_CPU: Final = Study(
     operations=operations,
     imports=("torch._dynamo", "torch._inductor"),
     prepare=prepare,
-    images="cifar10",
     full=replanned(
         FULL,
         minimum_samples=2,

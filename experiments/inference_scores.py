@@ -6,7 +6,6 @@ import hashlib
 import json
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from experiments.harness.study import SEED, CaseFile, Device, Factors, Session
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from experiments.datasets import Images
     from experiments.harness.training import History
 
-#: Epochs by the images and the device; CIFAR-10 has 35 times as many images as the digits.
-EPOCHS: Final[dict[tuple[str, Device], int]] = {
-    ("digits", "cpu"): 4,
-    ("digits", "cuda"): 4,
-    ("cifar10", "cpu"): 1,
-    ("cifar10", "cuda"): 30,
-}
+EPOCHS: Final = 4
 _SCORED_AT_ONCE: Final = 100
 
 
@@ -38,39 +31,21 @@ def precisely(precision: str, device: Device) -> AbstractContextManager[object]:
     return torch.autocast(device, dtype=getattr(torch, precision))
 
 
-def check_folder(session: Session) -> None:
-    """Read the user's own images before anything is measured; raises ``DataSetError``."""
-    if session.images is not None:
-        _read("cifar10", session.images)
-
-
-def images_of(factors: Factors, session: Session) -> Images:
-    """The images that a case names as its ``dataset``."""
-    return _read(str(factors["dataset"]), session.images)
-
-
 @lru_cache(maxsize=1)
-def _read(dataset: str, folder: Path | None) -> Images:
-    from experiments.datasets import cifar10, digits
+def images() -> Images:
+    """The digits, as large as CIFAR-10's images."""
+    from experiments.datasets import digits
 
-    if dataset == "cifar10":
-        if folder is None:
-            raise ValueError("cifar10 needs the folder of --data")
-        return cifar10(folder)
     return digits(size=32, channels=3)
 
 
 def trained(factors: Factors, session: Session) -> tuple[nn.Module, History]:
     """The network of a case, trained from the seed; once in a process."""
-    return _trained(
-        str(factors["network"]), str(factors["dataset"]), session.device, session.images
-    )
+    return _trained(str(factors["network"]), session.device)
 
 
 @lru_cache(maxsize=1)
-def _trained(
-    network: str, dataset: str, device: Device, folder: Path | None
-) -> tuple[nn.Module, History]:
+def _trained(network: str, device: Device) -> tuple[nn.Module, History]:
     import torch
 
     from experiments.harness.training import train
@@ -79,7 +54,7 @@ def _trained(
     torch.manual_seed(SEED)
     with torch.device(device):
         module = catalogue.network(network)
-    history = train(module, _read(dataset, folder), epochs=EPOCHS[dataset, device])
+    history = train(module, images(), epochs=EPOCHS)
     return module.eval(), history
 
 
@@ -105,7 +80,7 @@ def image_series(factors: Factors, session: Session) -> tuple[Series, ...]:
     from experiments.harness.training import prepared
 
     module, _ = trained(factors, session)
-    _, test = prepared(images_of(factors, session), session.device)
+    _, test = prepared(images(), session.device)
     losses, correct = scored(
         module, test.inputs, test.labels, str(factors["precision"]), session.device
     )
@@ -138,14 +113,14 @@ def scored(
     return losses.cpu(), (scores.argmax(dim=1) == labels).cpu()
 
 
-def images_file(factors: Factors, session: Session) -> CaseFile:
+def images_file() -> CaseFile:
     """Which images were trained and tested on."""
     from experiments.datasets import identity
 
     return CaseFile(
         name="images.json",
         meaning="which images were trained and tested on",
-        content=identity(images_of(factors, session)),
+        content=identity(images()),
     )
 
 
@@ -154,7 +129,7 @@ def weights_file(factors: Factors, session: Session) -> CaseFile:
     network, precision = str(factors["network"]), factors["precision"]
     content = {
         "network": network,
-        "images": images_of(factors, session).digest,
+        "images": images().digest,
         "weights": weights_digest(trained(factors, session)[0]),
     }
     return CaseFile(

@@ -23,10 +23,8 @@ SLOW = (
     "test_readme.py",
     "test_build.py",
     "experiments/test_random_networks.py",
+    "experiments/test_measuring.py",
     "test_freshness.py",
-    "experiments/test_measuring_training_roofline.py",
-    "experiments/test_measuring_inference_memory.py",
-    "experiments/test_measuring_conv_profiling.py",
     "test_verify.py",
     "test_every_study.py",
     "render/test_text_boxes.py",
@@ -39,7 +37,6 @@ SLOW = (
     "test_class.py",
     "experiments/test_submit.py",
     "test_published.py",
-    "experiments/test_quick_run.py",
 )
 
 

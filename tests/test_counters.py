@@ -1,4 +1,4 @@
-"""What lackey and perf print, whole and in every kind of damage; and a real run's own logs."""
+"""What lackey prints, whole and in every kind of damage; and a real run's own logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
-from report.instruments.counters import lackey, perf
+from report.instruments.counters import lackey
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
 from report.records.filed import parse
 from report.records.store import read_attachment, read_record
@@ -155,7 +155,7 @@ def test_the_header_says_nothing_of_the_system_on_any_python() -> None:
         (lambda content: content[:-9], "not a whole gzip"),
         (lambda content: b"no" + content, "not valid JSON"),
         (lambda content: gzip.compress(b"{}"), "this field is missing"),
-        (lambda content: pack("perf", ()), "tool: expected lackey, found perf"),
+        (lambda content: pack("ncu", ()), "tool: expected lackey, found ncu"),
     ],
 )
 def test_a_damaged_file_is_told(damage: Callable[[bytes], bytes], said: str) -> None:
@@ -183,19 +183,18 @@ def test_the_records_say_what_their_logs_say(path: Path, tmp_path: Path) -> None
         shutil.copytree(path.with_suffix(""), folder / path.stem)
     stored = read_record(folder / path.name, data)
     counted = set()
-    for reader in (lackey, perf):
-        name = attachment_name(reader.TOOL)
-        if name in {item.name for item in stored.record.attachments}:
-            for item in unpack(read_attachment(stored, name, data), reader.TOOL, name):
-                case = stored.record.cases[item.case]
-                for series in reader.series_of(item.logs, name):
-                    assert case.samples(series.quantity) == series.samples, case.factors
-                    counted.add((item.case, series.quantity))
+    name = attachment_name(lackey.TOOL)
+    if name in {item.name for item in stored.record.attachments}:
+        for item in unpack(read_attachment(stored, name, data), lackey.TOOL, name):
+            case = stored.record.cases[item.case]
+            for series in lackey.series_of(item.logs, name):
+                assert case.samples(series.quantity) == series.samples, case.factors
+                counted.add((item.case, series.quantity))
     claimed = {
         (index, series.quantity)
         for index, case in enumerate(stored.record.cases)
         for series in case.series
-        if series.quantity.startswith(("lackey_", "perf_"))
+        if series.quantity.startswith("lackey_")
     }
     assert claimed == counted, "no count without its log"
 
@@ -211,133 +210,3 @@ def test_the_layer_executes_what_theory_says_to_the_unit() -> None:
             assert counted == (passes * macs(case.layers[0]),), case.factors
             compared += 1
     assert compared >= 4
-
-
-# --------------------------------------------------------------------------------------- perf
-
-#: As perf 6.1 writes it with ``-x,``, the counts of a Skylake-X server.
-STAT = """\
-# started on Sat Nov 21 05:00:32 2026
-
-2048,,fp_arith_inst_retired.scalar_single:u,509691,100.00,,
-16,,fp_arith_inst_retired.128b_packed_single:u,509691,100.00,,
-0,,fp_arith_inst_retired.256b_packed_single:u,509691,100.00,,
-1327104,,fp_arith_inst_retired.512b_packed_single:u,509691,100.00,,
-"""
-ZEN = """\
-21233664,,fp_ret_sse_avx_ops.mac_flops:u,9,100.00,,
-36864,,fp_ret_sse_avx_ops.add_sub_flops:u,9,100.00,,
-0,,fp_ret_sse_avx_ops.mult_flops:u,9,100.00,,
-"""
-SKYLAKE_X = perf.events_for("GenuineIntel", 6, 0x55)
-PARANOID = """\
-Error:
-Access to performance monitoring and observability operations is limited.
-Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open
-access to performance monitoring and observability operations for processes
-without CAP_PERFMON, CAP_SYS_PTRACE or CAP_SYS_ADMIN Linux capability.
-"""
-OLD_PARANOID = """\
-Error:
-You may not have permission to collect stats.
-
-Consider tweaking /proc/sys/kernel/perf_event_paranoid,
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "asked", "flops"),
-    [
-        (STAT, SKYLAKE_X, 2048 + 4 * 16 + 16 * 1_327_104),
-        (ZEN, perf.events_for("AuthenticAMD", 0x19, 1), 21_233_664 + 36_864),
-    ],
-)
-def test_events_are_weighed_by_their_lanes(
-    text: str, asked: tuple[perf.Event, ...], flops: int
-) -> None:
-    (series,) = perf.series_of(perf.logs_of(asked, text), "case 0")
-    assert (series.quantity, series.unit, series.samples) == ("perf_flops", "FLOP", (flops,))
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("<not supported>,,cycles:u,0,100.00,,\n", "perf: cycles <not supported>"),
-        (STAT.replace("\n0,,", "\n<not counted>,,"), "256b_packed_single <not counted>"),
-        (STAT.replace("2048,,", "<not supported>,,"), "scalar_single <not supported>"),
-        (PARANOID, "Access to performance monitoring and observability operations is limited"),
-        (PARANOID, "allow it with: sysctl kernel.perf_event_paranoid=1"),
-        (OLD_PARANOID, "perf: You may not have permission to collect stats"),
-        ("event syntax error: 'fp_ret_sse_avx_ops.all'\n", "event syntax error"),
-        (STAT.replace("0,,fp_arith_inst_retired.256b_packed_single:u,509691,100.00",
-                      "0,,fp_arith_inst_retired.256b_packed_single:u,50969,49.87"),
-         "was counted for only 49.87 % of the time"),
-    ],
-)  # fmt: skip
-def test_perf_s_own_words_are_the_reason(text: str, reason: str) -> None:
-    found = perf.parse_stat(text, "case 0")
-    assert isinstance(found, perf.Unavailable)
-    assert reason in found.reason
-    with pytest.raises(RecordError, match="perf: "):
-        perf.series_of(perf.logs_of(SKYLAKE_X, text), "case 0")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "perf printed no counts"),
-        ("# started on Sat Nov 21 05:00:32 2026\n\n", "perf printed no counts"),
-        (STAT[: STAT.index(",509691")], "which is cut off or not perf's"),
-        ("hello\n", "found 'hello', which is cut off or not perf's"),
-        ("2.048,,fp_ret_sse_avx_ops.mac_flops,9,100.00,,\n", "found '2.048', which may be written"),
-        ("2 048,,fp_ret_sse_avx_ops.mac_flops,9,100.00,,\n", "found '2 048', which may be written"),
-    ],
-)
-def test_what_perf_did_not_write_whole_is_refused(text: str, said: str) -> None:
-    with pytest.raises(RecordError) as caught:
-        perf.parse_stat(text, "case 0")
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@given(end=st.integers(0, len(STAT) - 1))
-def test_no_counts_that_are_cut_off_give_a_sum(end: int) -> None:
-    if end >= len(STAT) - len(",,\n"):
-        return  # only empty columns are missing
-    with pytest.raises(RecordError):
-        perf.series_of(perf.logs_of(SKYLAKE_X, STAT[:end]), "case 0")
-
-
-def test_counts_of_what_was_not_asked_for_are_refused() -> None:
-    with pytest.raises(RecordError, match=r"but asked for were fp_ret_sse_avx_ops\.add"):
-        perf.series_of(perf.logs_of(perf.events_for("AuthenticAMD", 0x19, 1), STAT), "case 0")
-    with pytest.raises(RecordError, match="but asked for were no events"):
-        perf.series_of({"stat": STAT}, "case 0")
-
-
-@pytest.mark.parametrize(
-    ("vendor", "family", "model", "first", "number"),
-    [
-        ("GenuineIntel", 6, 0x9E, "fp_arith_inst_retired.scalar_single", 3),
-        ("GenuineIntel", 6, 0x55, "fp_arith_inst_retired.scalar_single", 4),
-        ("GenuineIntel", 6, 0x8F, "fp_arith_inst_retired.scalar_single", 4),
-        ("AuthenticAMD", 0x17, 0x01, "fp_ret_sse_avx_ops.sp_mult_add_flops", 3),
-        ("AuthenticAMD", 0x17, 0x31, "fp_ret_sse_avx_ops.mac_flops", 3),
-        ("AuthenticAMD", 0x19, 0x01, "fp_ret_sse_avx_ops.mac_flops", 3),
-        ("AuthenticAMD", 0x1A, 0x02, "fp_ret_sse_avx_ops.mac_flops", 3),
-    ],
-)
-def test_events_follow_the_processor(
-    vendor: str, family: int, model: int, first: str, number: int
-) -> None:
-    found = perf.events_for(vendor, family, model)
-    assert (found[0].name, len(found)) == (first, number)
-    assert perf.known({event.name for event in found}) == found
-
-
-@pytest.mark.parametrize(
-    ("vendor", "family", "model"),
-    [("GenuineIntel", 6, 0x3C), ("GenuineIntel", 6, 0x97), ("AuthenticAMD", 0x15, 2), ("x", 6, 85)],
-)
-def test_no_events_are_guessed(vendor: str, family: int, model: int) -> None:
-    assert perf.events_for(vendor, family, model) == ()

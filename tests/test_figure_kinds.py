@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +21,10 @@ from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import diagram, dots, labels, scaling, timeline
+from figures.drawing import diagram, dots, image_grid, labels, scaling, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
+from figures.image_grid import Image, ImageGrid
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
@@ -30,6 +32,12 @@ from tests.canvas import drawn
 from tests.test_figures import DRAWING
 from tests.test_waterfall import LARGE
 
+GRID = ImageGrid(
+    (Image(bytes([0, 10, 20, 30, 40, 255]), "$1"), Image(bytes(6), "2"), Image(bytes(6), "3")),
+    height=2,
+    width=3,
+    columns=2,
+)
 LINES = Timeline(
     (
         Lane("Forward", (Span(0, 60, 0, "conv2d"), Span(60, 61, 1, "max_pool2d"))),
@@ -79,7 +87,7 @@ ROOF = Roofline(
     caches=(CacheRoof("L1", Ceiling(348, 360, 372)),),
 )
 PANELS: dict[str, Panel] = {
-    "timeline": LINES, "dots": DOTS, "stack": STACK,
+    "grid": GRID, "timeline": LINES, "dots": DOTS, "stack": STACK,
     "groups": GROUPS, "diagram": BLOCKS,
     "roofline": ROOF, "empty": Roofline("x", "y", ()), "waterfall": LARGE,
 }  # fmt: skip
@@ -102,6 +110,33 @@ def test_drawing_leaves_the_settings_of_others_alone(kind: str) -> None:
 
 
 # ------------------------------------------------------------------------------------ images
+
+
+def test_every_pixel_stands_in_its_place() -> None:
+    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
+        (shown,) = figure.axes[0].images
+        sheet = np.asarray(shown.get_array())
+        left, right, _, _ = shown.get_extent()
+        scale = sheet.shape[1] / (right - left)
+        small = sheet[:: int(scale), :: int(scale)]
+        assert small[:2, :3].tolist() == [[0, 10, 20], [30, 40, 255]]
+        assert not small[:, 3:].any(), "gaps and empty images are white"
+
+
+def test_every_image_has_its_label_below() -> None:
+    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
+        texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+        assert set(texts) == {"$1", "2", "3"}
+        assert texts["$1"][1] == texts["2"][1] < texts["3"][1]
+        assert texts["$1"][0] == texts["3"][0] < texts["2"][0]
+
+
+@pytest.mark.parametrize(
+    "images", [(), (Image(bytes(5), "1"),), (Image(bytes(6), "1"), Image(bytes(7), "2"))]
+)
+def test_images_of_another_size_are_refused(images: tuple[Image, ...]) -> None:
+    with pytest.raises(ValueError, match="needs images of 2 × 3 pixels"):
+        ImageGrid(images, height=2, width=3, columns=2)
 
 
 # --------------------------------------------------------------------------------- timelines
@@ -139,6 +174,26 @@ def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> 
         assert [text.get_text() for text in legend.get_texts()] == ["Convolution", "Pooling"]
 
 
+def test_both_parts_have_one_axis_of_time() -> None:
+    with drawn(timeline.draw, LINES, inches=7.16) as figure:
+        lanes, level = figure.axes
+        assert lanes.get_xlim() == level.get_xlim() == (0, 100)
+        (line,) = level.lines
+        assert list(map(float, line.get_ydata())) == [0.0, 4.0, 9.0, 9.0]
+
+
+def test_a_timeline_of_nothing_is_drawn() -> None:
+    empty = Timeline((Lane("Forward", ()),), ("Convolution",), "Time (ms)")
+    assert render(Drawing((empty,), height=empty.height), "x").svg
+
+
+def test_lanes_and_level_take_their_room() -> None:
+    plain = Timeline(LINES.lanes, LINES.kinds, "Time (ms)")
+    more = Timeline((*LINES.lanes, Lane("Device", ())), LINES.kinds, "Time (ms)")
+    assert plain.height < LINES.height
+    assert plain.height < more.height
+
+
 # -------------------------------------------------------------------------------------- dots
 
 
@@ -163,6 +218,12 @@ def test_intervals_of_ratios_stand_on_a_log_scale_where_they_are_known() -> None
         assert list(points.get_xdata()) == [2.0, 4.0]
 
 
+def test_dots_without_numbers_say_so() -> None:
+    nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
+    with drawn(dots.draw, nothing, inches=7.16) as figure:
+        assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
+
+
 def test_lines_to_compare_with_are_named_above_the_axes() -> None:
     compared = replace(DOTS, title="Cards", lines=(("peak", 1.268), ("bandwidth", 1.778)))
     with drawn(dots.draw, compared, inches=7.16) as figure:
@@ -178,6 +239,10 @@ def test_panels_stand_in_rows() -> None:
         upper, lower = render(Drawing((panel, panel), rows=number), "fig/two").series
         (left, top, _), (right, bottom, _) = upper.points[0], lower.points[0]
         assert ((left == right), (top < bottom)) == (number == 2, number == 2)
+
+
+def test_dots_grow_with_their_rows() -> None:
+    assert DOTS.height < Dots(("a",) * 9, (), "Ratio").height
 
 
 # ------------------------------------------------------------------------- bars and diagrams
@@ -226,6 +291,11 @@ def test_bars_side_by_side_keep_to_their_row() -> None:
     assert [list(x) for x in intervals] == [[3.5, 4.5], [0.9, 1.2], [1.9, 2.1]]
 
 
+def test_more_rows_take_more_height() -> None:
+    wide = Bars(("A",) * 9, (BarSeries("x", (1.0,) * 9),), "x")
+    assert wide.height > Bars(("A",), (BarSeries("x", (1.0,)),), "x").height
+
+
 def test_a_diagram_has_its_boxes_arrows_and_words() -> None:
     with drawn(diagram.draw, BLOCKS) as figure:
         (axes,) = figure.axes
@@ -236,6 +306,13 @@ def test_a_diagram_has_its_boxes_arrows_and_words() -> None:
     assert {"$W X$", "forward", "words"} <= texts
     patches = [getattr(text, "arrow_patch", None) for text in axes.texts]
     assert sum(patch is not None for patch in patches) == 2
+
+
+def test_sides_of_a_box_are_where_arrows_meet_it() -> None:
+    box = Box(1, 1, 2, 4)
+    assert box.left == (1, 3)
+    assert box.right == (3, 3)
+    assert box.middle == (2, 3)
 
 
 # ------------------------------------------------------------------------------------ labels
@@ -262,7 +339,7 @@ def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
 def test_the_data_of_a_figure_hold_all_that_it_draws_in_numbers(kind: str) -> None:
     found = list(rows(Drawing((PANELS[kind],))))
     assert all(len(row) == len(COLUMNS) for row in found)
-    assert bool(found) == (kind not in ("diagram", "empty"))
+    assert bool(found) == (kind not in ("grid", "diagram", "empty"))
 
 
 def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:

@@ -103,13 +103,12 @@ def held_out(
     return Split(pixels[train], labels[train]), Split(pixels[test], labels[test]), said
 
 
-def resplit(images: Images, count: int | None = None, seed: int = SEED) -> Images:
+def resplit(images: Images, count: int) -> Images:
     """The same images, all of them, with ``count`` of them held out instead of their own split."""
     train, test, split = held_out(
         np.concatenate([images.train.pixels, images.test.pixels]),
         np.concatenate([images.train.labels, images.test.labels]),
         count,
-        seed,
     )
     return replace(images, train=train, test=test, split=split)
 

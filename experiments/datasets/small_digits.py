@@ -1,4 +1,4 @@
-"""The real digits that come with scikit-learn, scaled to the size of MNIST or of CIFAR-10."""
+"""The real digits that come with scikit-learn, scaled to another size."""
 
 from __future__ import annotations
 

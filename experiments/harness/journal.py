@@ -123,12 +123,12 @@ class RunLog:
     rounds: list[Ended] = field(default_factory=list)
     counts: dict[tuple[str, int], Count] = field(default_factory=dict)
 
-    def crashing_cases(self, limit: int = 2) -> tuple[int, ...]:
-        """Cases that have no outcome although they were started ``limit`` times or more."""
+    def crashing_cases(self) -> tuple[int, ...]:
+        """Cases that have no outcome although they were started twice or more."""
         return tuple(
             case
             for case, count in sorted(self.starts.items())
-            if count >= limit and case not in self.finished
+            if count >= 2 and case not in self.finished
         )
 
 

@@ -13,7 +13,7 @@ TIME: Final = (
 #: What a call asks of the allocator, and what the system gives it.
 MEMORY: Final = ("memory_events", "requested", "allocated", "reserved", "resident")
 #: Work that instruments count.
-COUNTED_WORK: Final = ("lackey_multiply_adds", "perf_flops", *ncu_logs.QUANTITIES)
+COUNTED_WORK: Final = ("lackey_multiply_adds", *ncu_logs.QUANTITIES)
 #: How a network learns.
 LEARNING: Final = (
     "step_loss", "epoch_time", "train_loss", "train_accuracy", "test_loss", "test_accuracy",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import torch
@@ -28,9 +28,6 @@ GAMMA: Final = 0.7
 
 #: It changes a score by rounding alone; larger maps take a CPU longer for each image.
 _EVALUATED_AT_ONCE: Final = 100
-
-#: Told after each step how many steps are done, how many there are, and the loss of the last.
-Progress: TypeAlias = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -77,11 +74,8 @@ def train(
     module: nn.Module,
     images: Images,
     epochs: int,
-    batch: int = BATCH,
     lr: float = LEARNING_RATE,
     seed: int = SEED,
-    on_progress: Progress | None = None,
-    gamma: float = GAMMA,
 ) -> History:
     """Train ``module`` in place, where its parameters are, and leave it in evaluation mode.
 
@@ -94,18 +88,15 @@ def train(
     device = next(module.parameters()).device
     train_part, test_part = prepared(images, device)
     optimizer = torch.optim.Adadelta(module.parameters(), lr=lr)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=gamma)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=GAMMA)
     losses: list[float] = []
     finished: list[Epoch] = []
-    steps = epochs * math.ceil(len(images.train) / batch)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for _ in range(epochs):
             rate, began = float(optimizer.param_groups[0]["lr"]), time.perf_counter()
-            for loss in _steps(module, train_part, optimizer, batch):
+            for loss in _steps(module, train_part, optimizer):
                 losses.append(_finite(loss, len(losses) + 1))
-                if on_progress is not None:
-                    on_progress(len(losses), steps, loss)
             seconds = time.perf_counter() - began
             schedule.step()
             module.eval()
@@ -165,14 +156,12 @@ def evaluate(module: nn.Module, part: Prepared) -> Score:
     return Score(loss / len(part.labels), right / len(part.labels))
 
 
-def _steps(
-    module: nn.Module, part: Prepared, optimizer: torch.optim.Optimizer, batch: int
-) -> Iterator[float]:
+def _steps(module: nn.Module, part: Prepared, optimizer: torch.optim.Optimizer) -> Iterator[float]:
     """The loss of each step of one epoch, in an order drawn from torch's random numbers."""
     module.train()
     # Drawn on the CPU, so that every device sees the same order.
     order = torch.randperm(len(part.labels)).to(part.labels.device)
-    for chosen in torch.split(order, batch):
+    for chosen in torch.split(order, BATCH):
         optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(module(part.inputs[chosen]), part.labels[chosen])
         loss.backward()  # type: ignore[no-untyped-call]

@@ -7,8 +7,6 @@ from typing import Final
 
 from torch import nn
 
-from report.errors import MeasurementError
-
 #: Channels of the first and the second convolution, kernel of the second, and side of an image.
 CHANNELS: Final = (32, 64)
 KERNEL: Final = 3
@@ -44,28 +42,25 @@ SECOND_CONVOLUTION_INPUT_SHAPE: Final = second_convolution_input_shape()
 SECOND_CONVOLUTION_OUTPUT_SHAPE: Final = second_convolution_output_shape()
 
 
-def mnist_cnn(
-    channels: tuple[int, int] = CHANNELS, kernel: int = KERNEL, size: int = SIZE
-) -> nn.Sequential:
-    """The whole network: ``(N, 1, size, size)`` to log-probabilities ``(N, 10)``.
+def mnist_cnn(channels: tuple[int, int] = CHANNELS) -> nn.Sequential:
+    """The whole network: ``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``.
 
     As in the example it has 1,199,882 parameters.  ``channels`` are the output channels of the two
-    convolutions, ``kernel`` is the side of the second one's, and the first linear layer takes
-    what they leave: 9,216 features in the example.  The example writes the same operations as
-    functions; here each is a module, so that each has a name and can be hooked.
-
-    Raises ``MeasurementError`` if an image is too small to leave any feature.
+    convolutions, and the first linear layer takes what they leave: 9,216 features in the example.
+    The example writes the same operations as functions; here each is a module, so that each has a
+    name and can be hooked.
     """
+    maps, side, _ = second_convolution_output_shape(channels)
     return nn.Sequential(
         OrderedDict[str, nn.Module](
             conv1=nn.Conv2d(1, channels[0], _FIRST_KERNEL, 1),
             relu1=nn.ReLU(),
-            conv2=second_convolution(channels, kernel),
+            conv2=second_convolution(channels),
             relu2=nn.ReLU(),
             pool=nn.MaxPool2d(_POOLED),
             dropout1=nn.Dropout(0.25),
             flatten=nn.Flatten(),
-            fc1=nn.Linear(_features(channels, kernel, size), _HIDDEN),
+            fc1=nn.Linear(maps * (side // _POOLED) ** 2, _HIDDEN),
             relu3=nn.ReLU(),
             dropout2=nn.Dropout(0.5),
             fc2=nn.Linear(_HIDDEN, _CLASSES),
@@ -77,16 +72,3 @@ def mnist_cnn(
 def second_convolution(channels: tuple[int, int] = CHANNELS, kernel: int = KERNEL) -> nn.Conv2d:
     """The layer with most of the work: ``(N, 32, 26, 26)`` to ``(N, 64, 24, 24)``."""
     return nn.Conv2d(*channels, kernel, 1)
-
-
-def _features(channels: tuple[int, int], kernel: int, size: int) -> int:
-    """What is left of an image after pooling, in all channels."""
-    maps, height, _ = second_convolution_output_shape(channels, kernel, size)
-    side = height // _POOLED
-    if side < 1:
-        raise MeasurementError(
-            f"An image of {size}×{size} pixels is too small for a second convolution of "
-            f"{kernel}×{kernel}: take one of {kernel + _FIRST_KERNEL}×{kernel + _FIRST_KERNEL} "
-            "or more."
-        )
-    return maps * side * side

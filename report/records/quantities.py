@@ -148,11 +148,6 @@ QUANTITIES: Final[dict[str, Quantity]] = {
         "the same of the whole process before that call, which is subtracted",
         whole=True,
     ),
-    "perf_flops": Quantity(
-        "FLOP",
-        "floating-point operations of one warm call by the processor's own counters",
-        whole=True,
-    ),
     # Training: one value a step, or one an epoch.
     "step_loss": Quantity("1", "mean loss of the images of one training step, in order of steps"),
     "epoch_time": Quantity("s", "duration of the training steps of one epoch"),

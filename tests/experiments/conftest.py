@@ -112,22 +112,27 @@ from experiments.harness import rounds
 rounds.REPEATS = 0
 sys.exit(main(sys.argv[1:]))
 """
+#: The same of a quick plan with one process and no ceilings.
+_SMALL = """
+from dataclasses import replace
+import msgspec
+from experiments import registry
+load = registry.load
+def small(name):
+    study = load(name)
+    protocol = msgspec.structs.replace(study.quick.protocol, processes={"retained": 1})
+    return replace(study, quick=replace(study.quick, ceilings="none", protocol=protocol))
+registry.load = small
+"""
 
 
-def run_study(study: str, records: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_study(
+    study: str, records: Path, *words: str, small: bool = False
+) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, with the quick plan."""
+    program = (_SMALL if small else "") + _UNREPEATED
     return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            _UNREPEATED,
-            "run",
-            study,
-            "--quick",
-            *words,
-            "--records",
-            records,
-        ],
+        [sys.executable, "-c", program, "run", study, "--quick", *words, "--records", records],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -135,10 +140,10 @@ def run_study(study: str, records: Path, *words: str) -> subprocess.CompletedPro
     )
 
 
-def measured(study: str, records: Path, *words: str) -> Stored:
+def measured(study: str, records: Path, *words: str, small: bool = False) -> Stored:
     """The only record, of a run that went well and left nothing else."""
     pytest.importorskip("torch")
-    done = run_study(study, records, *words)
+    done = run_study(study, records, *words, small=small)
     assert done.returncode == 0, done.stderr
     assert "USDT" not in done.stderr
     (stored,) = read_study(study, records)

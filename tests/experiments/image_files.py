@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import pickle
 import re
 import struct
 from collections.abc import Callable
@@ -23,14 +22,10 @@ IDX = {
 }
 
 
-def unheard(path: Path, share: float) -> None:
-    """An observer that says nothing."""
-
-
 def refused(read: Callable[..., Images], folder: Path) -> str:
     """The sentence, which must be one and name the folder, and which is cut off."""
     with pytest.raises(DataSetError) as caught:
-        read(folder, unheard)
+        read(folder)
     sentence = str(caught.value)
     assert sentence.isprintable() and sentence.startswith(str(folder))
     assert re.search(r": found .+, expected .+\.$|cannot be read", sentence)
@@ -54,13 +49,6 @@ def idx_labels(labels: Any) -> bytes:
     return struct.pack(">2I", 2049, len(labels)) + bytes(map(int, labels))
 
 
-def table(images: Any, labels: Any, header: bool = False) -> bytes:
-    lines = ["label," + ",".join(f"pixel{n}" for n in range(784))] if header else []
-    for image, label in zip(images, labels, strict=True):
-        lines.append(",".join([str(label), *map(str, image.reshape(-1).tolist())]))
-    return ("\n".join(lines) + "\n").encode()
-
-
 def write_idx(folder: Path, train: int = 20, test: int = 10, packed: bool = False) -> Path:
     """The four files, with other images to test on."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,42 +59,3 @@ def write_idx(folder: Path, train: int = 20, test: int = 10, packed: bool = Fals
         path = folder / (f"{name}.gz" if packed else name)
         path.write_bytes(gzip.compress(content) if packed else content)
     return folder
-
-
-def cifar_batch(count: int, seed: int = 0, **changes: Any) -> dict[str, Any]:
-    return {
-        "batch_label": "some",
-        "labels": some_labels(count).tolist(),
-        "data": some_images(count, seed, (3072,)),
-        "filenames": [f"{n}.png" for n in range(count)],
-        **changes,
-    }
-
-
-def write_cifar(folder: Path, count: int = 10, protocol: int = 2) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for seed, name in enumerate([f"data_batch_{n}" for n in range(1, 6)] + ["test_batch"]):
-        (folder / name).write_bytes(pickle.dumps(cifar_batch(count, seed), protocol))
-    return folder
-
-
-def as_python_2_writes(batch: dict[str, Any]) -> bytes:
-    """The opcodes that Python 2 and its NumPy wrote: strings are bytes, of protocol 2."""
-
-    def text(value: bytes) -> bytes:
-        return b"T" + struct.pack("<i", len(value)) + value
-
-    def number(value: int) -> bytes:
-        return b"J" + struct.pack("<i", value)
-
-    rows, columns = batch["data"].shape
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n"
-        + number(0) + b"\x85" + text(b"b") + b"tR("
-        + number(1) + number(rows) + number(columns) + b"\x86"
-        + b"cnumpy\ndtype\n(" + text(b"u1") + number(0) + number(1) + b"tR("
-        + number(3) + text(b"|") + b"NNN" + number(-1) + number(-1) + number(0) + b"tb"
-        + b"\x89" + text(batch["data"].tobytes()) + b"tb"
-    )  # fmt: skip
-    labels = b"](" + b"".join(number(label) for label in batch["labels"]) + b"e"
-    return b"\x80\x02}(" + text(b"data") + array + text(b"labels") + labels + b"u."

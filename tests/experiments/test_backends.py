@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from experiments.backends import convnet, memory, perceptron, times
+from experiments.backends import convnet, memory, perceptron
 from experiments.backends.learning import (
     CLASSES,
     Network,
@@ -24,8 +23,8 @@ from experiments.backends.learning import (
     loss,
     update,
 )
-from experiments.backends.libraries import ON_CPU, ON_GPU, Library, described, load
-from experiments.backends.operations import QUANTITY_OF, operations, timed
+from experiments.backends.libraries import ON_CPU, ON_GPU, Library, load
+from experiments.backends.operations import operations, timed
 from experiments.backends.subject import (
     Images,
     Part,
@@ -36,9 +35,8 @@ from experiments.backends.subject import (
 )
 from experiments.datasets import digits
 from experiments.harness.outcomes import UnavailableError
-from experiments.harness.study import QUICK, SEED
+from experiments.harness.study import SEED
 from report.records.layers import Layer
-from report.records.quantities import QUANTITIES
 from report.records.record import Series
 from report.studies.backend_speedup.subject import Setting, calls
 from report.theory.memory import parameter_bytes
@@ -114,14 +112,6 @@ def test_twenty_iterations_give_the_same_weights_as_numpy(
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_an_array_of_its_own_is_placed_with_its_own_memory(name: str) -> None:
-    values = np.ones((3, 4), dtype=np.float32)
-    placed = library(name).place(values, "float32")
-    values[:] = 2
-    assert library(name).to_host(placed).tolist() == np.ones((3, 4)).tolist()
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_no_operation_leaves_the_precision_asked_for(name: str, network: str) -> None:
     chosen = case(name, network)
@@ -173,36 +163,6 @@ def test_gradients_are_those_of_autograd(network: str, seed: int, samples: int) 
     assert loss(library("numpy").xp, activations.z2, part.targets) == pytest.approx(wanted_loss)
     for gradient, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_product_over_unfolded_windows_is_a_convolution(name: str) -> None:
-    lib, random = library(name), np.random.RandomState(0)
-    images = random.normal(size=(28, 28, 5)).astype(np.float32)
-    kernel = random.normal(size=(8, 9)).astype(np.float32)
-    columns = operations(lib.xp).unfold(lib.place(images, "float32"), 3)
-    found = lib.to_host(lib.xp.matmul(lib.place(kernel, "float32"), columns))
-    batch = torch.tensor(images).permute(2, 0, 1)[:, None]
-    wanted = functional.conv2d(batch, torch.tensor(kernel).reshape(8, 1, 3, 3))
-    np.testing.assert_allclose(
-        found.reshape(8, 26, 26, 5), wanted.permute(1, 2, 3, 0).numpy(), atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_pooling_and_its_gradient_are_those_of_pytorch_where_maxima_tie(name: str) -> None:
-    lib, random = library(name), np.random.RandomState(0)
-    maps = random.randint(3, size=(2, 6, 4, 3)).astype(np.float32)
-    gradient = random.normal(size=(2, 3, 2, 3)).astype(np.float32)
-    ops, placed = operations(lib.xp), lib.place(maps, "float32")
-    pooled = ops.pool(placed)
-    found = lib.to_host(ops.unpool(lib.place(gradient, "float32"), pooled, placed))
-    source = torch.tensor(maps).permute(3, 0, 1, 2).contiguous().requires_grad_()
-    output = functional.max_pool2d(source, 2)
-    output.backward(torch.tensor(gradient).permute(3, 0, 1, 2))
-    assert source.grad is not None
-    np.testing.assert_array_equal(lib.to_host(pooled), output.permute(1, 2, 3, 0).detach())
-    np.testing.assert_array_equal(found, source.grad.permute(1, 2, 3, 0))
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -261,29 +221,6 @@ def test_the_calls_of_an_iteration_are_those_of_theory() -> None:
 # -------------------------------------------------------------------------------- learning
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_five_hundred_iterations_classify_nine_of_ten_held_out_digits(name: str) -> None:
-    chosen = case(name, "perceptron", len(pictures()[1]))
-    series = times.course(chosen, chosen.placed(), pictures("test"), 500)
-    found = {s.quantity: s.samples for s in series}
-    assert {len(samples) for samples in found.values()} == {501}
-    assert found["test_accuracy"][-1] >= 0.9
-    assert found["train_loss"][0] > 2
-    assert found["train_loss"][-1] < 0.3
-
-
-def test_the_convolutional_network_learns() -> None:
-    chosen = case("numpy", "convnet", 300)
-    _, losses = descended(chosen, 15)
-    assert losses[-1] < 0.75 * losses[0]
-
-
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_the_initial_parameters_are_the_same_every_time(network: Network) -> None:
-    for first, second in zip(network.initial(SEED), network.initial(SEED), strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
 @pytest.mark.parametrize(
     ("layers", "network", "expected"),
     [
@@ -302,29 +239,7 @@ def test_the_layers_have_the_parameters_that_are_trained(
 # ------------------------------------------------------------------------------------ data
 
 
-@given(st.integers(1, 40), st.integers(1, 200))
-def test_images_are_repeated_in_order(there: int, wanted: int) -> None:
-    pixels = np.arange(there, dtype=np.uint8)[:, None]
-    found, labels = repeated((pixels, pixels[:, 0]), wanted)
-    assert labels.tolist() == [index % there for index in range(wanted)]
-    assert found[:, 0].tolist() == labels.tolist()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pixels_lie_between_0_and_1_a_column_an_image(dtype: str) -> None:
-    part = prepared(repeated(pictures(), 7), dtype)
-    assert part.images.shape == (784, 7)
-    assert part.targets.shape == (10, 7)
-    assert (part.images.min(), part.images.max()) == (0, 1)
-    assert part.images.dtype == part.targets.dtype == np.dtype(dtype)
-    assert part.targets.argmax(axis=0).tolist() == pictures()[1][:7].tolist()
-
-
 # ----------------------------------------------------------------------------------- times
-
-
-def test_every_operation_is_timed_under_a_known_quantity() -> None:
-    assert set(QUANTITY_OF.values()) <= set(QUANTITIES)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -341,40 +256,6 @@ def test_the_operations_are_the_whole_iteration(network: str) -> None:
     assert told.count("matrix_product_time") == products
     assert told.count("update_time") == 4
     assert ("unfold_time" in told) == (network == "convnet")
-
-
-def test_phases_and_operations_have_series_with_samples() -> None:
-    chosen = case("numpy", "perceptron")
-    part = chosen.placed()
-    series = (
-        *times.repeatedly(chosen.step(part), chosen.parameters(), QUICK.protocol),
-        *times.phases(chosen, part, QUICK.protocol),
-        *times.operations(chosen, part, QUICK.protocol),
-    )
-    found = {s.quantity: s for s in series}
-    assert len(found) == len(series)
-    for quantity, s in found.items():
-        assert QUANTITIES[quantity].unit == s.unit
-        assert QUANTITIES[quantity].admits(s.samples)
-    assert len(found["first_call_time"].samples) == 1
-    assert len(found["time"].samples) >= QUICK.protocol.minimum_samples
-    assert {"forward_time", "backward_time", "softmax_time", "update_time"} <= set(found)
-
-
-def test_a_training_has_a_sample_for_every_iteration() -> None:
-    chosen = case("numpy", "perceptron")
-    seen: list[Parameters] = []
-    step = chosen.step(chosen.placed())
-
-    def watched(parameters: Parameters) -> Parameters:
-        seen.append(parameters)
-        return step(parameters)
-
-    series = times.trained(watched, chosen.parameters(), 7)
-    assert len(next(s for s in series if s.quantity == "time").samples) == 7
-    assert len(seen) == 8  # the first call apart
-    assert seen[0] is seen[1]
-    assert all(earlier is not later for earlier, later in pairwise(seen[1:]))
 
 
 # ---------------------------------------------------------------------------------- memory
@@ -426,14 +307,6 @@ def test_xla_accounts_for_a_compiled_iteration() -> None:
 
 
 # ------------------------------------------------------------------------------- libraries
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_a_library_says_what_it_is(name: str) -> None:
-    found = described(library(name), 2)
-    assert found["name"] == name
-    assert found["version"] and found["matrix_products"] != "unknown"
-    assert found["device"] == "cpu"
 
 
 @pytest.mark.usefixtures("without_gpu")

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import HOST, Notes, make_environment, make_header
+from conftest import HOST, make_environment, make_header
 
 from experiments.__main__ import main, next_build
-from experiments.harness import opening, quiet, run
+from experiments.harness import opening
 from experiments.harness.journal import journal_path
 from experiments.harness.opening import differences
 from experiments.harness.run import Request, command_of
 from experiments.harness.study import Study
-from experiments.harness.sweep import Observer
 from report.records.store import read_study, write_record
 from tests import factory
 
@@ -113,52 +112,12 @@ def test_a_whole_run_of_the_tiny_study(
     assert not list((tmp_path / "data" / "tiny").glob(".*"))
 
 
-def test_a_run_waits_for_quiet_and_then_measures_all_the_same(
-    tmp_path: Path, tiny: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    asked: list[tuple[float, int | None]] = []
-
-    def wait(minutes: float, observer: Observer, threads: int | None = None) -> str:
-        asked.append((minutes, threads))
-        return "It is loud."
-
-    monkeypatch.setattr(quiet, "wait_quiet", wait)
-    request = Request("tiny", tmp_path, threads=1, label="lab 3", wait_quiet=2.0)
-    record, path = run.run(request, notes)
-    assert asked == [(2.0, 1)]
-    assert notes.notes[0] == "It is loud. Measuring all the same."
-    assert record.environment.name == "lab 3"
-    assert record.environment.host is not None
-    assert record.environment.host.machine == (tmp_path / ".machine").read_text().strip()
-    assert "lab-3-1t-" in path.name
-
-
 def test_the_recorded_command_names_nothing_of_the_machine() -> None:
     request = Request("tiny", Path("/somewhere/data"), quick=True, budget=2.5, resume=True)
     words = ("--device", "cpu", "--threads", "2", "--quick", "--budget", "2.5")
     assert command_of(request, 2) == ("python", "-m", "experiments", "run", "tiny", *words)
     request = Request("tiny", Path("/somewhere/data"), images=Path("/home/me/mnist"))
     assert command_of(request, 1)[-2:] == ("--data", "mnist")
-
-
-def test_the_host_is_named_only_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str | None] = []
-
-    def stand_in(request: Request, observer: object) -> None:
-        asked.append(request.label)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("experiments.__main__.run", stand_in)
-    monkeypatch.setattr("platform.node", lambda: "lab-host")
-    for words in ([], ["--no-hostname"], ["--hostname"], ["--hostname", "--label", "lab 3"]):
-        assert main(["run", "tiny", *words]) == 130
-    assert asked == [None, None, "lab-host", "lab 3"]
-
-
-def test_the_recorded_command_says_what_the_machine_is_called_and_for_what_it_waited() -> None:
-    request = Request("tiny", Path("data"), label="lab 3", wait_quiet=2.5)
-    assert command_of(request, 1)[-4:] == ("--label", "lab 3", "--wait-quiet", "2.5")
 
 
 def test_a_run_never_takes_the_journal_of_another_of_the_same_second(

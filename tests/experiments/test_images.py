@@ -25,10 +25,8 @@ from experiments.datasets import (
     held_out,
     identity,
     resplit,
-    sample,
 )
 from experiments.datasets.scaling import bilinear
-from report.errors import MeasurementError
 
 
 def made(train: int = 20, test: int = 10) -> Images:
@@ -60,34 +58,12 @@ def test_the_digits_are_the_same_bytes_everywhere() -> None:
     assert digits().digest == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
 
 
-def test_a_scaled_digit_keeps_its_label() -> None:
-    """Each scaled image, seen through its blocks again, is nearest to its own small one."""
-    images, small = digits(32), load_digits()
-    order = np.random.RandomState(0).permutation(1797)
-    assert images.test.labels.tolist() == small.target[order[:359]].tolist()
-    blocks = images.test.pixels.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)) * 16 / 255
-    own = small.images[order[:359]].reshape(359, 64)
-    distances = ((blocks.reshape(359, 1, 64) - own) ** 2).sum(axis=2)
-    assert np.array_equal(distances.argmin(axis=1), np.arange(359))
-
-
 def test_three_channels_repeat_the_grey_values() -> None:
     grey, colour = digits(32), digits(32, channels=3)
     assert colour.shape == (3, 32, 32)
     for channel in range(3):
         assert np.array_equal(colour.train.pixels[:, channel], grey.train.pixels[:, 0])
     assert "3 channels" in colour.source
-
-
-@pytest.mark.parametrize("size", [8, 13, 28, 32, 64])
-def test_scaling_is_what_torch_calls_bilinear(size: int) -> None:
-    torch: Any = pytest.importorskip("torch")
-    small = load_digits().images
-    expected = torch.nn.functional.interpolate(
-        torch.tensor(small)[:, None], size=(size, size), mode="bilinear", align_corners=False
-    )[:, 0].numpy()
-    got = bilinear(small.astype(np.int64), size, 16)
-    assert np.abs(got - expected * 255 / 16).max() <= 0.5 + 1e-9
 
 
 @settings(deadline=None, max_examples=30)
@@ -124,12 +100,6 @@ def test_nothing_is_lost_or_doubled_by_holding_out(total: int, data: st.DataObje
         assert np.array_equal(part.pixels.reshape(-1), part.labels)
     assert sorted([*train.labels.tolist(), *test.labels.tolist()]) == list(range(total))
     assert said.startswith(f"{count} of {total} images")
-
-
-@pytest.mark.parametrize("count", [0, 20, -1])
-def test_no_part_may_be_empty(count: int) -> None:
-    with pytest.raises(MeasurementError, match=f"{count} of 20 images cannot be held out"):
-        held_out(some_images(20)[:, np.newaxis], some_labels(20), count)
 
 
 def test_a_set_can_be_split_anew() -> None:
@@ -175,29 +145,3 @@ def test_the_identity_names_counts_shapes_and_bytes() -> None:
     assert content["test"]["images_per_class"] == [1] * 10
     expected = hashlib.sha256(some_images(20, 1).tobytes()).hexdigest()
     assert content["train"]["pixels_sha256"] == expected
-
-
-def test_one_changed_pixel_is_another_identity() -> None:
-    images = made()
-    pixels = images.test.pixels.copy()
-    pixels[3, 0, 5, 5] ^= 1
-    changed = Images(
-        images.name,
-        images.train,
-        Split(pixels, images.test.labels),
-        images.classes,
-        images.source,
-        images.split,
-    )
-    assert changed.digest != images.digest
-    assert identity(changed) != identity(images)
-
-
-def test_a_sample_has_some_of_each_class_for_a_figure() -> None:
-    images = digits()
-    content = json.loads(sample(images, 3))
-    assert [entry["label"] for entry in content["images"]] == [n for n in range(10) for _ in "abc"]
-    assert content["shape"] == [1, 28, 28]
-    first = np.frombuffer(bytes.fromhex(content["images"][0]["pixels"]), np.uint8)
-    where = np.flatnonzero(images.test.labels == 0)[0]
-    assert np.array_equal(first.reshape(1, 28, 28), images.test.pixels[where])

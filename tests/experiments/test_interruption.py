@@ -66,13 +66,6 @@ def test_a_clock_that_is_set_back_costs_nothing(driver: Driver) -> None:
     assert driver.measured() == ["1", "2", "3", "3", "4", "5", "6"]
 
 
-def test_stopped_before_a_case_is_finished_nothing_is_left(driver: Driver) -> None:
-    returned, messages = stopped_at(driver, "1", signal.SIGINT)
-    assert returned == 130
-    assert "nothing is kept" in messages
-    assert driver.journals() == []
-
-
 def test_killed_twice_in_one_case_that_case_is_given_up(driver: Driver) -> None:
     assert stopped_at(driver, "2", signal.SIGKILL)[0] == -signal.SIGKILL
     (journal,) = driver.journals()
@@ -85,17 +78,6 @@ def test_killed_twice_in_one_case_that_case_is_given_up(driver: Driver) -> None:
     assert [case.status for case in stored.record.cases] == ["ok", "failed", *["ok"] * 4]
     assert "killed twice" in str(stored.record.cases[1].reason)
     assert driver.measured() == ["1", "2", "2", "3", "4", "5", "6"]
-
-
-def test_a_new_run_mentions_the_old_one_and_another_plan_cannot_resume_it(driver: Driver) -> None:
-    stopped_at(driver, "2", signal.SIGINT)
-    returned, messages = finished(driver.start("--quick", "--resume"))
-    assert returned == 1
-    assert "since this differs: the plan (full, now quick); the cases (6, now 2" in messages
-    returned, messages = finished(driver.start("--quick"))
-    assert returned == 0
-    assert "An earlier run was not finished" in messages
-    assert len(driver.journals()) == 1
 
 
 def test_the_run_that_can_go_on_goes_on_though_another_one_is_newer(driver: Driver) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import counted_study
 import msgspec
 import pytest
-from conftest import FOLDER, Notes, make_environment, make_header
+from conftest import FOLDER, Notes, make_header
 
 from experiments import registry
 from experiments.harness import counting, host
 from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
 from experiments.harness.counters.tools import Tool, calls_on_cpu
-from experiments.harness.counting import Pace
 from experiments.harness.journal import Finish, Journal, RunLog, read_run_log
 from experiments.harness.study import CounterChoice
 from report.errors import MeasurementError
@@ -145,21 +142,6 @@ def test_cases_that_ended_well_are_counted_longest_first(
     assert figures(run(journal, played, notes, "all"))[5] == 600, "on demand"
 
 
-def test_progress_is_told_with_the_time_left(journal: Path, played: Played, notes: Notes) -> None:
-    run(journal, played, notes)
-    assert notes.notes[0].startswith("Counting the executed work of 4 cases with lackey, about ")
-    assert [text for text, _, _ in notes.counted] == [
-        "size=5: 500 MAC",
-        "size=4: no luck",
-        "size=3: 300 MAC",
-        "size=1: 100 MAC",
-    ]
-    shares = [done for _, done, _ in notes.counted]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    assert notes.counted[-1][2] == "0 s"
-
-
 def test_an_interrupted_count_goes_on_where_it_stopped(
     journal: Path, played: Played, notes: Notes
 ) -> None:
@@ -195,62 +177,7 @@ def test_nothing_is_counted_without_reason_given(
     }
 
 
-def test_a_run_on_another_device_and_a_study_without_counting_are_left_alone(
-    journal: Path, played: Played, notes: Notes
-) -> None:
-    run_log = told(journal)
-    gpu = msgspec.structs.replace(run_log.header, environment=make_environment(device="cuda"))
-    with Journal(journal, run_log.valid_bytes) as writing:
-        plain = replace(STUDY, counting=None)
-        assert counting.count(plain, run_log, writing, notes, (played.tool,)).missing == {}
-        run_log.header = gpu
-        assert counting.count(STUDY, run_log, writing, notes, (played.tool,)).missing == {}
-    assert played.asked == []
-
-
-def test_what_cannot_be_read_is_missing_and_kept(
-    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played = Played()
-    tool = replace(played.tool, series=series_of)
-    run_log = told(journal)
-    with Journal(journal, run_log.valid_bytes) as writing:
-        monkeypatch.setattr(counting, "_found", lambda tool, event: "")
-        outcome = counting.count(STUDY, run_log, writing, notes, (tool,))
-    assert outcome.series == {}
-    assert "there is no log of the base process" in outcome.missing["cases[0].lackey_multiply_adds"]
-    assert len(unpack(outcome.files["lackey.json.gz"], "lackey", "a file")) == 3
-
-
-def test_the_time_left_follows_the_pace() -> None:
-    clock = [0.0]
-    jobs = tuple(
-        Job(case=case, factors={"size": case}, calls=2, multiply_adds=20) for case in range(2)
-    )
-    plan = Plan(module="counted_study", warm_up={}, at_once=2, jobs=jobs)
-    pace = Pace(Played().tool, plan, now=lambda: clock[0])
-    assert (pace.expected, pace.left, pace.done) == (30.0, 30.0, 0.0)
-    clock[0] = 20.0  # twice as long as expected
-    pace.tell(Ready())
-    assert (pace.left, pace.done) == (40.0, 1 / 3)
-    clock[0] = 25.0
-    pace.tell(None)
-    assert pace.left == 35.0
-    pace.tell(Counted(case=0, logs={}, reason=None))
-    pace.tell(Counted(case=1, logs={}, reason=None))
-    assert (pace.left, pace.done) == (0.0, 1.0)
-
-
 # ------------------------------------------------------------------------------ the program
-
-
-def test_without_valgrind_the_line_that_installs_it_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert lackey.unavailable() == (
-        "valgrind is not installed; install it with: apt-get install valgrind"
-    )
 
 
 PLAN = Plan(
@@ -262,15 +189,6 @@ PLAN = Plan(
         for case, (size, calls) in enumerate(((10, 2), (1000, 2), (10, 1), (-1, 2), (-9, 1)))
     ),
 )
-
-
-def test_what_valgrind_says_last_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "valgrind"
-    program.write_text("#!/bin/sh\necho valgrind: the tool is missing in /usr/lib/x >&2\nexit 3\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(MeasurementError, match="exit code 3: valgrind: the tool is missing in x"):
-        list(lackey.count(PLAN))
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
-from experiments.harness import cuda_memory, measure
-from experiments.harness.study import FULL, Session
+from experiments.harness import cuda_memory
 from experiments.harness.workload import Workload
 from report.records.quantities import QUANTITIES
 from report.records.record import Series
@@ -207,29 +205,6 @@ def test_recording_ends_when_a_case_fails(allocator: Allocator) -> None:
     with pytest.raises(MemoryError):
         cuda_memory.measure(build)
     assert not allocator.recording
-
-
-def test_statistics_that_are_not_kept_are_left_out() -> None:
-    before = {"allocated_bytes.all.current": 512, "reserved_bytes.all.current": SEGMENT}
-    after = {
-        "allocated_bytes.all.current": 1024,
-        "allocated_bytes.all.peak": 4096,
-        "reserved_bytes.all.current": SEGMENT,
-        "reserved_bytes.all.peak": 2 * SEGMENT,
-    }
-    assert cuda_memory.statistics_of(before, after) == {
-        "allocated_before": 512,
-        "allocated_after": 1024,
-        "allocated_peak": 4096,
-        "reserved_before": SEGMENT,
-        "reserved_after": SEGMENT,
-        "reserved_peak": 2 * SEGMENT,
-    }
-
-
-def test_a_gpu_is_measured_so(build: Callable[[], Workload]) -> None:
-    session = Session("cuda", msgspec.structs.replace(FULL.protocol, timer="a clock"))
-    assert samples(measure.measure_memory(build, session))["requested_after"] == (1600,) * 3
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,8 +23,6 @@ from experiments.harness import (
     host,
     limits,
     machine,
-    memory,
-    quiet,
     runtime,
 )
 from experiments.harness.identity import slug
@@ -41,24 +38,6 @@ flags\t\t: fpu sse2 avx avx2 avx512f fma
 processor\t: 1
 model name\t: another
 """
-
-
-@pytest.mark.parametrize(
-    ("model", "tidy", "key"),
-    [
-        ("AMD EPYC", "AMD EPYC", "amd-epyc-2t"),
-        ("AMD EPYC 7763 64-Core Processor", "AMD EPYC 7763", "amd-epyc-7763-2t"),
-        (
-            "Intel(R) Core(TM) i7-1185G7 CPU @ 3.00GHz",
-            "Intel Core i7-1185G7",
-            "intel-core-i7-1185g7-2t",
-        ),
-        ("Apple M3 Pro", "Apple M3 Pro", "apple-m3-pro-2t"),
-    ],
-)
-def test_a_processor_gets_a_short_name_and_a_key(model: str, tidy: str, key: str) -> None:
-    assert machine.tidy_model(model) == tidy
-    assert slug(tidy, "2t") == key
 
 
 def test_cpuinfo_of_the_first_processor() -> None:
@@ -93,24 +72,6 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     node = platform.node()
     assert len(node) < 4 or node not in everything
     assert len(getpass.getuser()) < 5 or getpass.getuser() not in everything
-
-
-def test_a_reason_stands_for_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(memory, "resident_unavailable", lambda: "because")
-    missing = environment.gather(torch, "cpu", 1).missing
-    assert missing["resident_peak"] == missing["resident_before"] == "because"
-
-
-def test_a_reason_stands_for_what_was_not_given_or_cannot_be_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(quiet, "unavailable", lambda: "no counters")
-    missing = environment.gather(torch, "cpu", 1).missing
-    assert missing["name"] == "the run was given no --label"
-    assert missing["host.machine"] == "no folder of records was given"
-    assert missing["disturbance"] == "no counters"
 
 
 def test_the_number_of_the_machine_comes_when_the_run_begins() -> None:
@@ -156,23 +117,10 @@ def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.M
     assert keys[0] != keys[1]
 
 
-def test_what_a_gpu_does_not_tell_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_driver", lambda: None)
-    gpu, missing = environment._gpu(fake_torch(None))
-    assert (gpu.driver, gpu.cudnn) == (None, None)
-    assert set(missing) == {"gpu.driver", "gpu.cudnn"}
-
-
 @pytest.mark.usefixtures("without_gpu")
 def test_no_cuda_is_one_sentence() -> None:
     with pytest.raises(MeasurementError, match="finds no CUDA device here"):
         runtime.start_torch("cuda", runtime.checked_threads(None))
-
-
-def test_no_torch_is_one_sentence_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MeasurementError, match=r"pip install -e '\.\[experiments\]'"):
-        runtime.import_torch()
 
 
 @pytest.mark.parametrize("threads", [0, -1, 100_000])

@@ -28,6 +28,7 @@ from experiments.harness.counters import ncu
 from experiments.harness.counters.ncu_child import Note, ranges
 from experiments.harness.counters.ncu_result import Output, settled
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
+from experiments.harness.counters.tools import TOOLS
 from experiments.harness.journal import Finish, Journal, read_run_log
 from experiments.harness.study import CounterChoice, Counting, Study
 from report.errors import MeasurementError
@@ -254,16 +255,27 @@ def test_every_case_is_counted(counted: Callable[..., dict[int, Counted]]) -> No
 def test_the_command_line(counted: Callable[..., dict[int, Counted]], asked: Path) -> None:
     counted()
     (query, _), (words, locale) = map(json.loads, asked.read_text().splitlines())
-    assert (query, locale) == (["--query-metrics"], "C")
-    said = " ".join(words)
-    for option in ("--target-processes all", "--replay-mode kernel", "--profile-from-start off",
-                   "--clock-control none", "--page raw", "--print-units base"):  # fmt: skip
-        assert option in said
-    assert {"--nvtx", "--csv", "--log-file"} <= set(words)
+    assert query == ["--query-metrics"]
+    assert locale == "C"
+    program = words.index(sys.executable)
+    options, child = words[:program], words[program:]
+    for option, value in {
+        "--target-processes": "all",
+        "--replay-mode": "kernel",
+        "--profile-from-start": "off",
+        "--clock-control": "none",
+        "--cache-control": "all",
+        "--page": "raw",
+        "--print-units": "base",
+    }.items():
+        assert options[options.index(option) + 1] == value
+    assert {"--nvtx", "--csv", "--log-file"} <= set(options)
     plan = metrics_for("9.0", frozenset(NAMES))
     assert isinstance(plan, MetricPlan)
-    assert words[words.index("--metrics") + 1] == ",".join(plan.metrics)
-    assert "experiments.harness.counters.ncu_child:main" in words
+    assert options[options.index("--metrics") + 1] == ",".join(plan.metrics)
+    assert child[1:3] == ["-m", "experiments.harness.isolated"]
+    assert child[3] == "experiments.harness.counters.ncu_child:main"
+    assert not Path(child[4]).exists()
 
 
 def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
@@ -276,6 +288,15 @@ def test_a_process_takes_a_limited_number_of_cases_and_calibrates_by_itself(
     for case, event in found.items():
         assert samples(event)["ncu_fp32_additions"] == (1000 * (case + 1),) * 2
         assert all(product.range in event.logs["table"] for product in products("9.0"))
+
+
+def test_a_case_is_told_as_it_runs(events: Callable[..., list[Event]]) -> None:
+    told = events(LINGER="3")
+    ran = [index for index, event in enumerate(told) if isinstance(event, Ran)]
+    assert [told[index] for index in ran] == [Ran(case=case) for case in range(3)]
+    first = next(index for index, event in enumerate(told) if isinstance(event, Counted))
+    assert ran[-1] < first
+    assert None in told
 
 
 def test_a_case_that_ends_the_program_fails_and_the_others_go_on_in_another(
@@ -345,6 +366,23 @@ def test_no_ncu_or_one_that_cannot_be_started_is_an_outcome(
     assert broken if reason is None else "conda install" in reason
     with pytest.raises(MeasurementError, match="cannot be started" if broken else "not installed"):
         list(ncu.count(PLAN))
+
+
+def test_the_newest_ncu_of_the_usual_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for version in ("2024.3.2", "2025.1.0", "2025.10.0"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "ncu").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "*" / "ncu"),))
+    assert ncu.find_ncu() == str(tmp_path / "2025.10.0" / "ncu")
+
+
+def test_an_old_gpu_is_an_outcome(stand_ins: None, asked: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"7\.0 \(Volta\)"):
+        list(ncu.count(msgspec.structs.replace(PLAN, compute_capability="6.1")))
+    assert len(asked.read_text().splitlines()) == 1
 
 
 def test_a_case_without_kernels_is_missing_not_zero() -> None:
@@ -440,6 +478,10 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     assert notes.counted[-1][1] == 1
 
 
+def test_all_cases_are_counted_on_demand(journal: Path, notes: Notes) -> None:
+    assert sorted(run(journal, notes, "all").series) == [0, 2, 3, 4, 5]
+
+
 def test_what_a_process_counted_survives_an_interruption(
     journal: Path, notes: Notes, asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,6 +518,25 @@ def test_why_nothing_is_counted_is_told_for_every_quantity(
     assert "ERR_NVGPUCTRPERM" in reason and "run as root" in reason
 
 
+def test_counters_that_are_not_trusted_are_told_once(
+    journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFF", '{"fp32": 1.02}')
+    outcome = run(journal, notes)
+    assert outcome.missing.keys() == {
+        "ncu_cuda_core_flops",
+        "ncu_fp32_additions",
+        "ncu_fp32_multiplications",
+        "ncu_fp32_multiply_adds",
+    }
+    assert all(
+        why.startswith("counters not trusted: in the same run") and "1.02000" in why
+        for why in outcome.missing.values()
+    )
+    assert figures(outcome, "ncu_cuda_core_flops") == {}
+    assert figures(outcome, "ncu_dram_bytes") == {0: (64, 64), 2: (64, 64)}
+
+
 def test_a_case_that_fails_only_under_ncu_lacks_every_quantity(
     journal: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,3 +547,8 @@ def test_a_case_that_fails_only_under_ncu_lacks_every_quantity(
         f"cases[2].{name}": "Memory ran out when 2.00 GiB more were asked for."
         for name in ncu_logs.QUANTITIES
     }
+
+
+def test_every_quantity_of_every_tool_is_known() -> None:
+    assert {name for tool in TOOLS for name in tool.quantities} <= QUANTITIES.keys()
+    assert [tool.name for tool in TOOLS if tool.device == "cuda"] == ["ncu"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.harness import rounds, sensors, worker
+from experiments.harness import rounds, worker
 from experiments.harness.journal import Ended, Finish, Journal, read_run_log
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
 from experiments.harness.study import Session, Study
@@ -41,15 +41,6 @@ def test_the_order_of_a_process_comes_from_the_seed(
     order = shuffled(cases, seed, turn)
     assert sorted(order) == sorted(cases)
     assert shuffled(sorted(cases, reverse=True), seed, turn) == order
-
-
-def test_processes_measure_in_different_orders() -> None:
-    orders = {
-        shuffled(range(20), 0, Turn(process, policy))
-        for process in (1, 2, 3)
-        for policy in ("retained", "default")  # type: ignore[misc]
-    }
-    assert len(orders) == 6
 
 
 def ended(
@@ -203,22 +194,6 @@ def test_a_case_that_kills_its_process_takes_no_other_with_it(
     if not worker.can_fork("cpu"):
         pytest.skip("cases share their process here")
     second_is_killed(timed, tmp_path, notes)
-
-
-def test_what_the_machine_shows_of_itself_stands_in_each_round(
-    timed: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sensors, "available", lambda device: {"device_temperature": lambda: 51.0})
-    task = worker.Task(
-        module="tiny_timed",
-        session=Session("cpu", PROTOCOL, process=1),
-        policy="retained",
-        apart=False,
-        cases=((0, {"size": 1}),),
-    )
-    round_ = worker._measured(timed, {"size": 1}, task)
-    assert round_.status == "ok"
-    assert round_.samples("device_temperature") == (51.0, 51.0)
 
 
 def test_where_cases_share_a_process_the_others_are_measured_by_a_further_one(

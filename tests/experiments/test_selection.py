@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from conftest import ROOT
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from experiments import registry
 from experiments.conv_scaling import AVX2_BATCHES
 from experiments.harness.selection import select
-from experiments.harness.study import Device, Factor, Factors, Levels, Study, UsageError
+from experiments.harness.study import UsageError
 
 STUDY = registry.load("conv_scaling")
 
@@ -38,29 +37,6 @@ def test_the_full_plan() -> None:
     narrow = [case for case in selection.cases if case["subject"] == "avx2"]
     assert {case["batch"] for case in narrow} == set(AVX2_BATCHES)
     assert len(selection.cases) == len(layer) + len(network) + len(narrow) + len(variants)
-
-
-def test_a_folder_of_images_takes_the_place_of_the_studys_own(tiny: Study) -> None:
-    def cases(levels: Levels) -> tuple[Factors, ...]:
-        return tuple({"dataset": name} for name in levels["dataset"])
-
-    factor = Factor("dataset", levels=("digits",), quick=("digits",))
-    study = replace(tiny, factors=(factor,), cases=cases, images="mnist")
-    assert select(study, quick=True).cases == ({"dataset": "digits"},)
-    assert select(study, quick=True, images=True).cases == ({"dataset": "mnist"},)
-    with pytest.raises(UsageError, match="tiny reads no images"):
-        select(tiny, quick=True, images=True)
-
-
-def test_the_quick_plan_and_a_budget_of_its_own() -> None:
-    selection = select(STUDY, quick=True)
-    assert selection.plan.protocol.plan == "quick"
-    assert selection.plan.protocol.processes["retained"] >= 2
-    assert len(selection.cases) == 11
-    assert "variant" not in {case["subject"] for case in selection.cases}
-    protocol = select(STUDY, quick=True, budget=2.0).plan.protocol
-    assert (protocol.plan, protocol.case_budget_s) == ("custom", 2.0)
-    assert protocol.minimum_samples == STUDY.quick.protocol.minimum_samples
 
 
 @given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))
@@ -91,18 +67,6 @@ def test_what_is_not_possible_is_refused(settings: list[str], said: str) -> None
     with pytest.raises(UsageError, match=said) as caught:
         select(STUDY, quick=False, settings=settings)
     assert "\n" not in str(caught.value)
-
-
-def test_every_study_lies_under_its_name() -> None:
-    assert all(registry.load(name).name == name for name in registry.STUDIES)
-
-
-@pytest.mark.parametrize("name", registry.STUDIES)
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("quick", [False, True])
-def test_every_case_of_a_plan_stands_once(name: str, device: Device, quick: bool) -> None:
-    cases = select(registry.load(name).on(device), quick=quick).cases
-    assert len({frozenset(case.items()) for case in cases}) == len(cases) > 0
 
 
 def test_listing_imports_no_torch_and_names_every_study() -> None:

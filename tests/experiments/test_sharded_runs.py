@@ -114,7 +114,7 @@ def test_an_interrupted_shard_goes_on_as_that_shard(driver: Driver) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("5/9", "--shard 5/9: there are 4 processes, for 4 shards."),
+        ("5/9", "9 shards"),
         ("0/4", "'0/4' is no shard; write 1/4 for the first of four"),
         ("4", "'4' is no shard"),
     ],

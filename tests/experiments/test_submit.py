@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import FOLDER, ROOT, Driver
+from conftest import Driver
 
-from experiments.cluster import jobs
-from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script, words_of
+from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script
 from experiments.harness.run import Request
 from experiments.harness.study import UsageError
 from report.errors import RecordError
@@ -73,7 +69,7 @@ def submitted(driver: Driver, held: Path, *words: str) -> str:
     os.kill(int(held.read_text()), signal.SIGKILL)
     out, messages = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, messages
-    assert "Next build: used, the newest full run of its device, merged from 4 shards." in out
+    assert "merged from 4 shards" in out
     return messages
 
 
@@ -118,10 +114,6 @@ def test_a_stopped_submission_ends_its_jobs_and_status_says_what_is_left(
     assert "shard 1/2  " in told
     assert "shard 2/2  missing" in told
     assert f"run tiny --device cpu --threads 2 --records {driver.data} --shard 2/2" in told
-
-
-def test_the_next_command_is_told_where_nothing_is_there(driver: Driver) -> None:
-    assert "tiny has no sweep" in status(driver)
 
 
 # ------------------------------------------------------------------------------- what is asked for
@@ -172,16 +164,6 @@ def test_options_win_over_a_profile_and_wrong_profiles_are_refused(tmp_path: Pat
 )
 def test_times_are_those_of_sbatch(text: str, expected: int) -> None:
     assert minutes(text) == expected
-
-
-def test_a_job_is_the_run_of_its_shard() -> None:
-    request = Request(study="conv_scaling", records=Path("elsewhere"), quick=True)
-    words = words_of(request, 2, 4, Profile())
-    assert words[1:] == (
-        *("-m", "experiments", "run", "conv_scaling", "--device", "cpu", "--quick"),
-        *("--shard", "2/4", "--records", "elsewhere", "--if-missing"),
-    )
-    assert jobs.PROGRAM is None
 
 
 # ------------------------------------------------------------------------------------- SLURM
@@ -296,72 +278,4 @@ def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
     check_whole(driver, again=["3"])
 
 
-def test_the_script_is_submitted_twice_where_a_job_was_killed(
-    driver: Driver, held: Path, slurm: None, tmp_path: Path
-) -> None:
-    script = tmp_path / "sweep.sh"
-    words = ("--nodes", "2", "--partition", "main", "--time", "5", "--export-sbatch", str(script))
-    process = driver.start(*words, command="submit")
-    out, messages = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, messages
-    assert f"sbatch {script}" in out
-
-    environment = {**os.environ, "TINY_LOG": str(driver.log)}
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, (Path.cwd(), Path(__file__).parent)))
-
-    def start() -> subprocess.Popen[str]:
-        return subprocess.Popen(["sbatch", "--wait", script], env=environment, text=True)
-
-    first = start()
-    until(held.exists, first)
-    os.kill(int(held.read_text()), signal.SIGKILL)
-    assert first.wait(timeout=LIMIT_S) != 0
-    assert len(read_study("tiny", driver.data)) == 1
-    assert start().wait(timeout=LIMIT_S) == 0
-    check_whole(driver, again=["3"], shards=2)
-
-
 # --------------------------------------------------------------------------------- documentation
-
-
-def blocks() -> list[tuple[str, str]]:
-    """What docs/cluster.md tells to type: ("sh", a command) and ("yaml", a file), in order."""
-    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-    found = re.findall(r"^```(sh|yaml)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [
-        (kind, line)
-        for kind, block in found
-        for line in (block.splitlines() if kind == "sh" else [block])
-    ]
-
-
-def test_every_command_of_the_documentation_works(
-    tmp_path: Path, slurm: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In their order, with the tiny study in place of one that takes long."""
-    pytest.importorskip("submitit")
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{FOLDER}")
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    for kind, text in blocks():
-        if kind == "yaml":
-            (tmp_path / "data" / "clusters.yaml").write_text(text)
-            continue
-        if text.startswith("python -m pip"):
-            assert {"experiments", "slurm"} <= extras["optional-dependencies"].keys()
-            continue
-        command, folder = text, tmp_path
-        if text.startswith(("make", "source", "python build.py")):
-            folder = ROOT
-            command = text.replace("make", "make --dry-run").replace("conv_scaling", "--dry-run")
-        else:
-            driver = f"{sys.executable} {FOLDER / 'driver.py'}"
-            command = text.replace("python -m experiments", driver).replace("conv_scaling", "tiny")
-            command = re.sub("^sbatch ", "sbatch --wait ", command)
-        words = ["bash", "-c", command.replace("python build.py", f"{sys.executable} build.py")]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-    runs = runs_of(read_study("tiny", tmp_path / "data"))
-    assert [missing_shards(run) for run in runs] == [(), ()]
-    assert sorted(len(run.parts) for run in runs) == [4, 4], (
-        "what was measured by hand is not measured again"
-    )

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from experiments.harness.progress import Bar, Lines, watch
 from experiments.harness.study import Study
-from experiments.harness.summary import bytes_text, duration_text, instability, outcome_text, table
+from experiments.harness.summary import duration_text, instability, table
 from report.records.record import Case, Round, Series
 
 GOOD = Case(
@@ -46,14 +46,6 @@ def test_durations_take_the_unit_that_fits(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(40, "40 B"), (468_224, "468.2 kB"), (24_486_144, "24.49 MB"), (2e9, "2 GB")],
-)
-def test_bytes_take_decimal_prefixes(count: float, text: str) -> None:
-    assert bytes_text(count) == text
-
-
 def test_the_closing_table_fits_a_terminal_and_shows_no_zero_for_what_is_missing() -> None:
     out = io.StringIO()
     Console(file=out, width=80).print(table((GOOD, BAD)))
@@ -75,16 +67,6 @@ def watched(console: Console, study: Study) -> Lines | Bar:
         observer.case_ended(index, case)
     observer.ended()
     return observer
-
-
-def test_lines_where_there_is_no_terminal(tiny: Study) -> None:
-    out = io.StringIO()
-    assert isinstance(watched(Console(file=out), tiny), Lines)
-    assert out.getvalue().splitlines() == [
-        "Measuring 2 cases.",
-        "[1/2] batch=1024, pass=forward_backward, subject=layer: 2 ms (3 samples)",
-        f"[2/2] batch=2048, pass=forward_backward, subject=layer: {outcome_text(BAD)}",
-    ]
 
 
 def test_a_bar_on_a_terminal(tiny: Study) -> None:
@@ -114,11 +96,6 @@ def in_processes(*medians: float, disturbance: str | None = None) -> Case:
     return Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=(), rounds=rounds)
 
 
-def test_processes_that_agree_are_not_mentioned() -> None:
-    assert instability([in_processes(1.0, 1.1, 1.2)]) is None
-    assert instability([]) is None
-
-
 def test_processes_that_disagree_are_named_with_both_ends() -> None:
     told = instability([in_processes(1.0, 1.1), in_processes(0.001, 0.002, 0.0015)])
     assert told is not None
@@ -126,8 +103,3 @@ def test_processes_that_disagree_are_named_with_both_ends() -> None:
         "1 of 2 results may be unstable: size=1 (processes between 1 ms and 2 ms"
     )
     assert "--wait-quiet 10" in told
-
-
-def test_what_was_disturbed_throughout_is_named_with_the_reason() -> None:
-    told = instability([in_processes(1.0, 1.0, disturbance="others used 2 processors")])
-    assert told is not None and "others used 2 processors" in told

@@ -10,7 +10,6 @@ import pytest
 from conftest import Notes, make_header
 
 from experiments.harness.journal import Finish, Journal, Start, read_run_log
-from experiments.harness.outcomes import outcome_of
 from experiments.harness.run import Terminated
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.harness.sweep import run_case, sweep
@@ -50,14 +49,6 @@ def swept(tmp_path: Path, tiny: Study, notes: Notes) -> Callable[..., tuple[Case
     return go
 
 
-def test_all_cases_in_order(swept: Callable[..., tuple[Case, ...]], notes: Notes) -> None:
-    cases = swept({})
-    assert [case.factors["size"] for case in cases] == [1, 2, 3, 4, 5, 6]
-    assert {case.status for case in cases} == {"ok"}
-    assert cases[0].samples("time") == (0.25, 0.5, 0.75)
-    assert (notes.ended_cases, notes.closed) == ([0, 1, 2, 3, 4, 5], 1)
-
-
 def test_failures_are_outcomes_and_the_sweep_goes_on(
     swept: Callable[..., tuple[Case, ...]], notes: Notes
 ) -> None:
@@ -81,18 +72,6 @@ def test_failures_are_outcomes_and_the_sweep_goes_on(
     assert len(notes.errors) == 4
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "CUDNN_STATUS_EXECUTION_FAILED",
-        "mat1 and mat2 shapes",
-        "CUDA error: an illegal memory access",
-    ],
-)
-def test_other_runtime_errors_are_failures(text: str) -> None:
-    assert outcome_of(RuntimeError(text)) == ("failed", f"RuntimeError: {text}")
-
-
 def test_an_error_in_front_of_an_interrupt_does_not_hide_it(tiny: Study) -> None:
     def clumsy(factors: Factors, session: Session) -> tuple[Series, ...]:
         """Interrupted, and an error of its own while it leaves."""
@@ -103,17 +82,6 @@ def test_an_error_in_front_of_an_interrupt_does_not_hide_it(tiny: Study) -> None
 
     with pytest.raises(Terminated):
         run_case(replace(tiny, measure=clumsy), {"size": 1}, Session("cpu", tiny.full.protocol))
-
-
-def test_ctrl_c_keeps_what_is_finished(
-    swept: Callable[..., tuple[Case, ...]], tmp_path: Path, notes: Notes
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        swept({3: KeyboardInterrupt()})
-    run_log = read_run_log(tmp_path / ".j.journal.jsonl")
-    assert sorted(run_log.finished) == [0, 1]
-    assert run_log.starts[2] == 0  # a person stopped it, so the case is not to blame
-    assert notes.closed == 1
 
 
 def test_continuing_measures_only_the_rest(
@@ -168,11 +136,3 @@ def test_files_of_a_case_are_kept_before_its_outcome(
 def test_two_files_of_one_name_end_the_run(swept: Callable[..., tuple[Case, ...]]) -> None:
     with pytest.raises(MeasurementError, match=r"0 and 1 leave different files of the name trace"):
         swept({}, None, lambda factors, session: (a_file("trace", bytes([int(factors["size"])])),))
-
-
-def test_a_file_that_cannot_be_made_fails_the_case(swept: Callable[..., tuple[Case, ...]]) -> None:
-    def no_file(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-        raise RuntimeError("no profiler")
-
-    cases = swept({}, None, no_file)
-    assert {(case.status, case.series) for case in cases} == {("failed", ())}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -19,10 +17,8 @@ from experiments.networks.tiled import (  # noqa: E402
     Region,
     Span,
     Tiled,
-    Window,
     tiled,
     tiles,
-    window,
 )
 from report.records.layers import Layer  # noqa: E402
 from report.theory.tiling import tiled as in_tiles  # noqa: E402
@@ -84,17 +80,6 @@ def test_a_tiled_block_is_exactly_the_untiled_one(
         assert torch.equal(Tiled([block], tile)(source), block(source))
 
 
-@pytest.mark.parametrize(("form", "tile"), list(product(FORMS, (8, 16, 32, 64))))
-def test_the_tiled_network_gives_the_same_scores(form: Form, tile: int) -> None:
-    """In float32, where the order of summing may differ; 56 is no multiple of 16, 32 and 64."""
-    torch.manual_seed(0)
-    network = cifar_resnet(20).eval()
-    source = torch.randn(2, 3, 56, 56)
-    with torch.no_grad():
-        wanted = network(source)
-        assert close(tiled(network, form, tile)(source), wanted)
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_maps_inside_are_the_same_up_to_their_borders(
@@ -118,24 +103,6 @@ def test_tiles_cover_a_map_once() -> None:
     for tile in tiles((10, 7), 4):
         tile.of(seen, whole).add_(1)
     assert torch.equal(seen, torch.ones_like(seen))
-
-
-def test_a_window_knows_its_halo_and_the_zeros_at_the_border() -> None:
-    assert window(Span(8, 16), 3, 1, 1, 32) == Window(Span(7, 17), 0, 0)
-    assert window(Span(0, 8), 3, 1, 1, 32) == Window(Span(0, 9), 1, 0)
-    assert window(Span(24, 32), 3, 1, 1, 32) == Window(Span(23, 32), 0, 1)
-    assert window(Span(4, 8), 3, 2, 1, 16) == Window(Span(7, 16), 0, 0)
-
-
-def test_only_one_tile_is_alive_beside_the_maps_of_a_block() -> None:
-    """The widest moment of a patch is far below a whole map."""
-    shapes: list[tuple[int, ...]] = []
-    block = BasicBlock(4, 4, 1, in_place=False).eval()
-    for module in (block.conv1, block.relu1, block.conv2, block.bn2):
-        module.register_forward_hook(lambda *seen: shapes.append(tuple(seen[2].shape)))
-    with torch.no_grad():
-        Tiled([block], 8)(torch.randn(1, 4, 32, 32))
-    assert max(shape[2] * shape[3] for shape in shapes) == 10 * 10
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -162,8 +129,3 @@ def part_of(name: str, form: Form) -> str:
     if form == "tiled_stages":
         return module.partition("_")[0] if "_" in module else "stage1"
     return module if "_" in module else "first"
-
-
-def test_what_cannot_be_tiled_says_so() -> None:
-    with pytest.raises(TypeError, match="MaxPool2d cannot be computed tile by tile"):
-        Tiled([nn.MaxPool2d(2)], 8)(torch.randn(1, 1, 8, 8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from types import SimpleNamespace
@@ -80,27 +79,6 @@ def test_a_call_that_touches_fresh_pages_faults_once_a_page() -> None:
     assert pages <= events.page_faults < pages + 100
 
 
-def test_a_call_that_waits_switches_voluntarily() -> None:
-    waits = 20
-
-    def call() -> object:
-        for _ in range(waits):
-            time.sleep(0.0005)
-        return None
-
-    events = timing.cpu_clock(Workload(call, reset=lambda: None)).system
-    assert events is not None
-    assert waits <= events.voluntary_switches < waits + 20
-
-
-def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
-    seen: list[bool] = []
-    workload = Workload(call=lambda: seen.append(gc.isenabled()), reset=lambda: None)
-    timing.first_and_repeated(workload, protocol(2, 2, 1.0), "cpu")
-    assert seen[-2:] == [False, False]
-    assert gc.isenabled()
-
-
 def test_the_result_is_freed_outside_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
@@ -152,15 +130,3 @@ def test_calls_that_keep_getting_faster_are_no_steady_state(durations: list[floa
     halving = [2.0**-n for n in range(len(durations))]
     assert not timing.is_steady(halving)
     assert timing.is_steady([*halving, *[halving[-1]] * 3])
-
-
-def test_the_warm_up_ends_with_half_of_the_time_at_the_latest() -> None:
-    elapsed = 0.0
-
-    def call() -> float:
-        nonlocal elapsed
-        elapsed += 1.0
-        return 1.0 / elapsed  # faster and faster
-
-    warm = timing.warmed_up(call, protocol(1, 1, 20.0), now=lambda: elapsed)
-    assert len(warm) == 10

@@ -81,14 +81,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_gives_others(images: I
     assert numbers(train(network(), some, epochs=2, seed=1)) != numbers(first)
 
 
-def test_random_numbers_of_others_go_on_as_before(images: Images) -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    train(network(), few(images), epochs=1)
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_it_takes_the_steps_of_the_example(images: Images) -> None:
     """The example's own loop, with its functions, from the same weights and in the same order."""
     some, module, rates = few(images, 130), network(), []
@@ -114,12 +106,6 @@ def test_it_takes_the_steps_of_the_example(images: Images) -> None:
     assert [epoch.learning_rate for epoch in history.epochs] == rates
 
 
-def test_progress_is_told_after_every_step(images: Images) -> None:
-    told: list[tuple[int, int, float]] = []
-    history = train(network(), few(images, 130), 2, on_progress=lambda *what: told.append(what))
-    assert told == [(n, 6, loss) for n, loss in enumerate(history.losses, start=1)]
-
-
 def test_a_loss_that_is_not_finite_is_refused(images: Images) -> None:
     with pytest.raises(MeasurementError, match=r"^Training diverged: the loss of step \d+ is "):
         train(network(), few(images), epochs=3, lr=1e20)
@@ -138,12 +124,6 @@ def test_pixels_are_normalised_with_the_training_images(images: Images) -> None:
         assert abs(part.inputs.mean().item()) < 1e-4
         assert part.inputs.std().item() == pytest.approx(1, abs=1e-3)
         assert test.labels.tolist() == some.test.labels.tolist()
-
-
-def test_images_of_one_grey_value_are_no_division_by_zero() -> None:
-    flat = Split(np.full((4, 1, 2, 2), 7, np.uint8), np.zeros(4, np.uint8))
-    some = Images("flat", flat, flat, ("0",), "a test", "none")
-    assert prepared(some, "cpu")[0].inputs.abs().max() == 0
 
 
 class Constant(nn.Module):

@@ -88,16 +88,6 @@ def test_a_step_is_that_of_stochastic_gradient_descent() -> None:
         assert torch.allclose(weight, before, atol=1e-6)
 
 
-def test_gradients_are_not_accumulated_and_the_loss_has_no_graph() -> None:
-    module = small()
-    made = trainer(module, "cpu")
-    found = made.step(batch())
-    assert found.grad_fn is None and found.shape == ()
-    first = module[0].weight.grad
-    made.step(batch())
-    assert module[0].weight.grad is not first
-
-
 def test_reduced_precision_leaves_weights_and_gradients_alone() -> None:
     module = small()
     seen: list[torch.dtype] = []
@@ -107,14 +97,6 @@ def test_reduced_precision_leaves_weights_and_gradients_alone() -> None:
     for parameter in module.parameters():
         assert parameter.dtype == torch.float32
         assert parameter.grad is not None and parameter.grad.dtype == torch.float32
-
-
-def test_a_batch_is_placed_in_the_layout_of_the_case() -> None:
-    made = trainer(small(), "cpu", layout="channels_last")
-    images, labels = made.placed(batch())
-    assert images.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(images, batch()[0]) and torch.equal(labels, batch()[1])
-    assert made.module[0].weight.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_new_labels_lie_where_the_old_ones_were() -> None:
@@ -148,12 +130,6 @@ def test_every_step_is_kept_with_its_phases() -> None:
     assert len(run(loads=True)["loader_wait_time"]) == 12
 
 
-def test_sensors_are_read_before_every_tenth_and_at_the_end() -> None:
-    readings = iter(range(100))
-    found = run(Log({"device_temperature": lambda: next(readings)}))
-    assert found["device_temperature"] == (0, 1, 2)
-
-
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
     slow = msgspec.structs.replace(PROTOCOL, warmup_calls=2, case_budget_s=2.0)
     assert timing.warmed_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == (5.0, 5.0)
@@ -161,21 +137,6 @@ def test_the_warm_up_of_slow_steps_ends_early() -> None:
 
 
 # --------------------------------------------------------------------------------------- layers
-
-
-def test_every_layer_is_timed_both_ways() -> None:
-    made, images = trainer(small(), "cpu"), batch()
-    clock = steps.PhaseClock("cpu")
-    with layer_times.watched(made.module, layer_times.clock_mark(clock)):
-        for _ in range(3):
-            made.step(images)
-    made.step(images)  # not watched any more
-    found = samples(layer_times.series_of(clock, NAMES))
-    for quantity in ("layer_forward_time", "layer_backward_time"):
-        assert len(found[quantity]) == 3 * len(NAMES)
-        assert min(found[quantity]) > 0
-    by_layer = clock.seconds()
-    assert found["layer_forward_time"][len(NAMES) + 2] == by_layer["forward 2.conv"][1]
 
 
 def test_a_layer_that_was_not_seen_is_no_zero() -> None:
@@ -255,12 +216,3 @@ def test_sensors_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {name: sensors.read(name, "cuda") for name in sensors.SENSORS}
     assert found == {"temperature": 55, "clock": 1.98e9, "power": 650, "throttle_reasons": 4}
     assert sensors.as_series("throttle_reasons", (4,)).samples == (4,)
-
-
-def test_a_gpu_without_nvidias_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> int:
-        raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed")
-
-    monkeypatch.setattr(torch.cuda, "temperature", missing)
-    with pytest.raises(UnavailableError, match="pip install nvidia-ml-py"):
-        sensors.read("temperature", "cuda")

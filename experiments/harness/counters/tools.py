@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from experiments.harness import runtime
-from experiments.harness.counters import lackey, ncu, perf
+from experiments.harness.counters import lackey, ncu
 from experiments.harness.counters.plan import Event, Job, Plan
 from experiments.harness.study import Counting, Device, Factors
 from report.instruments.counters import lackey as lackey_logs
 from report.instruments.counters import ncu_logs
-from report.instruments.counters import perf as perf_logs
 from report.records.record import Series
 
 
@@ -67,19 +66,6 @@ TOOLS: Final = (
         seconds=lackey.seconds,
         at_once=runtime.cores_available,
         series=lackey_logs.series_of,
-    ),
-    Tool(
-        name=perf_logs.TOOL,
-        device="cpu",
-        quantities=(perf_logs.FLOPS,),
-        meaning="what perf stat printed for each case that it counted",
-        unavailable=perf.unavailable,
-        count=perf.count,
-        calls=calls_on_cpu,
-        start_s=0.0,
-        seconds=perf.seconds,
-        at_once=lambda: 1,
-        series=perf_logs.series_of,
     ),
     Tool(
         name=ncu_logs.TOOL,

@@ -1,0 +1,213 @@
+"""Inference: every way to run a network gives the same scores, and what cannot be run says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isclose
+from typing import Any
+
+import msgspec
+import pytest
+
+from experiments import inference_memory as study
+from experiments import inference_refusals as refusals
+from experiments import inference_scores as scores
+from experiments import inference_sweeps as sweeps
+from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.study import Factors, Session
+from experiments.harness.sweep import run_case
+
+STUDY = study.STUDY
+
+
+@pytest.fixture
+def session() -> Session:
+    pytest.importorskip("torch")
+    protocol = msgspec.structs.replace(
+        STUDY.quick.protocol, minimum_samples=2, maximum_samples=2, warmup_calls=0
+    )
+    return Session("cpu", protocol)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def output(factors: Factors) -> Any:
+    return study.build(factors, "cpu").call()
+
+
+@pytest.mark.parametrize(
+    ("network", "changes"),
+    [
+        ("ResNet-20", {"execution": "folded"}),
+        ("ResNet-110", {"execution": "folded"}),
+        ("AlexNet", {"execution": "folded"}),
+        ("CIFAR", {"execution": "folded"}),
+        ("ResNet-20", {"layout": "channels_last"}),
+        *(("ResNet-20", {"execution": form, "image": 64, "tile": 16}) for form in sweeps.TILED),
+    ],
+)
+def test_every_way_to_run_a_network_gives_the_same_scores(
+    network: str, changes: dict[str, Any]
+) -> None:
+    torch = pytest.importorskip("torch")
+    image = {name: size for name, size in changes.items() if name == "image"}
+    plain = output(sweeps.inference(network, 2, **image))
+    found = output(sweeps.inference(network, 2, **changes))
+    torch.testing.assert_close(found, plain, rtol=1e-3, atol=1e-3 * float(plain.abs().max()))
+
+
+def test_folding_uses_the_running_statistics() -> None:
+    """Statistics of a new network are 0 and 1, which would hide a wrong fold."""
+    torch = pytest.importorskip("torch")
+    from experiments.networks.cifar_resnet import cifar_resnet
+    from experiments.networks.variants import folded
+
+    torch.manual_seed(0)
+    network = cifar_resnet(20).train()
+    source = torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        for _ in range(3):
+            network(3 * source + 1)
+        network.eval()
+        wanted = network(source)
+        made = folded(network)
+        torch.testing.assert_close(made(source), wanted, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(network(source), wanted)
+    kinds = {type(module) for module in made.modules()}
+    assert torch.nn.BatchNorm2d not in kinds
+    assert all(m.inplace for m in made.modules() if isinstance(m, torch.nn.ReLU))
+
+
+def test_reduced_precision_is_near_and_leaves_the_weights_alone() -> None:
+    torch = pytest.importorskip("torch")
+    plain = output(sweeps.inference("ResNet-20", 2))
+    reduced = output(sweeps.inference("ResNet-20", 2, precision="bfloat16"))
+    assert (plain.dtype, reduced.dtype) == (torch.float32, torch.bfloat16)
+    scale = float(plain.abs().max())
+    assert float((reduced.float() - plain).abs().max()) < 0.1 * scale
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_compiling_gives_the_same_scores() -> None:
+    torch = pytest.importorskip("torch")
+    from experiments.networks import variants
+
+    if not any(map(variants.shutil.which, variants.COMPILERS)):
+        pytest.skip("no C++ compiler")
+    compiled = output(sweeps.inference("LeNet-5", 2, execution="compiled"))
+    torch.testing.assert_close(compiled, output(sweeps.inference("LeNet-5", 2)))
+
+
+def test_without_a_compiler_a_compiled_case_is_unavailable(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments.networks import variants
+
+    monkeypatch.setattr(variants.shutil, "which", lambda name: None)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2, execution="compiled"), session)
+    assert case.status == "unavailable"
+    assert "C++ compiler" in str(case.reason)
+
+
+def test_a_long_case_measures_its_bytes_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "_ONCE_FROM", 0.0)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2), session)
+    assert len(case.samples("allocated_peak")) == 1
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        sweeps.inference("ResNet-20", 1, execution="tiled_blocks", tile=16),
+        sweeps.inference("ResNet-20", 1, precision="bfloat16"),
+    ],
+)
+def test_events_that_would_fill_megabytes_are_left_out_and_their_peak_is_not(
+    session: Session, large: Factors
+) -> None:
+    case, _ = run_case(STUDY, large, session)
+    assert (case.status, case.samples("memory_events")) == ("ok", ())
+    assert len(set(case.samples("allocated_peak"))) == 1
+
+
+def test_float16_without_kernels_is_measured_on_one_image_only(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: False)
+    scored: Factors = {"subject": "accuracy", "network": "ResNet-20", "dataset": "digits"}
+    for refused in (
+        sweeps.inference("LeNet-5", 2, precision="float16"),
+        {**scored, "precision": "float16"},
+    ):
+        case, _ = run_case(STUDY, refused, session)
+        assert case.status == "unavailable"
+        assert "no float16 kernels" in str(case.reason)
+    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 1, precision="float16"), session)
+    assert case.status == "ok"
+    refusals.refuse_float16(refused, "cuda")
+    monkeypatch.setattr(refusals, "has_float16_kernels", lambda: True)
+    refusals.refuse_float16(refused, "cpu")
+
+
+def test_a_case_that_cannot_fit_is_not_started(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "build", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(NotStartedError, match="Not started"):
+        study.measure_case(sweeps.inference("VGG-16", 10**6), session)
+
+
+def test_a_limit_is_one_of_a_cpu(session: Session) -> None:
+    with pytest.raises(UnavailableError):
+        study.measure_case(
+            sweeps.inference("LeNet-5", 2, memory_limit=128), replace(session, device="cuda")
+        )
+
+
+# ------------------------------------------------------------------------------ trained scores
+
+
+@pytest.fixture
+def few_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sixty-four images to train on and ten to test on, one epoch."""
+    pytest.importorskip("sklearn")
+    from experiments.datasets import Split, digits
+
+    images = digits(size=32, channels=3)
+    few = replace(
+        images,
+        train=Split(images.train.pixels[:64], images.train.labels[:64]),
+        test=Split(images.test.pixels[:10], images.test.labels[:10]),
+    )
+    monkeypatch.setattr(scores, "images", lambda: few)
+    monkeypatch.setattr(scores, "EPOCHS", 1)
+    scores._trained.cache_clear()
+    yield
+    scores._trained.cache_clear()
+
+
+@pytest.mark.usefixtures("few_images")
+def test_every_precision_scores_the_same_weights_image_by_image(session: Session) -> None:
+    named = {"network": "ResNet-20", "dataset": "digits"}
+    course, files = run_case(STUDY, {"subject": "training", **named}, session)
+    assert course.status == "ok"
+    assert (len(course.samples("step_loss")), len(course.samples("test_accuracy"))) == (1, 1)
+    assert [file.name for file in files] == ["images.json"]
+    weights = set()
+    for precision in ("float32", "bfloat16"):
+        factors = {"subject": "accuracy", **named, "precision": precision}
+        case, (file,) = run_case(STUDY, factors, session)
+        assert len(case.samples("image_loss")) == len(case.samples("image_correct")) == 10
+        assert set(case.samples("image_correct")) <= {0, 1}
+        assert file.name == f"weights.resnet-20-{precision}.json"
+        weights.add(file.content)
+        if precision == "float32":
+            loss = sum(case.samples("image_loss")) / 10
+            assert isclose(loss, course.samples("test_loss")[-1], rel_tol=1e-5)
+            share = sum(case.samples("image_correct")) / 10
+            assert isclose(share, course.samples("test_accuracy")[-1])
+    assert len(weights) == 1

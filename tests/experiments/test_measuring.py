@@ -1,0 +1,249 @@
+"""The smallest run of each study, once, from the command to the record: what holds for all of them.
+
+Only conv_scaling measures its ceilings and several processes; the others one process and none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, measured, run_study
+from image_files import write_idx
+
+from experiments import registry
+from experiments.harness import memory
+from experiments.harness.profiling import LIMIT
+from experiments.harness.record_check import checks_of
+from experiments.harness.study import Factors, Study
+from report.instruments.trace import read_trace
+from report.records.filed import content_hash
+from report.records.quantities import QUANTITIES
+from report.records.record import Case, Series
+from report.records.store import Stored, read_attachment
+
+#: A batch of a thousand million images fits into no machine: 86 TB.
+TOO_MANY = 10**9
+RUNS: dict[str, tuple[str, ...]] = {
+    "conv_scaling": (f"batch=1,{TOO_MANY}",),
+    "conv_profiling": ("batch=1",),
+    "inference_memory": ("sweep=batch,limit", "network=ResNet-20", "batch=64", "memory_limit=2",
+                         "layout=contiguous"),
+    "training_roofline": ("sweep=batch,profile", "network=ResNet-18", "image=32", "batch=2",
+                          "layout=contiguous", "precision=float32"),
+    "backend_speedup": ("backend=numpy", "network=perceptron", "hidden=10", "samples=1000",
+                        "dtype=float32"),
+}  # fmt: skip
+
+
+def does_not_fit(factors: Factors) -> bool:
+    return factors.get("batch") == TOO_MANY or "memory_limit" in factors
+
+
+@dataclass(frozen=True)
+class Run:
+    """A study with the only record of a run of it, in the folder of records."""
+
+    study: Study
+    stored: Stored
+    records: Path
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        return self.stored.record.cases
+
+    def of(self, subject: str) -> list[Case]:
+        return [case for case in self.cases if case.factors["subject"] == subject]
+
+    def files(self) -> dict[str, bytes]:
+        names = (item.name for item in self.stored.record.attachments)
+        return {name: read_attachment(self.stored, name, self.records) for name in names}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """The run of a study, which is measured when it is asked for first."""
+
+    @cache
+    def of(name: str) -> Run:
+        records = tmp_path_factory.mktemp(name)
+        words = ["--threads", "1", "--budget", "0.02"]
+        words += [word for setting in RUNS[name] for word in ("--set", setting)]
+        if name == "conv_profiling":
+            images = write_idx(tmp_path_factory.mktemp("images"), train=200, test=40)
+            words += ["--data", str(images)]
+        stored = measured(name, records, *words, small=name != "conv_scaling")
+        return Run(registry.load(name), stored, records)
+
+    return of
+
+
+def rows(case: Case) -> Iterator[Series]:
+    yield from case.series
+    for round_ in case.rounds:
+        yield from round_.series
+
+
+# ------------------------------------------------------------------------------- what all have
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_case_has_its_outcome_layers_and_samples(
+    run: Callable[[str], Run], name: str
+) -> None:
+    found = run(name)
+    assert found.cases
+    for case in found.cases:
+        wanted = "out_of_memory" if does_not_fit(case.factors) else "ok"
+        assert (case.status, case.reason is None) == (wanted, wanted == "ok"), case.reason
+        assert case.layers == found.study.layers(case.factors)
+        for series in rows(case):
+            quantity = QUANTITIES[series.quantity]
+            assert (series.unit, quantity.admits(series.samples)) == (quantity.unit, True)
+            assert series.samples
+        if wanted == "ok":
+            assert any(rows(case))
+            assert bool(case.rounds) == found.study.is_timed(case.factors)
+    assert any(s.quantity.startswith("allocated") for case in found.cases for s in rows(case))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_process_times_every_call_and_memory_repeats(
+    run: Callable[[str], Run], name: str
+) -> None:
+    found = run(name)
+    for case in found.cases:
+        assert len(set(case.samples("allocated_peak"))) <= 1, case.factors
+        for round_ in case.rounds:
+            times = round_.samples("time")
+            assert round_.status == "ok" and times and min(times) > 0
+            assert len(round_.samples("cpu_time")) in (0, len(times))
+            assert len(round_.samples("first_call_time")) <= 1
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_record_can_be_handed_in(run: Callable[[str], Run], name: str) -> None:
+    found = run(name)
+    levels = {check.topic: check.level for check in checks_of(found.stored, found.records)}
+    # Beside other tests a ceiling may be slower than what it bounds.
+    assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
+    record = found.stored.record
+    assert Path(found.stored.file).stem.endswith(content_hash(record))
+    assert record.command[:5] == ("python", "-m", "experiments", "run", name)
+    assert record.started <= record.finished and record.environment.load_after is not None
+    beside = {path.name for path in (found.records / found.stored.file).with_suffix("").glob("*")}
+    assert beside == set(found.files())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_names_the_machine_or_its_user(run: Callable[[str], Run], name: str) -> None:
+    found = run(name)
+    texts = [(found.records / found.stored.file).read_bytes()]
+    for file, content in found.files().items():
+        texts.append(gzip.decompress(content) if file.endswith(".gz") else content)
+    words = [str(Path.home()) + "/", str(ROOT), str(found.records.parent)]
+    words += [socket.gethostname()] if len(socket.gethostname()) > 4 else []
+    for text in texts:
+        assert not [word for word in words if word.encode() in text]
+
+
+# ------------------------------------------------------------------------ what each has besides
+
+
+def test_ceilings_stand_before_and_after(run: Callable[[str], Run]) -> None:
+    found = run("conv_scaling").stored.record
+    assert {round_.policy for case in found.cases for round_ in case.rounds} == set(
+        found.protocol.processes
+    )
+    for moment in ("before", "after"):
+        operations = {c.operation for c in found.ceilings if c.moment == moment}
+        # Some pages of a system may be mapped several at once; their price is no ceiling then.
+        assert operations - {"page_mapping"} == {
+            "matrix_product", "convolution", "copy", "read", "triad",
+        }  # fmt: skip
+    reason = next(str(c.reason) for c in found.cases if c.factors["batch"] == TOO_MANY)
+    assert "86528000000000 B" in reason
+
+
+def test_a_trace_shows_the_call_and_the_bytes_of_the_record(run: Callable[[str], Run]) -> None:
+    found = run("conv_profiling")
+    (case,) = found.of("trace")
+    packed = found.files()["trace.layer-1.json.gz"]
+    assert len(packed) < LIMIT
+    events: list[dict[str, Any]] = json.loads(gzip.decompress(packed))["traceEvents"]
+    (call,) = (event for event in events if event["name"] == memory.CALL)
+    inside = [
+        event["args"]["Bytes"]
+        for event in events
+        if event["name"] == "[memory]" and call["ts"] <= event["ts"] <= call["ts"] + call["dur"]
+    ]
+    assert 64 * 24 * 24 * 4 in inside
+    assert inside == list(case.samples("memory_events"))
+    read = read_trace(packed, "the trace").memory
+    assert [event.change for event in read if event.on_host] == inside
+    (layer,) = (c for c in found.of("layer") if c.factors["pass"] == case.factors["pass"])
+    for quantity in ("memory_events", "allocated_before", "allocated_after", "allocated_peak"):
+        assert layer.samples(quantity) == case.samples(quantity)
+
+
+def test_training_has_a_loss_a_step_and_scores_an_epoch(run: Callable[[str], Run]) -> None:
+    found = run("conv_profiling")
+    for case in found.of("training"):
+        assert len(case.samples("step_loss")) == 4 * math.ceil(200 / 64)
+        for quantity in ("train_loss", "train_accuracy", "test_loss", "test_accuracy"):
+            assert len(case.samples(quantity)) == 4
+    told = json.loads(found.files()["images.json"])
+    assert (told["name"], told["train"]["images"], told["test"]["images"]) == ("mnist", 200, 40)
+    assert len(json.loads(found.files()["sample.json"])["images"]) == 20
+
+
+def test_a_step_of_training_holds_three_times_its_parameters(run: Callable[[str], Run]) -> None:
+    found = run("training_roofline")
+    (case,) = found.of("training")
+    first, second = case.samples("allocated_before")
+    # Parameters, gradients and momentum, then buffers and the batch.
+    assert 3 * 4 * 11_689_512 < first == second < 3 * 4 * 11_689_512 + 200_000
+    (round_,) = case.rounds
+    for quantity in ("forward_time", "backward_time", "update_time"):
+        assert len(round_.samples(quantity)) == len(round_.samples("time"))
+
+
+def test_a_profile_times_and_marks_every_layer_both_ways(run: Callable[[str], Run]) -> None:
+    found = run("training_roofline")
+    (case,) = found.of("profile")
+    for round_ in case.rounds:
+        ways = [round_.samples(f"layer_{way}_time") for way in ("forward", "backward")]
+        assert [len(way) % len(case.layers) for way in ways] == [0, 0]
+        assert sum(map(sum, ways)) < sum(round_.samples("time"))
+    ((name, content),) = found.files().items()
+    marks = {o.name for o in read_trace(content, name).operators if o.mark}
+    wanted = {f"{way} {layer.name}" for layer in case.layers for way in ("forward", "backward")}
+    assert wanted <= marks
+
+
+def test_training_from_scratch_learns_and_says_what_its_library_is(
+    run: Callable[[str], Run],
+) -> None:
+    found = run("backend_speedup")
+    (case,) = found.of("training")
+    assert len(case.samples("test_accuracy")) == 501 and case.samples("test_accuracy")[-1] > 0.9
+    assert case.samples("allocated_input") == (4 * 794 * 1438,)
+    assert set(found.files()) == {"images.json", "sample.json", "backend.numpy.json"}
+
+
+def test_a_broken_data_set_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    file = write_idx(tmp_path / "broken") / "train-images-idx3-ubyte"
+    file.write_bytes(file.read_bytes()[:-1])
+    done = run_study("conv_profiling", tmp_path / "records", "--data", str(file.parent))
+    assert done.returncode == 1 and file.name in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "records").exists()

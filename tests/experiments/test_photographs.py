@@ -1,0 +1,134 @@
+"""Photographs from a folder: what is read of them, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import measured
+
+from experiments.datasets import DataSetError
+from experiments.datasets.image_folder import identity, photographs
+from experiments.harness.study import Session
+from experiments.training_roofline import STUDY, prepare
+
+
+def photograph(path: Path, size: tuple[int, int] = (50, 40), colour: str = "red") -> None:
+    image = pytest.importorskip("PIL.Image")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.new("RGB", size, colour).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two classes, JPEG and PNG, as Imagenette lies on a disk."""
+    for name, colour in (("n01/a.JPEG", "red"), ("n01/b.png", "blue"), ("n02/c.jpg", "green")):
+        photograph(tmp_path / "small/train" / name, colour=colour)
+    photograph(tmp_path / "small/val/n01/d.png")
+    return tmp_path / "small"
+
+
+def test_a_folder_of_classes(folder: Path) -> None:
+    found = photographs(folder)
+    assert found.classes == ("n01", "n02")
+    assert [(image.path.name, image.label) for image in found.images] == [
+        ("a.JPEG", 0),
+        ("b.png", 0),
+        ("c.jpg", 1),
+    ]
+    assert photographs(folder / "train") == found
+
+
+def test_which_photographs_they_were(folder: Path) -> None:
+    told = json.loads(identity(photographs(folder)))
+    assert told["classes"] == {"n01": 2, "n02": 1} and told["images"] == 3
+    assert str(folder) not in identity(photographs(folder)).decode()
+    photograph(folder / "train/n02/c.jpg", (70, 70))
+    assert json.loads(identity(photographs(folder))) != told
+
+
+def test_a_folder_that_cannot_be_used(folder: Path, tmp_path: Path) -> None:
+    def refused(place: Path, words: str) -> None:
+        with pytest.raises(DataSetError, match=words) as caught:
+            prepare(Session("cpu", STUDY.quick.protocol, place))
+        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+    refused(tmp_path / "nowhere", "nowhere: cannot be read \\(No such file")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "found no folder with images, expected a folder for each class")
+    (folder / "train/n03").mkdir()
+    refused(folder, "n03: found no image, expected files ending in .jpeg, .jpg, .png")
+    (folder / "train/n03/x.png").write_text("a letter")
+    refused(
+        folder, "x.png: byte 0: found the bytes 61 20 6c 65, expected the head of a JPEG or PNG"
+    )
+    (folder / "train/n03/x.png").write_bytes(b"")
+    refused(folder, "x.png: byte 0: found an empty file")
+
+
+def test_batches_of_photographs(folder: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from experiments.harness.loading import DEVIATION, MEAN, batches
+
+    def take(workers: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return list(
+            batches(photographs(folder), 4, 24, count=2, workers=workers, seed=3, pinned=False)
+        )
+
+    first, again = take(0), take(0)
+    assert len(first) == 2
+    for (images, _), (others, _) in zip(first, again, strict=True):
+        assert images.shape == (4, 3, 24, 24) and images.dtype == torch.float32
+        assert torch.equal(images, others)
+    # Every photograph has one colour, which is known before and tells its class.
+    colours = {(255, 0, 0): 0, (0, 0, 255): 0, (0, 128, 0): 1}
+    for images, labels in (*first, *take(1)):
+        for image, label in zip(images, labels.tolist(), strict=True):
+            plain = image.flatten(1).T * torch.tensor(DEVIATION) + torch.tensor(MEAN)
+            seen = (255 * plain).mean(0)
+            nearest = min(colours, key=lambda c: float((seen - torch.tensor(c)).abs().sum()))
+            assert (seen - torch.tensor(nearest)).abs().max() < 4
+            assert colours[nearest] == label
+
+
+def test_a_crop_lies_inside_its_image() -> None:
+    pytest.importorskip("torch")
+    import random
+
+    from experiments.harness.loading import crop
+
+    drawn = random.Random(5).random
+    for width, height in ((50, 40), (500, 20), (20, 500), (7, 7)):
+        for _ in range(200):
+            left, upper, right, lower = crop(width, height, drawn)
+            assert 0 <= left < right <= width + 1e-9 and 0 <= upper < lower <= height + 1e-9
+            share = (right - left) * (lower - upper) / (width * height)
+            assert 0.02 < share <= 1 + 1e-9
+    # Where nothing fits: the square in the middle.
+    assert crop(1000, 10, lambda: 0.999) == (495.0, 0.0, 505.0, 10.0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_photograph_ends_in_one_sentence(folder: Path, workers: int) -> None:
+    pytest.importorskip("torch")
+    from experiments.harness.loading import batches
+
+    for path in (folder / "train").rglob("*.*"):
+        path.write_bytes(path.read_bytes()[:200])
+    found = batches(photographs(folder), 4, 24, count=1, workers=workers, seed=0, pinned=False)
+    with pytest.raises(DataSetError, match=r"cannot be decoded \(.*\); leave it out\.$") as caught:
+        next(found)
+    assert "\n" not in str(caught.value)
+
+
+def test_training_on_photographs(folder: Path, tmp_path: Path) -> None:
+    words = ["--threads", "1", "--budget", "0.02", "--data", str(folder)]
+    for setting in ("network=ResNet-18", "image=32", "batch=2", "sweep=batch"):
+        words += ["--set", setting]
+    stored = measured("training_roofline", tmp_path / "data", *words, small=True)
+    plain, real = stored.record.cases
+    assert plain.samples("loader_wait_time") == ()
+    assert len(real.samples("loader_wait_time")) == len(real.samples("time"))
+    assert [file.name for file in stored.record.attachments] == ["images.json"]
+    assert "small" in stored.record.command and str(folder) not in stored.record.command

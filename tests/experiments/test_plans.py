@@ -1,0 +1,246 @@
+"""The plans of all studies, on both devices, without measuring: what holds for every case."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+from conftest import ROOT, of
+
+from experiments import conv_profiling, conv_scaling, inference_memory, registry
+from experiments import inference_refusals as refusals
+from experiments import inference_sweeps as sweeps
+from experiments.backends.libraries import ON_CPU, ON_GPU
+from experiments.conv_profiling import BASE
+from experiments.harness.counters import lackey
+from experiments.harness.counters.plan import Job
+from experiments.harness.selection import select
+from experiments.harness.study import Device, Factors, Study, UsageError
+from report.records.layers import Convolution
+from report.records.record import Policy
+from report.theory.liveness import Conditions, peaks
+from report.theory.work import training_macs
+
+STUDIES = {name: registry.load(name) for name in registry.STUDIES}
+BOTH = [(name, device) for name in STUDIES for device in ("cpu", "cuda")]
+
+
+def plan(
+    name: str, device: Device = "cpu", *settings: str, quick: bool = False, images: bool = False
+) -> tuple[Factors, ...]:
+    study = STUDIES[name].on(device)
+    return select(study, quick=quick, settings=settings, images=images).cases
+
+
+def key(case: Factors) -> frozenset[tuple[str, object]]:
+    return frozenset(case.items())
+
+
+# ------------------------------------------------------------------------------- what all have
+
+
+@pytest.mark.parametrize(("name", "device"), BOTH)
+def test_every_case_stands_once_and_the_quick_plan_is_part_of_the_full_one(
+    name: str, device: Device
+) -> None:
+    study, full = STUDIES[name].on(device), plan(name, device)
+    assert len({key(case) for case in full}) == len(full)
+    assert all(study.effort(case) > 0 for case in full)
+    assert len(plan(name, device, quick=True)) < len(full)
+    for each in (study.full.protocol, study.quick.protocol):
+        assert set(each.processes) <= set(get_args(Policy))
+        assert 1 <= each.minimum_samples <= each.maximum_samples
+
+
+@pytest.mark.parametrize("name", ["conv_scaling", "conv_profiling"])
+def test_quick_cases_are_cases_of_the_full_plan(name: str) -> None:
+    assert {key(case) for case in plan(name, quick=True)} <= {key(case) for case in plan(name)}
+
+
+@pytest.mark.parametrize(("name", "device"), BOTH)
+def test_what_is_counted_fits_into_minutes_unless_all_is_asked_for(
+    name: str, device: Device
+) -> None:
+    pytest.importorskip("torch")
+    counting, cases = STUDIES[name].counting, plan(name, device)
+    if counting is None:
+        return
+
+    def seconds(thorough: bool) -> float:
+        jobs = [
+            Job(case=n, factors=case, calls=number, multiply_adds=counting.multiply_adds(case))
+            for n, case in enumerate(cases)
+            if (number := counting.calls(case, thorough))
+        ]
+        return (lackey.START_S + sum(map(lackey.seconds, jobs)) / 2) if jobs else 0.0
+
+    assert seconds(thorough=False) < 600
+    assert seconds(thorough=False) <= seconds(thorough=True)
+    assert any(counting.calls_on_gpu(case, False) for case in cases)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_multiply_adds_are_about_those_of_the_layers(name: str) -> None:
+    pytest.importorskip("torch")
+    study = STUDIES[name]
+    if study.counting is None:
+        return
+    for case in plan(name, quick=True):
+        if case["subject"] == "training" and name == "training_roofline":
+            found = study.counting.multiply_adds(case)
+            assert found == pytest.approx(training_macs(study.layers(case)), rel=0.05)
+    if name == "inference_memory":
+        for network in sweeps.NETWORKS:
+            inference = sweeps.inference(network, 2)
+            exact = sum(map(_macs, study.layers(inference)))
+            assert sweeps.gmacs(inference) * 1e9 == pytest.approx(exact, rel=0.05)
+
+
+def _macs(layer: Any) -> int:
+    from report.theory.work import macs
+
+    return macs(layer)
+
+
+def test_studies_are_listed_without_torch() -> None:
+    program = (
+        "import sys; from experiments import registry\n"
+        "for name in registry.STUDIES: [f.levels for f in registry.load(name).factors]\n"
+        "assert 'torch' not in sys.modules and 'psutil' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [("conv_profiling", "mnist"), ("backend_speedup", "mnist"), ("training_roofline", "folder")],
+)
+def test_a_folder_of_images_takes_the_place_of_the_study_s_own(name: str, dataset: str) -> None:
+    found = {case["dataset"] for case in plan(name, images=True) if "dataset" in case}
+    assert found - {"synthetic"} == {dataset}
+
+
+def test_a_study_without_images_refuses_a_folder() -> None:
+    for name in ("conv_scaling", "inference_memory"):
+        with pytest.raises(UsageError, match="reads no images"):
+            plan(name, images=True)
+
+
+# -------------------------------------------------------------------- tensors without memory
+
+
+@pytest.mark.parametrize(
+    ("module", "case"),
+    [
+        *((conv_profiling, case) for case in of(plan("conv_profiling"), subject="layer")),
+        *((conv_scaling, case) for case in plan("conv_scaling", "cuda")),
+    ],
+    ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else "",
+)
+def test_a_case_computes_its_layers_on_its_device(module: Any, case: Factors) -> None:
+    torch = pytest.importorskip("torch")
+    workload = module.build(case, "meta")
+    result: Any = workload.call()
+    last = module.layers(case)[-1]
+    assert (result.device.type, result.dtype) == ("meta", torch.float32)
+    assert tuple(result.shape) == tuple(last.output_shape)
+    workload.reset()
+    workload.call()
+    if module is conv_profiling:
+        into, out = map(int, str(case["channels"]).split("-"))
+        kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
+        assert last.input_shape == (batch, into, extent - 2, extent - 2)
+        taps = batch * out * (extent - 1 - kernel) ** 2 * into * kernel**2
+        passes = 3 if case["pass"] == "forward_backward" else 1
+        assert conv_profiling.multiply_adds(case) == passes * taps
+
+
+# --------------------------------------------------------------------------- what each compares
+
+
+def test_conv_profiling_varies_one_dimension_at_a_time() -> None:
+    layers = of(plan("conv_profiling"), subject="layer")
+    base = [case for case in layers if BASE.items() <= case.items()]
+    assert [c["batch"] for c in of(base, **{"pass": "forward"})] == [2**n for n in range(10)]
+    for case in layers:
+        assert sum(case[name] != level for name, level in BASE.items()) <= 1
+
+
+def test_each_step_of_the_ladder_changes_one_thing() -> None:
+    devices: tuple[tuple[Device, int], ...] = (("cpu", 5), ("cuda", 7))
+    for device, steps in devices:
+        names = ("precision", "layout", "execution", "optimizer")
+        cases = of(plan("training_roofline", device, "sweep=ladder"), subject="training")
+        ways = [tuple(case[name] for name in names) for case in cases]
+        assert len(ways) == steps
+        for before, after in pairwise(ways):
+            assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+
+
+def test_ceilings_of_training_stand_at_both_ends() -> None:
+    cases = plan("training_roofline")
+    assert (cases[0]["subject"], cases[0]["moment"]) == ("matrix_product", "before")
+    assert (cases[-1]["subject"], cases[-1]["moment"]) == ("matrix_product", "after")
+
+
+def test_every_library_goes_through_the_same_sizes() -> None:
+    def sizes(backend: str, device: Device) -> list[list[tuple[str, object]]]:
+        cases = of(plan("backend_speedup", device), backend=backend, execution="eager")
+        return [[item for item in case.items() if item[0] != "backend"] for case in cases]
+
+    assert sizes("numpy", "cpu") == sizes("torch", "cpu") == sizes("jax", "cpu") != []
+    assert len({len(sizes(backend, "cuda")) for backend in (*ON_CPU, *ON_GPU)}) == 1
+
+
+def test_inference_measures_what_is_compared_one_after_the_other() -> None:
+    cases = plan("inference_memory")
+    inference = of(cases, subject="inference")
+    keys = [(c["network"], c["image"], c.get("memory_limit"), c["batch"]) for c in inference]
+    assert sum(a != b for a, b in pairwise(keys)) == len(set(keys)) - 1
+    assert all(("tile" in c) == str(c["execution"]).startswith("tiled") for c in inference)
+    subjects = [case["subject"] for case in cases]
+    assert subjects.index("training") < subjects.index("accuracy")
+    layouts = Counter(c["layout"] for c in plan("inference_memory", "cpu", "sweep=amp_layout"))
+    assert len(set(layouts.values())) == 1
+
+
+@pytest.mark.parametrize("network", sweeps.NETWORKS)
+def test_what_a_case_needs_at_least_is_below_what_theory_needs(network: str) -> None:
+    """Else a case that fits might not be started."""
+    study: Study = inference_memory.STUDY
+    layers = study.layers(sweeps.inference(network, 64))
+    bound = refusals.needed_bytes(layers)
+    assert bound <= peaks(layers, Conditions(in_place=True))[1].needed
+    maps = [layer.output_shape for layer in layers if isinstance(layer, Convolution)]
+    assert bound > max(4 * math.prod(shape) for shape in maps)
+
+
+@pytest.mark.parametrize(
+    ("case", "timed"),
+    [
+        (sweeps.inference("AlexNet", 8), True),
+        (sweeps.inference("AlexNet", 16), False),
+        (sweeps.inference("ResNet-44", 8, "channels_last"), False),
+        (sweeps.inference("ResNet-44", 64, "channels_last"), True),
+        (sweeps.inference("ResNet-110", 256), False),
+        (sweeps.inference("VGG-16", 2, execution="folded"), True),
+        (sweeps.inference("VGG-16", 2, execution="compiled"), False),
+    ],
+)
+def test_a_processor_times_what_its_minutes_hold(case: Factors, timed: bool) -> None:
+    assert inference_memory.STUDY.is_timed(case) == timed
+    assert inference_memory.is_timed(case)
+
+
+def test_settings_choose_levels_and_other_batches() -> None:
+    found = plan("inference_memory", "cpu", "sweep=batch", "network=AlexNet", "batch=3,4096,512")
+    assert {case["batch"] for case in found} == {3, 4096}
+    with pytest.raises(UsageError, match="no case"):
+        plan("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
+    with pytest.raises(UsageError, match="possible are float32, bfloat16"):
+        plan("training_roofline", "cpu", "precision=tfloat32")
