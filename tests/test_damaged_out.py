@@ -23,7 +23,7 @@ from report.engine.manifest import (
     write_manifest,
 )
 from report.engine.place import only_build
-from tests.fuzz.damage import KINDS, NAMES, at_most, damage, remove
+from tests.damage import KINDS, NAMES, at_most, damage, remove
 from tests.test_engine import INPUTS
 from tests.test_freshness import ONE, build, built, digests, project, slower
 from tests.test_robust_build import after

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from report.errors import RecordError
 from report.evidence.devices import Device, read_devices
 
 DATA = Path(__file__).parents[1] / "data"
@@ -99,60 +96,3 @@ def test_every_source_has_an_entry() -> None:
     keys = re.findall(r"^@\w+\{(\w+),$", (DATA / "references.bib").read_text("utf-8"), re.M)
     for found in DEVICES.devices:
         assert {peak.source for peak in found.peaks} <= set(keys)
-
-
-def _peak(**changes: Any) -> dict[str, Any]:
-    base = {"operation": "float32", "value": 1, "unit": "TFLOP/s", "source": "a1", "verified": True}
-    return base | changes
-
-
-def _device(**changes: Any) -> dict[str, Any]:
-    base = {"key": "x1", "name": "X1", "matches": ["X1"], "excludes": [], "peaks": [_peak()]}
-    return base | changes
-
-
-@pytest.mark.parametrize(
-    ("devices", "field", "found"),
-    [
-        ([_device(), _device(matches=["X2"])], "devices", "'x1' stands twice"),
-        ([_device(), _device(key="x2", matches=["x1"])], "devices", "'x1' is a match of two"),
-        ([_device(matches=[])], "devices[0].matches", "length >= 1"),
-        ([_device(key="X 1")], "devices[0].key", "regex"),
-        ([_device(colour="green")], "devices[0]", "unknown field"),
-        ([_device(peaks=[_peak(), _peak()])], "devices[0].peaks", "'float32' stands twice"),
-        ([_device(peaks=[_peak(unit="GB/s")])], "peaks[0].unit", "GB/s is no unit of float32"),
-        ([_device(peaks=[_peak(operation="memory")])], "peaks[0].unit", "TFLOP/s is no unit"),
-        ([_device(peaks=[_peak(value=0)])], "peaks[0].value", "> 0"),
-        ([_device(peaks=[_peak(value="15.7")])], "peaks[0].value", 'expected float, found "15.7"'),
-        ([_device(peaks=[_peak(unit="GFLOP/s")])], "peaks[0].unit", "GFLOP/s"),
-        ([_device(peaks=[_peak(verified=None)])], "peaks[0].verified", "expected bool, found null"),
-    ],
-)
-def test_a_bad_file_is_refused(
-    devices: list[dict[str, Any]], field: str, found: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "project" / "data" / "devices.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(yaml.safe_dump({"devices": devices}), encoding="utf-8")
-    with pytest.raises(RecordError) as caught:
-        read_devices(path)
-    message = str(caught.value)
-    assert message.startswith("project/data/devices.yaml: ")
-    assert field in message
-    assert found in message
-    assert message.endswith("mend the file by the data sheet, or restore it with git.")
-
-
-@pytest.mark.parametrize("text", ["devices: [", "devices: [}", "\tdevices: x", ""])
-def test_what_is_no_yaml_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "devices.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"devices\.yaml: line 1, (the top level|devices)"):
-        read_devices(path)
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "devices.yaml"
-    path.write_bytes(b"\xff\xfe\x00\xd8")
-    with pytest.raises(RecordError, match="not valid YAML"):
-        read_devices(path)

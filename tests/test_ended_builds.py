@@ -24,7 +24,7 @@ from report.engine.scratch import remove_abandoned, scratch_folder
 from report.engine.task import Task
 from report.engine.workers import Processes, Workers
 from report.system.signals import exit_on_signals
-from tests.fuzz.kills import Prepared, alive, kill_once, left_behind, prepare, start
+from tests.kills import Prepared, alive, kill_once, left_behind, prepare, start
 from tests.test_freshness import build, built, digests, project, slower
 from tests.test_robust_build import after
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.errors import RecordError, StudyError
+from report.errors import StudyError
 from report.missing import Missing
 from report.records.captures import CaptureRef, Captures, Layout, expanded
 from report.records.compaction import Ran, canonical, compact
@@ -154,43 +153,6 @@ def test_a_foreign_operator_is_refused_by_name() -> None:
     (fault, *_) = operator_faults(record(name="somebody::convolution.default"))
     assert "the work of somebody::convolution.default(" in fault
     assert fault.endswith("is not known")
-
-
-def change(*path: Any, to: Any) -> Callable[[Any], None]:
-    def changed(document: Any) -> None:
-        *way, last = path
-        for step in way:
-            document = document[step]
-        document[last] = to
-
-    return changed
-
-
-CAPTURE = ("operations", "networks", 0)
-FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
-    "no such capture": (
-        change("cases", 0, "operations", "capture", to=9), "cases[0].operations: found capture 9"),
-    "no such operator": (change(*CAPTURE, "calls", 1, 0, to=9), "calls[1]: found operator 9"),
-    "no such tensor": (
-        change("operations", "operators", 1, "writes", to=[99]), "operators[1]: found tensor 99"),
-    "no such resident": (change(*CAPTURE, "resident", to=3), "networks[0]: found resident 3"),
-    "too few storages": (change(*CAPTURE, "calls", 1, 2, to=[3]), "calls[1]: found 1 storages"),
-    "let go twice": (change(*CAPTURE, "calls", 2, 3, to=[3, 99]), "calls[2]: found storage 99"),
-    "a gap": (change(*CAPTURE, "calls", 2, 2, to=[4, 40]), "found storage 40"),
-    "size of nothing": (change(*CAPTURE, "sizes", to={"77": 1}), "sizes: found storage 77"),
-    "another type": (change("operations", "tensors", 0, 0, to="quaternion"), "'quaternion'"),
-    "strides": (change("operations", "tensors", 1, 2, to=[1]), "tensors[1]: found 1 strides"),
-    "no amount": (change("operations", "tensors", 0, 1, to=["-3N"]), "operations.tensors[0]"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_operators_that_cannot_be_are_refused_with_their_place(name: str) -> None:
-    document = json.loads(encode(record()))
-    FAULTS[name][0](document)
-    with pytest.raises(RecordError) as error:
-        parse(json.dumps(document).encode(), "r.json")
-    assert FAULTS[name][1] in str(error.value)
 
 
 def test_a_reference_names_a_batch_and_a_layout() -> None:

@@ -7,15 +7,24 @@ import gzip
 import json
 import pickle
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jsonschema
 import msgspec
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from figures.characters import visible
-from report.engine.computing import compute_usable
-from report.errors import RecordError, StudyError
+from report.commands.check import read_expected
+from report.engine.computing import compute, compute_usable
+from report.engine.gather import gather, read_pins
+from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
+from report.evidence.devices import read_devices
+from report.evidence.reported import read_reported
 from report.instruments.allocator_snapshot import read_snapshot
 from report.instruments.counters.logs import unpack
 from report.instruments.memory_timeline import read_timeline
@@ -26,74 +35,319 @@ from report.records.filed import encode, file_hash, parse
 from report.records.imported_files import list_imports
 from report.records.network_counts import Counts, read_counts, write_counts
 from report.records.record import Record
+from report.records.schema import record_schema
 from report.records.store import digest, list_records, read_record, record_name, write_record
+from report.records.strict_yaml import YamlError, parse_yaml
 from report.records.usage import choices_of, fate
 from report.render.shell import script_of
+from report.render.source import front_matter
 from report.system.outputs import write_json
 from tests import factory, profiling
-from tests.fuzz.records import small
+from tests.small import small
+from tests.test_record_captures import record as captured
 
-Fault = Callable[[dict[str, Any]], None]
-PLACE = "data/conv_scaling/x.json"
+Fault = Callable[[Any], Any]
+HUGE, MANY, LONG = 10**309, 10**6, "x" * 10**5
+DATA = factory.ROOT / "data"
+
+
+def _holder(document: Any, path: tuple[str | int, ...]) -> tuple[Any, str | int]:
+    *above, last = path
+    for step in above:
+        document = document[step]
+    return document, last
 
 
 def change(*path: str | int, to: Any) -> Fault:
     """Another value at a path."""
-    *above, last = path
 
-    def apply(document: dict[str, Any]) -> None:
-        part: Any = document
-        for step in above:
-            part = part[step]
+    def apply(document: Any) -> None:
+        part, last = _holder(document, path)
         part[last] = to
 
     return apply
 
 
+def drop(*path: str | int) -> Fault:
+    """Nothing at a path."""
+
+    def apply(document: Any) -> None:
+        part, last = _holder(document, path)
+        del part[last]
+
+    return apply
+
+
+def again(*path: str | int) -> Fault:
+    """The first member of a list once more at its end."""
+
+    def apply(document: Any) -> None:
+        part, last = _holder(document, path)
+        part[last].append(copy.deepcopy(part[last][0]))
+
+    return apply
+
+
 CASE = msgspec.structs.replace(
-    factory.case(2, subject="example"), rounds=(factory.round_(1, {"time": (0.5, 0.25)}),)
+    factory.case(2, subject="example"),
+    rounds=(
+        factory.round_(1, {"time": (0.5, 0.25)}, policy="default"),
+        factory.round_(2, {"time": (0.75,)}),
+    ),
 )
-GOOD: dict[str, Any] = json.loads(encode(factory.record([*factory.layer_cases(), CASE])))
-MANY = 10**6
-
-#: What is done to a good record, the field named, and a word of what is wrong.
-RECORDS: dict[str, tuple[Fault, str, str]] = {
-    "too many shards": (
-        change("shard", to={"number": 1, "of": MANY, "sweep": "0" * 64}), "shard.of", "<= 10000",
-    ),
-    "too late a shard": (
-        change("shard", to={"number": MANY, "of": 2, "sweep": "0" * 64}), "shard.number", "10000",
-    ),
-    "too many processes": (
-        change("protocol", "processes", to={"retained": MANY}), "protocol.processes", "10000",
-    ),
-    "too late a process": (
-        change("cases", 8, "rounds", 0, "process", to=MANY), "rounds[0].process", "10000",
-    ),
-    "too large a kernel": (
-        change("networks", 0, 0, "kernel", to=[MANY, 3]), "networks[0][0].kernel", "4096",
-    ),
-}  # fmt: skip
+RECORD = factory.record([*factory.layer_cases(), CASE])
+TEXT = encode(RECORD)
 
 
-@pytest.mark.parametrize("name", RECORDS)
-def test_a_fault_of_a_record_is_named_with_its_place(name: str) -> None:
-    fault, field, word = RECORDS[name]
-    document = copy.deepcopy(GOOD)
-    fault(document)
+def read_at(reader: Callable[[Path], Any], name: str) -> Callable[[bytes, Path], Any]:
+    """A reader of the file ``name`` of a data directory."""
+
+    def read(text: bytes, folder: Path) -> Any:
+        path = folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+        return reader(path)
+
+    return read
+
+
+#: Kinds of files: a good one, and how one is read.
+GOOD: dict[str, Callable[[], Any]] = {
+    "record": lambda: json.loads(TEXT),
+    "captures": lambda: json.loads(encode(captured())),
+    "reported": lambda: json.loads((DATA / "reported" / "conv_scaling.json").read_bytes()),
+    "devices": lambda: yaml.safe_load((DATA / "devices.yaml").read_text("utf-8")),
+    "pins": lambda: {"conv_scaling": ["conv_scaling/a.json"]},
+}
+READERS: dict[str, Callable[[bytes, Path], Any]] = {
+    "record": lambda text, folder: parse(text, "data/x.json"),
+    "captures": lambda text, folder: parse(text, "data/x.json"),
+    "reported": read_at(read_reported, "reported/conv_scaling.json"),
+    "devices": read_at(read_devices, "devices.yaml"),
+    "pins": read_at(lambda path: read_pins(path.parent), "pins.yaml"),
+}
+
+
+class Refusal(NamedTuple):
+    """What is done to a good file, the place that is named, and a word of what is wrong."""
+
+    kind: str
+    fault: Fault
+    place: str
+    word: str
+    #: Whether the published schema cannot say it, since one part of a record contradicts another.
+    beyond_schema: bool = False
+
+
+TIME, BEFORE = ("cases", 0, "series", 0), ("cases", 0, "series", 1)
+ROUNDS, IN_ROUNDS = ("cases", 8, "rounds"), "cases[8].rounds"
+LAYER = ("networks", 0, 0)
+FACTORS = json.loads(TEXT)["cases"][1]["factors"]
+CAPTURE = ("operations", "networks", 0)
+FIRST, PEAK = ("tables", 0), ("devices", 0, "peaks", 0)
+SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
+REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
+    ("record", change("remark", to=1), "remark", "unknown field"),
+    ("record", change("code", "tool", to=1), "code.tool", "unknown field"),
+    ("record", drop("study"), "study", "missing"),
+    ("record", drop("cases", 2, "status"), "cases[2].status", "missing"),
+    ("record", change("protocol", "seed", to="0"), "protocol.seed", 'found "0"'),
+    ("record", change("study", to=None), "study", "found null"),
+    ("record", change(*TIME, "samples", 1, to="1"), "samples[1]", 'found "1"'),
+    ("record", change("cases", to={}), "cases", "found an object"),
+    ("record", change(*TIME, "samples", 3, to=-1e-3), "series[0].samples[3]", "-0.001"),
+    ("record", change(*TIME, "samples", 0, to=1e300), "series[0].samples[0]", "64 bits", True),
+    ("record", change(*TIME, "samples", 0, to=HUGE), "series[0].samples[0]", "64 bits", True),
+    ("record", change(*TIME, "samples", 0, to=5e-324), "samples[0]", "at least 1e-12", True),
+    ("record", change(*BEFORE, "samples", 0, to=-1), "series[1].samples[0]", "found -1"),
+    ("record", change(*BEFORE, "samples", 2, to=0.5), "series[1].samples[2]", "found 0.5"),
+    ("record", change(*TIME, "unit", to="ms"), "cases[0].series[0].unit", "found 'ms'"),
+    ("record", change(*TIME, "quantity", to="duration"), "series[0].quantity", "'duration'"),
+    ("record", again("cases", 1, "series"), "cases[1].series", "quantity time twice", True),
+    ("record", change("cases", 3, "factors", to=FACTORS), "cases[3].factors", "cases[1]", True),
+    ("record", change("cases", 3, "factors", to={**FACTORS, "batch": 4.0}),
+     "cases[3].factors", "cases[1]", True),
+    ("record", change("cases", 0, "factors", "pass", to=LONG), "factors.pass", "200", True),
+    ("record", change("cases", 0, "factors", "batch", to=HUGE), "factors.batch", "64 bits", True),
+    ("record", change("cases", 0, "factors", LONG, to=1), "cases[0].factors", "200", True),
+    ("record", change("cases", 0, "reason", to="no"), "cases[0].reason", "found 'no'"),
+    ("record", change("cases", 0, "status", to="failed"), "cases[0].reason", "found null"),
+    ("record", change("cases", 0, "status", to="fine"), "cases[0].status", "'fine'"),
+    ("record", change(*LAYER, "type", to="conv3d"), "networks[0][0]", "'conv3d'"),
+    ("record", change(*LAYER, "input_shape", to=[]), "input_shape", ">= 1"),
+    ("record", change(*LAYER, "kernel", to=[MANY, 3]), "networks[0][0].kernel", "4096"),
+    ("record", change("networks", 0, to=[]), "networks[0]", "found a list of 0"),
+    ("record", change("cases", 1, "layers", "network", to=1), "cases[1].layers.network",
+     "1 networks", True),
+    ("record", change("cases", 1, "layers", "network", to=-1), "layers.network", "found -1"),
+    ("record", change("cases", 1, "layers", "batch", to=0), "layers.batch", "found 0"),
+    ("record", change(*LAYER, "input_shape", 0, to=2), "cases[1].layers.batch", "one image", True),
+    ("record", change(*ROUNDS, 0, "process", to=-1), f"{IN_ROUNDS}[0].process", "found -1"),
+    ("record", change(*ROUNDS, 0, "process", to=MANY), f"{IN_ROUNDS}[0].process", "10000"),
+    ("record", again(*ROUNDS), IN_ROUNDS, "same process twice", True),
+    ("record", change(*ROUNDS, 1, "policy", to="lazy"), f"{IN_ROUNDS}[1].policy", "lazy"),
+    ("record", change(*ROUNDS, 1, "reason", to="no"), f"{IN_ROUNDS}[1].reason", "found 'no'"),
+    ("record", change(*ROUNDS, 1, "status", to="failed"), f"{IN_ROUNDS}[1].reason", "null"),
+    ("record", drop(*ROUNDS, 0, "disturbance"), f"{IN_ROUNDS}[0].disturbance", "missing"),
+    ("record", change(*ROUNDS, 0, "disturbance", to=LONG), "[0].disturbance", "2000", True),
+    ("record", change(*ROUNDS, 0, "series", 0, "samples", 1, to=-1), "[0].samples[1]", "-1"),
+    ("record", change(*ROUNDS, 0, "series", 0, "unit", to="ms"), "[0].series[0].unit", "'ms'"),
+    ("record", change("environment", "device", to="cuda"), "environment.gpu", "found null"),
+    ("record", change("environment", "threads", to=0), "environment.threads", "found 0"),
+    ("record", change("environment", "memory_bytes", to=HUGE), "memory_bytes", "64 bits", True),
+    ("record", change("environment", "cpu", "model", to=LONG), "cpu.model", "at most 200", True),
+    ("record", change("environment", "load_after", to=-1.0), "load_after", "found -1.0", True),
+    ("record", change("ceilings", 1, "samples", 0, to=0), "ceilings[1].samples[0]", "0", True),
+    ("record", change("ceilings", 0, "work", to=HUGE), "ceilings[0].work", "64 bits", True),
+    ("record", change("protocol", "processes", to={"retained": MANY}), "processes", "10000"),
+    ("record", change("shard", to={**SHARD, "of": MANY}), "shard.of", "10000"),
+    ("record", change("shard", to={**SHARD, "number": MANY}), "shard.number", "10000"),
+    ("record", change("shard", to={**SHARD, "number": 3}), "shard.number", "at most 2", True),
+    ("record", change("started", to="2026-02-30T00:00:00Z"), "started", "2026-02-30", True),
+    ("record", change("started", to="2026-02-03T00:00:00+01:00"), "started", "+01:00"),
+    ("record", change("finished", to="2026-01-01T00:00:00Z"), "finished", "2026-01-01", True),
+    ("record", drop("schema"), "schema", "version is unknown"),
+    ("record", change("schema", to="1"), "schema", 'found "1"'),
+    ("record", change("schema", to=True), "schema", "found true"),
+    ("record", change("schema", to=0), "schema", "version 0, older than 1"),
+    ("record", change("schema", to=99), "schema", "version 99, newer than 3"),
+    ("captures", change("cases", 0, "operations", "capture", to=9), "cases[0].operations", "9"),
+    ("captures", change(*CAPTURE, "calls", 1, 0, to=9), "calls[1]", "found operator 9"),
+    ("captures", change("operations", "operators", 1, "writes", to=[99]), "operators[1]", "99"),
+    ("captures", change(*CAPTURE, "resident", to=3), "networks[0]", "found resident 3"),
+    ("captures", change(*CAPTURE, "calls", 1, 2, to=[3]), "calls[1]", "found 1 storages"),
+    ("captures", change(*CAPTURE, "calls", 2, 3, to=[3, 99]), "calls[2]", "found storage 99"),
+    ("captures", change(*CAPTURE, "calls", 2, 2, to=[4, 40]), "networks[0]", "storage 40"),
+    ("captures", change(*CAPTURE, "sizes", to={"77": 1}), "sizes", "found storage 77"),
+    ("captures", change("operations", "tensors", 0, 0, to="quaternion"), "tensors[0]", "'qua"),
+    ("captures", change("operations", "tensors", 1, 2, to=[1]), "tensors[1]", "found 1 strides"),
+    ("captures", change("operations", "tensors", 0, 1, to=["-3N"]), "operations.tensors[0]", "-3N"),
+    ("reported", change("remark", to="x"), "remark", "unknown field"),
+    ("reported", drop("device"), "device", "missing"),
+    ("reported", change("source", to="Goyal 2024"), "source", "regex"),
+    ("reported", change("study", to="conv_profiling"), "study", "'conv_profiling'"),
+    ("reported", again("tables"), "tables", "'I' stands twice"),
+    ("reported", again("values"), "values", "'kernel_height' stands twice"),
+    ("reported", change(*FIRST, "columns", 1, "key", to="batch"), "tables[0].columns", "'batch'"),
+    ("reported", change(*FIRST, "columns", 1, "decimals", to=None), "columns[1]", "null"),
+    ("reported", change(*FIRST, "rows", 2, to=[64]), "tables[0].rows[2]", "2 cells, found 1"),
+    ("reported", change(*FIRST, "rows", 0, 1, to="339,738,624"), "rows[0][1]", "'339,7"),
+    ("reported", change("tables", 6, "rows", 0, 0, to=1), "tables[6].rows[0][0]", "text"),
+    ("reported", change(*FIRST, "rows", 0, 1, to=None), "tables[0].rows[0][1]", "null"),
+    ("reported", change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "found true"),
+    ("reported", change(*FIRST, "rows", 0, 1, to={"missing": ""}), "rows[0][1].missing", "length"),
+    ("reported", change(*FIRST, "rows", 0, 1, to=0.5), "rows[0][1]", "found 0.5"),
+    ("reported", change("values", 16, "number", to=0.519), "values[16].number", "0.519"),
+    ("reported", change("values", 16, "number", to=HUGE), "values[16].number", "64 bits"),
+    ("devices", drop("devices", 0, "name"), "devices[0].name", "missing"),
+    ("devices", change("devices", 0, "colour", to="green"), "devices[0]", "unknown field"),
+    ("devices", change("devices", 0, "key", to="X 1"), "devices[0].key", "regex"),
+    ("devices", change("devices", 0, "matches", to=[3090]), "matches[0]", "found 3090"),
+    ("devices", again("devices"), "devices", "twice"),
+    ("devices", again("devices", 0, "peaks"), "devices[0].peaks", "stands twice"),
+    ("devices", change(*PEAK, "unit", to="GB/s"), "peaks[0].unit", "GB/s"),
+    ("devices", change(*PEAK, "value", to=0), "peaks[0].value", "> 0"),
+    ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
+    ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1e+300"),
+    ("devices", change(*PEAK, "verified", to=None), "peaks[0].verified", "null"),
+    ("pins", change("conv_scaling", to="a.json"), "line 1, conv_scaling", "expected array"),
+    ("pins", change("conv_scaling", 0, to=2026), "conv_scaling[0]", "expected str"),
+    ("pins", change("conv_scalling", to=[]), "conv_scalling", "no study"),
+))  # fmt: skip
+
+
+def assert_sentence(error: Exception, begin: str = "") -> str:
+    """The message: one line that begins with its file and has a remedy at its end."""
+    message = str(error)
+    assert message.startswith(begin)
+    assert "data/" in message.partition(": ")[0]
+    assert "; " in message
+    assert len(message) <= LONGEST
+    assert message.isprintable()
+    return message
+
+
+@pytest.mark.parametrize("row", REFUSALS, ids=lambda row: f"{row.kind} {row.place} {row.word}"[:50])
+def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
+    document = GOOD[row.kind]()
+    written = yaml.safe_dump if row.kind in ("devices", "pins") else json.dumps
+    READERS[row.kind](written(document).encode(), tmp_path)
+    row.fault(document)
     with pytest.raises(RecordError) as caught:
-        parse(json.dumps(document).encode(), PLACE)
-    message = str(caught.value)
-    assert message.startswith(f"{PLACE}: ")
-    assert field in message
+        READERS[row.kind](written(document).encode(), tmp_path)
+    message = assert_sentence(caught.value)
+    assert row.place in message
+    assert row.word in message
+
+
+VALIDATOR = jsonschema.Draft202012Validator(record_schema())
+
+
+@pytest.mark.parametrize("row", [row for row in REFUSALS if row.kind == "record"])
+def test_the_published_schema_refuses_what_it_can_say(row: Refusal) -> None:
+    document = GOOD["record"]()
+    assert VALIDATOR.is_valid(document)
+    row.fault(document)
+    assert VALIDATOR.is_valid(document) == row.beyond_schema
+
+
+# ------------------------------------------------------------------------ what is no JSON, no YAML
+
+SEED = b'"seed": 0'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "word"),
+    [
+        (SEED, b'"seed": NaN', "protocol.seed", "found NaN"),
+        (SEED, b'"seed": -Infinity', "protocol.seed", "found -Infinity"),
+        (SEED, b'"seed": ', "protocol.seed", "found ,"),
+        (SEED, b'"seed": 1e400', "protocol.seed", "range"),
+        (SEED, b'"seed": ' + b"9" * 5000, "protocol.seed", "data"),
+        (SEED, b'"seed": 0, "seed": 7', "line 8, protocol.seed", "twice"),
+        (SEED, rb'"seed": 0, "\u0073eed": 0', "protocol.seed", "twice"),
+        (b'"batch": 1,', b'"batch": 1, "batch": 1,', "factors.batch", "twice"),
+        (b'"samples": [', b'"samples": [1.0], "samples": [', "samples", "twice"),
+        (b'"schema": 3', b'"schema": 3e400', "schema", "data"),
+        (b'"schema": 3', b'"schema": ' + b"9" * 5000, "schema", "data"),
+        (b'"schema": 3', b'"schema": [1', "schema", "not valid JSON"),
+        (b"a clock", b"a cl\xf6ck", "protocol.timer", "0xf6"),
+        (b'"a clock"', rb'"a \" { [ , : clock" ?', "protocol", "found ?"),
+        (TEXT, b"", "line 1, the top level", "the end of the file"),
+        (TEXT, TEXT.partition(b'"seed"')[0], "protocol", "the end of the file"),
+        (TEXT, TEXT + b"\n}", "the top level", "found }"),
+        (TEXT, b"\xff\xfe" + TEXT, "the top level", "0xff, which is not UTF-8"),
+        (TEXT, b"<html>", "the top level", "<html>"),
+        (TEXT, b"[]", "the top level", "expected object, found a list of 0"),
+        (TEXT, b'{"schema":' * 100_000, "the top level", "nested"),
+        (TEXT, b'{"schema": 3, "study": "' + rb"\"" * 240_000, "study", "the end of the file"),
+    ],
+    ids=lambda value: value[:30].decode("latin-1") if isinstance(value, bytes) else value,
+)
+def test_what_is_no_json_or_contradicts_itself_is_named(
+    old: bytes, new: bytes, place: str, word: str
+) -> None:
+    assert old in TEXT
+    with pytest.raises(RecordError) as caught:
+        parse(TEXT.replace(old, new, 1), "data/x.json")
+    message = assert_sentence(caught.value, "data/x.json: ")
+    assert place in message
     assert word in message
 
 
+@given(start=st.integers(0, len(TEXT) - 1), cut=st.integers(0, 40), junk=st.binary(max_size=6))
+def test_no_damage_escapes_as_another_error(start: int, cut: int, junk: bytes) -> None:
+    try:
+        record = parse(TEXT[:start] + junk + TEXT[start + cut :], "data/x.json")
+    except RecordError as error:
+        assert_sentence(error, "data/x.json: ")
+    else:
+        assert parse(encode(record), "data/x.json") == record
+
+
 def test_a_field_twice_is_refused_although_the_name_fits_the_text(tmp_path: Path) -> None:
-    text = encode(factory.record())
-    twice = text.replace(b'"samples": [', b'"samples": [1.0], "samples": [', 1)
-    assert twice != text
-    name = record_name(factory.record())[: -len("00000000.json")]
+    twice = TEXT.replace(b'"samples": [', b'"samples": [1.0], "samples": [', 1)
+    name = record_name(RECORD)[: -len("00000000.json")]
     path = tmp_path / "conv_scaling" / f"{name}{file_hash(twice)}.json"
     path.parent.mkdir()
     path.write_bytes(twice)
@@ -101,21 +355,82 @@ def test_a_field_twice_is_refused_although_the_name_fits_the_text(tmp_path: Path
         read_record(path, tmp_path)
 
 
-def test_a_text_without_end_is_looked_at_once() -> None:
-    """Each of its quotes once began a look at all that follows."""
-    with pytest.raises(RecordError, match="not valid JSON: found the end of the file"):
-        parse(b'{"schema": 3, "study": "' + rb"\"" * 240_000, PLACE)
+BOMB = "a: &a [x, x]\nb: [*a, *a]"
+YAML: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
+    ("a: 1\nb:\n  c: 2\n  c: 3", 4, ("b", "c"), "this key twice"),
+    (BOMB, 1, ("a",), "the anchor &a"),
+    ("a: 1\nb: *x", 2, ("b",), "the alias *x"),
+    ("a:\n  <<: {b: 1}", 2, ("a",), "a merge key <<"),
+    ("a: !!binary aGk=", 1, ("a",), "the tag tag:yaml.org,2002:binary"),
+    ("- !!python/object/apply:os.system [x]", 1, ("[0]",), "the tag tag:yaml.org,2002:python"),
+    (f"a: {'9' * 5000}", 1, ("a",), "a number of 5000 digits"),
+    ("a: 1e400", 1, ("a",), "a number out of range"),
+    ("a:\n\tb: 1", 2, (), "cannot start any token"),
+    ("a: 1\n---\nb: 2", 2, (), "a second document"),
+    ("? [a]\n: 1", 1, (), "a key that is no text"),
+    ('a: "\\ud800"', 1, ("a",), "half of a character"),
+    ('a: "\\Uffffffff"', 1, (), "out of range"),
+    ("a: 1\nb: \x07", 2, (), "the character U+0007"),
+    ("[" * 100_000, 1, ("[0]",) * 3, "more than 16 levels"),
+    ("x" * 300_000, 1, (), "found 300,000 characters"),
+)
+YAML_READERS: dict[str, Callable[[Path], Any]] = {
+    "pins.yaml": lambda path: read_pins(path.parent),
+    "devices.yaml": read_devices,
+    "expected.yaml": lambda path: read_expected(path.parent),
+    "paper.qmd": front_matter,
+}
+
+
+@pytest.mark.parametrize(("text", "line", "path", "word"), YAML, ids=lambda value: str(value)[:30])
+def test_yaml_that_can_harm_is_refused(
+    text: str, line: int, path: tuple[str, ...], word: str, tmp_path: Path
+) -> None:
+    with pytest.raises(YamlError) as caught:
+        parse_yaml(text)
+    assert (caught.value.line, caught.value.path) == (line, path)
+    assert word in caught.value.what
+    for name, reader in YAML_READERS.items():
+        (tmp_path / name).write_text(f"---\n{text}\n---\n" if name.endswith("qmd") else text)
+        with pytest.raises((RecordError, RenderError)) as error:
+            reader(tmp_path / name)
+        assert name in str(error.value)
+        assert len(str(error.value)) <= LONGEST
+
+
+TEXTS = (
+    "2001-99-99", "2001-01-01", "12:30:00", "1:30", "0o17", "017", "0x1f", "0b1", "yes", "No", "on",
+    "OFF", "~", "Null", "TRUE", "False", ".inf", "-.INF", ".nan", "1_000", "+1", ".5", "1.", "1e",
+)  # fmt: skip
+
+
+def test_what_yaml_alone_takes_for_something_else_is_text() -> None:
+    for text in TEXTS:
+        assert parse_yaml(f"a: {text}\n{text}: b").content == {"a": text, text: "b"}
+    numbers = {"0": 0, "-12": -12, "1.50": 1.5, "1e5": 1e5, "-2.5E-3": -0.0025}
+    for text, number in numbers.items():
+        assert parse_yaml(f"[{text}, '{text}']").content == [number, text]
+    document = parse_yaml("\ufeffa:\n  - {b: null, 'c d': [true]}\n  - |\n    two\n    lines\n")
+    assert document.content == {"a": [{"b": None, "c d": [True]}, "two\nlines\n"]}
+    assert document.lines[("a", "[1]")] == 3
+
+
+def test_without_pins_nothing_is_pinned(tmp_path: Path) -> None:
+    assert read_pins(tmp_path) == {}
+    for text in ("", "# nothing pinned\n"):
+        (tmp_path / "pins.yaml").write_text(text)
+        assert read_pins(tmp_path) == {}
 
 
 # ---------------------------------------------------------------------------- what is packed
 
-READERS: dict[str, Callable[[bytes, str], Any]] = {
+PACKED: dict[str, Callable[[bytes, str], Any]] = {
     "trace": read_trace,
     "timeline": read_timeline,
     "logs": lambda content, place: unpack(content, "lackey", place),
 }
-#: Pickles that ask for much memory: a place to keep an object at, an array, one list many times.
 LIST = [{"action": "alloc", "size": 1}] * 3000
+#: Pickles that ask for much memory: a place to keep an object at, an array, one list many times.
 BOMBS = {
     "kept": b"\x80\x04}r\xff\xff\xff\x03.",
     "array": b"\x80\x05\x96\xff\xff\xff\x3f\x00\x00\x00\x00.",
@@ -123,11 +438,11 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", PACKED)
 def test_what_unpacks_to_too_much_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "LARGEST_UNPACKED", 1000)
     with pytest.raises(RecordError, match=r"x\.gz: found more than 1,000 B when unpacked; "):
-        READERS[name](gzip.compress(bytes(1001)), "x.gz")
+        PACKED[name](gzip.compress(bytes(1001)), "x.gz")
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -147,7 +462,7 @@ def test_a_cut_list_of_networks_is_refused(tmp_path: Path) -> None:
             read_counts(path)
 
 
-# ------------------------------------------------------- one bad file beside good ones is left out
+# --------------------------------------------------------------- what no study can compute from
 
 
 def refiled(record: Record, data: Path, fault: Fault, files: dict[str, bytes] | None = None) -> str:
@@ -155,7 +470,7 @@ def refiled(record: Record, data: Path, fault: Fault, files: dict[str, bytes] | 
     document = json.loads(encode(record))
     fault(document)
     text = json.dumps(document).encode()
-    path = data / record.study / record_name(parse(text, PLACE))
+    path = data / record.study / record_name(parse(text, "x.json"))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(text)
     for name, content in (files or {}).items():
@@ -164,13 +479,63 @@ def refiled(record: Record, data: Path, fault: Fault, files: dict[str, bytes] | 
     return path.relative_to(data).as_posix()
 
 
-def swapped(document: dict[str, Any]) -> None:
+@cache
+def first_of(study: str, subject: str) -> int:
+    """The place of the first case of a subject."""
+    cases = small(study).record.cases
+    return next(i for i, case in enumerate(cases) if case.factors["subject"] == subject)
+
+
+ONE = "conv_scaling"
+IMPOSSIBLE: tuple[tuple[str, Fault, str], ...] = (
+    (ONE, change(*LAYER, "input_shape", to=[1, 32, HUGE, 26]), "layer conv2"),
+    (ONE, change(*LAYER, "output_shape", to=[1, 64]), "layer conv2"),
+    (ONE, change(*LAYER, "padding", to=[10**30] * 2), "layer conv2"),
+    (ONE, change("cases", 0, "layers", "batch", to=HUGE), "layer conv2"),
+    *(
+        (study, change("cases", first_of(study, subject), "factors", name, to=level), name)
+        for study, subject, name in (
+            (ONE, "layer", "batch"), ("backend_speedup", "scaling", "samples"),
+        )
+        for level in ("64", True, 1.5, -1, 0, 10**18 * 100)
+    ),
+    *(
+        (study, drop("cases", first_of(study, subject), "factors", name), name)
+        for study, subject, name in (
+            ("backend_speedup", "training", "samples"), ("conv_profiling", "trace", "scope"),
+            ("inference_memory", "accuracy", "network"), (ONE, "variant", "batch"),
+            ("training_roofline", "training", "subject"),
+        )
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("study", "fault", "word"), IMPOSSIBLE)
+def test_a_case_that_no_study_can_compute_from_is_named(
+    study: str, fault: Fault, word: str, tmp_path: Path
+) -> None:
+    data = factory.data_folder(tmp_path)
+    document = json.loads(encode(small(study).record))
+    fault(document)
+    path = data / study / "20261101T100000Z-example-2t-00000000.json"
+    path.with_suffix("").mkdir(parents=True)
+    path.write_text(json.dumps(document))
+    for name, content in small(study).files.items():
+        (path.with_suffix("") / name).write_bytes(content)
+    with pytest.raises(RidgepointError) as caught:
+        compute(study, gather(study, data))
+    message = assert_sentence(caught.value, f"data/{study}/{path.name}: ")
+    assert "cases[" in message
+    assert word in message
+
+
+def swapped(document: Any) -> None:
     """Two cases of inference_memory have each other's factors."""
     one, other = document["cases"][6], document["cases"][1]
     one["factors"], other["factors"] = other["factors"], one["factors"]
 
 
-def renamed(document: dict[str, Any]) -> None:
+def renamed(document: Any) -> None:
     """Layers of a residual network whose shortcuts cannot be told."""
     for layer in (layer for network in document["networks"] for layer in network):
         layer["name"] = layer["name"].replace("shortcut", "x")
@@ -182,7 +547,7 @@ def bad_trace(content: bytes) -> tuple[Fault, dict[str, bytes]]:
     name = next(name for name in files if name.startswith("trace"))
     files[name] = gzip.compress(content)
 
-    def apply(document: dict[str, Any]) -> None:
+    def apply(document: Any) -> None:
         (one,) = (each for each in document["attachments"] if each["name"] == name)
         one["sha256"] = digest(files[name])
 
@@ -229,9 +594,8 @@ def test_a_single_record_that_a_study_fails_with_is_named(tmp_path: Path) -> Non
 
 def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
     data, study = factory.data_folder(tmp_path), "gpu_survey"
-    source = factory.ROOT / "data" / study / "imported"
     (data / study / "imported").mkdir(parents=True)
-    for path in sorted(source.glob("*.json"))[:2]:
+    for path in sorted((DATA / study / "imported").glob("*.json"))[:2]:
         (data / study / "imported" / path.name).write_bytes(path.read_bytes())
     first = list_imports(study, data)[0].file
     (data / first).write_bytes((data / first).read_bytes()[:5000])
@@ -240,8 +604,22 @@ def test_a_cut_import_beside_whole_ones_is_left_out(tmp_path: Path) -> None:
     assert len(inputs.imported) == 1
 
 
-# ---------------------------------------------------------------------------------- what is shown
+@pytest.mark.parametrize(
+    ("study", "table", "rows"),
+    [(ONE, "III", "5"), ("training_roofline", "cores", "2")],
+)
+def test_a_row_of_the_source_that_is_gone_is_named(
+    study: str, table: str, rows: str, tmp_path: Path
+) -> None:
+    path = factory.data_folder(tmp_path) / "reported" / f"{study}.json"
+    document = json.loads(path.read_bytes())
+    del next(t for t in document["tables"] if t["id"] == table)["rows"][-1]
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(StudyError, match=rf"^data/reported/{study}\.json: .*{rows} rows"):
+        compute(study, gather(study, tmp_path / "data"))
 
+
+# ---------------------------------------------------------------------------------- what is shown
 
 HIDDEN = "a\u202eb\x1b[31m\x07"
 
@@ -253,6 +631,14 @@ def test_every_character_of_data_can_be_seen(tmp_path: Path) -> None:
         assert visible(text) == text
         assert "\\u001b" not in text
         assert text.count("‹U+202E›") == 3
+
+
+@pytest.mark.parametrize("text", [LONG * 100, HIDDEN, "a\ud800b", "a\nb\r\tc", "\u202e" * 10**6])
+def test_a_message_is_one_short_printable_line(text: str) -> None:
+    message = assert_sentence(RecordError(f"data/x.json: found {text}; restore it."), "data/x.json")
+    assert message.endswith("; restore it.")
+    lines = str(RenderError("\n".join(["one", "y" * 500, *"abc"] * 30))).splitlines()
+    assert (max(map(len, lines)), len(lines)) == (LONGEST, 20)
 
 
 def test_of_a_table_of_thousands_a_part_is_printed_with_the_file_of_all() -> None:

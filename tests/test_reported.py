@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from report.errors import RecordError, StudyError
+from report.errors import StudyError
 from report.evidence.reported import Reported, Unreported, read_reported
 from report.theory.memory import layer_memory
 from report.theory.shapes import elements, output_shape, parameter_count
@@ -137,15 +134,6 @@ def test_every_citation_key_has_an_entry() -> None:
         assert read_reported(path).source in keys
 
 
-def test_the_study_of_the_file_name() -> None:
-    assert (SOURCE.study, SOURCE.source) == ("conv_scaling", "goyal2024conv")
-    assert "V100" in SOURCE.device
-    assert "1.13.0+cu116" in SOURCE.software
-
-
-Document = dict[str, Any]
-
-
 def written(tmp_path: Path, document: object) -> Path:
     path = tmp_path / "data" / "reported" / "conv_scaling.json"
     path.parent.mkdir(parents=True)
@@ -159,92 +147,6 @@ def test_text_and_missing_cells_are_kept(tmp_path: Path) -> None:
     document["tables"][6]["rows"][0] = ["Conv2d-1", {"missing": "cut off in the print"}, 320]
     table = read_reported(written(tmp_path, document)).table("summary")
     assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
-
-
-def test_decimals_of_the_print_are_kept(tmp_path: Path) -> None:
-    document = json.loads(FILE.read_text(encoding="utf-8"))
-    column = {"key": "memory", "name": "CPU Memory", "unit": "MB", "decimals": 1}
-    rows = [[7.9], [128.0], [{"missing": "not printed"}]]
-    document["tables"] = [document["tables"][0] | {"columns": [column], "rows": rows}]
-    memory = read_reported(written(tmp_path, document)).table("I").column("memory")
-    assert memory == (7.9, 128.0, Unreported(missing="not printed"))
-
-
-def change(*path: Any, to: Any) -> Callable[[Document], None]:
-    def apply(document: Document) -> None:
-        place: Any = document
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = to
-
-    return apply
-
-
-def again(name: str) -> Callable[[Document], None]:
-    return lambda document: document[name].append(copy.deepcopy(document[name][0]))
-
-
-FIRST = ("tables", 0)
-FAULTS = {
-    "unknown field": (change("remark", to="x"), "remark", "unknown field"),
-    "missing field": (lambda d: d.pop("device"), "device", "missing"),
-    "wrong type": (change("device", to=100), "device", "expected str, found 100"),
-    "empty text": (change("software", to=""), "software", "length >= 1"),
-    "citation key": (change("source", to="Goyal 2024"), "source", "regex"),
-    "another study": (change("study", to="conv_profiling"), "study", "'conv_profiling'"),
-    "table twice": (again("tables"), "tables", "'I' stands twice"),
-    "value twice": (again("values"), "values", "'kernel_height' stands twice"),
-    "column twice": (
-        change(*FIRST, "columns", 1, "key", to="batch"), "tables[0].columns", "'batch'",
-    ),
-    "unit alone": (change(*FIRST, "columns", 1, "decimals", to=None), "columns[1]", "null"),
-    "short row": (change(*FIRST, "rows", 2, to=[64]), "tables[0].rows[2]", "2 cells, found 1"),
-    "text for number": (change(*FIRST, "rows", 0, 1, to="339,738,624"), "rows[0][1]", "'339,7"),
-    "number for text": (change("tables", 6, "rows", 0, 0, to=1), "tables[6].rows[0][0]", "text"),
-    "null cell": (change(*FIRST, "rows", 0, 1, to=None), "tables[0].rows[0][1]", "null"),
-    "bool cell": (change(*FIRST, "rows", 0, 1, to=True), "tables[0].rows[0][1]", "found true"),
-    "missing, no reason": (
-        change(*FIRST, "rows", 0, 1, to={"missing": ""}), "rows[0][1].missing", "length",
-    ),
-    "fraction of a count": (change(*FIRST, "rows", 0, 1, to=0.5), "rows[0][1]", "found 0.5"),
-    "more decimals": (change("values", 16, "number", to=0.519), "values[16].number", "0.519"),
-    "place": (change(*FIRST, "place", to=""), "tables[0].place", "length >= 1"),
-    "key of a column": (change(*FIRST, "columns", 0, "key", to="B"), "columns[0].key", "regex"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_bad_file_is_refused_with_place_and_remedy(name: str, tmp_path: Path) -> None:
-    fault, field, found = FAULTS[name]
-    document = json.loads(FILE.read_text(encoding="utf-8"))
-    fault(document)
-    with pytest.raises(RecordError) as caught:
-        read_reported(written(tmp_path, document))
-    message = str(caught.value)
-    assert message.startswith("data/reported/conv_scaling.json: ")
-    assert field in message
-    assert found in message
-    assert message.endswith("mend the file by the source, or restore it with git.")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "not valid JSON"),
-        ('{"study": ', "not valid JSON"),
-        ("[]", "the top level: expected object"),
-        ('{"study": NaN}', "not valid JSON"),
-    ],
-)
-def test_what_is_no_json_object_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=re.escape(words)):
-        read_reported(written(tmp_path, text))
-
-
-def test_a_number_too_large_is_refused(tmp_path: Path) -> None:
-    text = FILE.read_text(encoding="utf-8").replace('"number": 0.52', '"number": 1e999')
-    with pytest.raises(RecordError, match=r"conv_scaling\.json"):
-        read_reported(written(tmp_path, text))
 
 
 def test_a_study_without_a_file_has_no_source_and_is_told_so_when_it_asks(tmp_path: Path) -> None:

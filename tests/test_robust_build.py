@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from report.engine.manifest import INDEX, MANIFEST
-from tests.fuzz.kills import wholes
+from tests.kills import wholes
 from tests.test_freshness import BOTH, ONE, build, built, digests, project, ran, slower
 
 __all__ = ["built", "project"]

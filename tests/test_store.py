@@ -1,4 +1,4 @@
-"""Records on disk: written once and whole, and never replaced."""
+"""Records on disk, with the files beside them: written once and whole, and never replaced."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import json
 import multiprocessing
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from report.errors import RecordError
-from report.records.filed import content_hash, encode
+from report.records import store
+from report.records.filed import content_hash, encode, parse
+from report.records.record import Attachment, Record
 from report.records.store import (
     Stored,
+    digest,
     list_records,
+    read_attachment,
     read_record,
     read_study,
     record_name,
@@ -24,41 +30,30 @@ from report.records.store import (
 )
 from tests import factory
 
-
-def hidden(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 
-def test_the_name_says_when_where_and_what() -> None:
-    record = factory.record()
-    assert record_name(record) == f"20261101T100000Z-example-2t-{content_hash(record)}.json"
+def with_attachments(files: dict[str, bytes] = FILES) -> Record:
+    named = tuple(
+        Attachment(name=name, sha256=digest(content), meaning="what a counter printed")
+        for name, content in files.items()
+    )
+    return msgspec.structs.replace(factory.record(), attachments=named)
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
-    record = factory.record()
-    path = write_record(record, tmp_path)
-    assert path == tmp_path / "conv_scaling" / record_name(record)
-    assert read_record(path, tmp_path) == Stored(record, f"conv_scaling/{path.name}")
-    assert hidden(path.parent) == []
-
-
-def test_others_may_read_a_record(tmp_path: Path) -> None:
+    record = with_attachments()
     mask = os.umask(0o022)
     try:
-        path = write_record(factory.record(), tmp_path)
+        path = write_record(record, tmp_path, FILES)
     finally:
         os.umask(mask)
+    assert path.name == f"20261101T100000Z-example-2t-{content_hash(record)}.json"
     assert path.stat().st_mode & 0o777 == 0o644
-
-
-def test_a_record_is_never_replaced(tmp_path: Path) -> None:
-    record = factory.record()
-    path = write_record(record, tmp_path)
-    path.write_text("mine", encoding="utf-8")
-    with pytest.raises(RecordError, match="exists already and records are never replaced"):
-        write_record(record, tmp_path)
-    assert path.read_text(encoding="utf-8") == "mine"
-    assert hidden(path.parent) == []
+    assert sorted(item.name for item in path.parent.iterdir()) == [path.stem, path.name]
+    (stored,) = read_study("conv_scaling", tmp_path)
+    assert stored == read_record(path, tmp_path) == Stored(record, f"conv_scaling/{path.name}")
+    assert {name: read_attachment(stored, name, tmp_path) for name in FILES} == FILES
 
 
 def no_links(code: int) -> Any:
@@ -68,11 +63,13 @@ def no_links(code: int) -> Any:
     return link
 
 
-@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
-def test_without_hard_links_nothing_is_replaced_either(
-    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [None, errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK])
+def test_a_record_is_never_replaced(
+    code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "link", no_links(code))
+    """Also on a file system without hard links."""
+    if code is not None:
+        monkeypatch.setattr(os, "link", no_links(code))
     record = factory.record()
     path = write_record(record, tmp_path)
     assert path.read_bytes() == encode(record) + b"\n"
@@ -80,7 +77,7 @@ def test_without_hard_links_nothing_is_replaced_either(
     with pytest.raises(RecordError, match="records are never replaced"):
         write_record(record, tmp_path)
     assert path.read_text(encoding="utf-8") == "mine"
-    assert hidden(path.parent) == []
+    assert list(path.parent.iterdir()) == [path]
 
 
 def write_at_once(folder: str, links: bool, start: Any, answers: Any) -> None:
@@ -113,43 +110,101 @@ def test_of_two_writers_one_wins(links: bool, tmp_path: Path) -> None:
     assert path.read_bytes() == encode(factory.record()) + b"\n"
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_writer_that_is_interrupted_or_has_no_room_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+
+    def full(scratch: Path, target: Path) -> None:
+        if target.suffix == ".json":
+            seen.append(sorted(item.name for item in target.with_suffix("").iterdir()))
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    place = store._place
+    monkeypatch.setattr(store, "_place", lambda s, t: full(s, t) or place(s, t))
+    with pytest.raises(RecordError, match="No space left on device"):
+        write_record(with_attachments(), tmp_path, FILES)
+    assert seen == [sorted(FILES)], "the folder is whole before the record appears"
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_record(factory.record(), tmp_path)
+    assert list((tmp_path / "conv_scaling").iterdir()) == []
+    (tmp_path / "conv_scaling").rmdir()
     (tmp_path / "conv_scaling").write_text("a file", encoding="utf-8")
     with pytest.raises(RecordError, match=r"cannot be written \(.+\); make room"):
         write_record(factory.record(), tmp_path)
 
 
-def test_an_interrupted_writer_leaves_no_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(descriptor: int) -> None:
-        raise KeyboardInterrupt
+# ----------------------------------------------------------------------------------- attachments
 
-    monkeypatch.setattr(os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_record(factory.record(), tmp_path)
-    assert list((tmp_path / "conv_scaling").iterdir()) == []
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "lackey.json.gz"),
+        ({**FILES, "ncu.json.gz": b"other"}, "ncu.json.gz"),
+        ({**FILES, "extra.gz": b""}, "extra.gz"),
+    ],
+)
+def test_only_the_files_that_the_record_names_are_written(
+    tmp_path: Path, given: dict[str, bytes], name: str
+) -> None:
+    with pytest.raises(RecordError, match=f"attachment {name} is not the one that the record"):
+        write_record(with_attachments(), tmp_path, given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_never_touched(tmp_path: Path) -> None:
+    path = write_record(with_attachments(), tmp_path, FILES)
+    path.unlink()
+    mine = path.with_suffix("") / "ncu.json.gz"
+    mine.write_bytes(b"mine")
+    with pytest.raises(RecordError, match="exists already and records are never replaced"):
+        write_record(with_attachments(), tmp_path, FILES)
+    assert mine.read_bytes() == b"mine"
+    assert not path.exists()
+
+
+def test_altered_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
+    path = write_record(with_attachments(), tmp_path, FILES)
+    stored = read_record(path, tmp_path)
+    file = path.with_suffix("") / "ncu.json.gz"
+    file.write_bytes(b"altered")
+    with pytest.raises(RecordError, match=r"ncu\.json\.gz: found other content than the record"):
+        read_attachment(stored, "ncu.json.gz", tmp_path)
+    file.unlink()
+    with pytest.raises(RecordError, match=r"ncu\.json\.gz: cannot be read .*; restore the file"):
+        read_attachment(stored, "ncu.json.gz", tmp_path)
+    with pytest.raises(RecordError, match=r"the record has no attachment other\.csv"):
+        read_attachment(stored, "other.csv", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", ".hidden", "a/b", "", "A.gz", "a..b"])
+def test_a_name_cannot_leave_the_folder(name: str) -> None:
+    (first, _) = with_attachments().attachments
+    named = msgspec.structs.replace(first, name=name)
+    bad = msgspec.structs.replace(factory.record(), attachments=(named,))
+    with pytest.raises(RecordError, match=r"attachments\[0\]\.name"):
+        parse(encode(bad), "a file")
+    twice = msgspec.structs.replace(bad, attachments=(first, first))
+    with pytest.raises(RecordError, match=r"attachments: found the name lackey\.json\.gz twice"):
+        parse(encode(twice), "a file")
 
 
 # --------------------------------------------------------------------------------------- reading
-
-
-def test_an_edited_record_is_noticed(tmp_path: Path) -> None:
-    path = write_record(factory.record(), tmp_path)
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"seed": 0', '"seed": 1'), encoding="utf-8")
-    assert not read_record(path, tmp_path).untouched
 
 
 @pytest.mark.parametrize(
     "layout",
     [
         lambda text: text.replace("\n", "\r\n"),
-        lambda text: json.dumps(json.loads(text), indent=4),
         lambda text: json.dumps(json.loads(text), separators=(",", ":")),
-        lambda text: json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False),
+        lambda text: json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False, indent=4),
     ],
-    ids=["line ends", "indent", "compact", "order"],
+    ids=["line ends", "compact", "order"],
 )
 def test_another_layout_is_no_edit(layout: Any, tmp_path: Path) -> None:
     path = write_record(factory.record(), tmp_path)
@@ -158,15 +213,12 @@ def test_another_layout_is_no_edit(layout: Any, tmp_path: Path) -> None:
 
 
 def test_a_study_is_read_oldest_first(tmp_path: Path) -> None:
+    assert read_study("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
         write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
     (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
     days = [item.record.started[8:10] for item in read_study("conv_scaling", tmp_path)]
     assert days == ["01", "02", "03"]
-
-
-def test_a_study_without_records_is_empty(tmp_path: Path) -> None:
-    assert read_study("conv_scaling", tmp_path) == ()
 
 
 @pytest.mark.parametrize(
@@ -200,37 +252,36 @@ def test_a_link_within_the_data_directory_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "alteration"),
+    ("old", "new", "alteration"),
     [
-        (lambda text: text.replace('"plan": "full"', '"plan": "quick"'), "does not match the hash"),
-        (lambda text: text.replace("2026-11-01T10", "2026-11-30T10"), "its start is 20261130T"),
-        (lambda text: text.replace('"example-2t"', '"other-2t"'), "its device is other-2t"),
-        (lambda text: text.replace('"status": "ok"', '"status": "x"'), "does not match the hash"),
+        ('"plan": "full"', '"plan": "quick"', "does not match the hash"),
+        ("2026-11-01T10", "2026-11-30T10", "its start is 20261130T"),
+        ('"example-2t"', '"other-2t"', "its device is other-2t"),
+        ('"status": "ok"', '"status": "x"', "does not match the hash"),
     ],
-    ids=["plan", "start", "device", "case"],
 )
-def test_a_listed_record_is_compared_with_its_name(
-    change: Any, alteration: str, tmp_path: Path
+def test_a_record_is_compared_with_its_name(
+    old: str, new: str, alteration: str, tmp_path: Path
 ) -> None:
     """Also where no paper uses it: what it says decides which record is used."""
     path = write_record(factory.record(), tmp_path)
-    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
     (listed,) = list_records("conv_scaling", tmp_path)
     assert any(alteration in way for way in listed.alterations)
+    if new != '"status": "x"':
+        assert not read_record(path, tmp_path).untouched
 
 
 def test_a_renamed_record_is_noticed(tmp_path: Path) -> None:
     path = write_record(factory.record(), tmp_path)
-    path.rename(path.with_name(path.name.replace("20261101T", "20261201T")))
+    path = path.rename(path.with_name(path.name.replace("20261101T", "20261201T")))
     (listed,) = list_records("conv_scaling", tmp_path)
-    assert listed.alterations == (
-        "its start is 20261101T100000Z and its name says 20261201T100000Z",
-    )
-    assert not read_record(path.parent / Path(listed.file).name, tmp_path).untouched
+    assert listed.alterations == read_record(path, tmp_path).alterations
+    assert "its name says 20261201T100000Z" in listed.alterations[0]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "word"),
     [
         ('"plan": "full"', '"plan": "half"', "protocol.plan: found 'half'"),
         ('"study": "conv_scaling"', '"study": "other"', "in the folder 'conv_scaling'"),
@@ -238,11 +289,24 @@ def test_a_renamed_record_is_noticed(tmp_path: Path) -> None:
         ('"cases": [', '"cases": [,', "not valid JSON"),
     ],
 )
-def test_a_broken_head_is_told_even_of_a_record_that_is_not_used(
-    old: str, new: str, told: str, tmp_path: Path
+def test_a_broken_head_is_named_even_of_a_record_that_is_not_used(
+    old: str, new: str, word: str, tmp_path: Path
 ) -> None:
     path = write_record(factory.record(), tmp_path)
     write_record(factory.record(started="2026-11-02T10:00:00Z"), tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
-    with pytest.raises(RecordError, match=re.escape(told)):
+    with pytest.raises(RecordError, match=re.escape(word)):
         list_records("conv_scaling", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x.json", "20261101T100000Z-a.json", record_name])
+def test_a_bad_file_name_or_folder_is_refused(
+    name: str | Callable[[Record], str], tmp_path: Path
+) -> None:
+    record = factory.record()
+    folder = "conv_scaling" if isinstance(name, str) else "another"
+    path = tmp_path / "data" / folder / (name if isinstance(name, str) else name(record))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode(record))
+    with pytest.raises(RecordError, match=rf"^data/{folder}/{path.name}: .*; (give|move) the file"):
+        read_record(path, tmp_path / "data")

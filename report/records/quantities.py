@@ -6,6 +6,7 @@ the unit against this table, so that no study can mix seconds with milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,9 +35,10 @@ class Quantity:
         """Whether all ``samples`` are finite numbers within the range of this quantity."""
         if not samples:
             return True
-        low, total = min(samples), sum(samples)
-        # Together they bound every sample, and the sum tells of a number that is none.
-        if not (low >= -LARGEST and -LARGEST <= total <= LARGEST):
+        low, high = min(samples), max(samples)
+        # An integer of hundreds of digits cannot be added to a float.
+        total = sum(samples) if -LARGEST <= low <= high <= LARGEST else math.nan
+        if not -LARGEST <= total <= LARGEST:  # as of any number that is none
             return False
         # One number that is no integer makes the sum none.
         if self.whole and type(total) is not int:

@@ -7,7 +7,6 @@ nothing behind.  What runs on is read off ``/proc``, so this needs Linux.
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -17,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fuzz.outcome import Outcome, Report
 from tests.test_freshness import BOTH, ONE, build, digests, slower, write_project
 
 #: Ended by the first, a build can tidy up itself.
@@ -184,20 +182,3 @@ def prepare(room: Path) -> Prepared:
 
 
 _PREPARED: dict[Path, Prepared] = {}
-
-
-def attack(random: random.Random, room: Path) -> Report:
-    """One signal at one moment, to a build with some jobs."""
-    if room not in _PREPARED:
-        _PREPARED[room] = prepare(room)
-    prepared = _PREPARED[room]
-    number = random.choice((signal.SIGKILL, *POLITE))
-    share, jobs = random.uniform(0.0, 1.1), random.choice((1, 2, 4))
-    target = room / "killed"
-    for folder in (target, temporary(target)):
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(prepared.project, target)
-    wrong = kill_once(target, share * prepared.seconds, number, prepared.expected, jobs)
-    what = f"{number.name} after {share:.0%} with {jobs} jobs"
-    outcome = Outcome.UNCHANGED if wrong is None else Outcome.WRONG
-    return Report("kill", outcome, f"{what}: {wrong}" if wrong else what)

@@ -20,8 +20,6 @@ from types import FrameType
 from typing import Any, Final
 
 from report.engine.manifest import (
-    EMPTY,
-    INDEX,
     MANIFEST,
     Manifest,
     read_index,
@@ -29,8 +27,7 @@ from report.engine.manifest import (
     with_checksum,
 )
 from report.engine.pipeline import Request, look
-from tests.fuzz.outcome import Outcome, Report
-from tests.test_freshness import BOTH, build, digests, write_project
+from tests.test_freshness import BOTH
 
 #: Values of every kind, and of every size, that may stand where another one belongs.
 ODD: Final[tuple[Any, ...]] = (
@@ -199,32 +196,3 @@ def names_in(manifest: Manifest) -> list[str]:
 def leads_out(out: Path, name: str) -> bool:
     """Whether a name of the manifest leads to another place than one below ``out``."""
     return out.resolve() not in Path(os.path.realpath(out / name)).parents
-
-
-def attack(random: random.Random, room: Path) -> Report:
-    """Damage one of the files in one way; one attack in fifty builds then."""
-    project = room / "damaged"
-    if not project.exists():
-        build(write_project(project))
-        shutil.copytree(project / "out", room / "whole")
-    name = random.choice((MANIFEST, INDEX))
-    path, whole = project / "out" / name, room / "whole"
-    way = damage(random, path)
-    what = f"{name}: {way}"
-    try:
-        wrong = look_at(project)
-        if wrong is None and name == MANIFEST and read_manifest(str(project / "out")) != EMPTY:
-            what += ", believed"
-        # What has a valid checksum and only valid values is believed, whatever it says.
-        if wrong is None and way != "sealed node" and random.random() < 1 / 50:
-            build(project)
-            same = digests(project) == digests(room, "whole")
-            wrong = None if same else "the next build gives other bytes"
-            what += ", built"
-    except AssertionError as error:
-        wrong = f"the build failed: {error}"
-    finally:
-        remove(path)
-        shutil.copyfile(whole / name, path)
-    outcome = Outcome.UNCHANGED if wrong is None else Outcome.WRONG
-    return Report("damage", outcome, f"{what}: {wrong}" if wrong else what)

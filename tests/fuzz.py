@@ -1,0 +1,200 @@
+"""Attack what a build reads: ``python -m tests.fuzz [KIND ...] --seconds N`` or ``--count N``.
+
+Every attack damages one file in one place.  It has a seed of its own, so that ``--seed SEED --first
+INDEX --count 1 KIND`` repeats it.  Prints how many attacks of each kind were refused, used or went
+wrong, and exits with 1 if any went wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from report.commands.check import read_expected
+from report.engine.computing import compute
+from report.engine.gather import gather, read_pins
+from report.errors import LONGEST, RecordError, RidgepointError
+from report.evidence.devices import read_devices
+from report.evidence.reported import read_reported
+from report.paper.bibliography import check_bibliography
+from report.paper.manuscript import render_manuscript
+from report.records.filed import encode, parse
+from report.records.store import read_record, record_name
+from tests.factory import ROOT
+from tests.small import SMALL, small
+
+#: An attack that takes longer (s) hangs; one record in so many is computed from.
+_LIMIT_S, _COMPUTED = 30, 40
+_ODD: Final[tuple[Any, ...]] = (
+    None, True, False, 0, -1, 1, 1.5, -0.0, 5e-324, 1e18, 1e308, 2**53 + 1, 2**63, 10**310, "",
+    "64", "x" * 1000, "\u202eabc", "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
+)  # fmt: skip
+_WORDS: Final = (
+    "2001-99-99", "!!python/object:os.system x", "9" * 5000, ".inf", "NaN", "-Infinity", "yes",
+    "~", "<<: {a: 1}", "&a x", "*a", "1e400", "1E5", "-1", "[]", "{}", "[a, [b]]", '"\\ud800"',
+    "\u202e", "\ud800", "[" * 5000, '"seed": 1, "seed": 1',
+)  # fmt: skip
+
+
+class HangError(BaseException):
+    """An attack does not end; no handler of errors catches it."""
+
+
+def _hangs(*_: object) -> None:
+    raise HangError
+
+
+def _use_record(path: Path, random: Random) -> str:
+    """Read a record of a study, and now and then compute its paper from it."""
+    data, study = path.parents[1], path.parent.name
+    stored, whole = read_record(path, data), small(study)
+    if stored.record != whole.record and stored.untouched:
+        assert path.name != record_name(whole.record), "unnoticed"
+    if random.randrange(_COMPUTED) == 0:
+        shutil.copytree(ROOT / "data" / "reported", data / "reported")
+        shutil.copyfile(ROOT / "data" / "devices.yaml", data / "devices.yaml")
+        path.with_suffix("").mkdir()
+        for name, content in whole.files.items():
+            (path.with_suffix("") / name).write_bytes(content)
+        found = compute(study, gather(study, data))
+        json.dumps(found.as_json(study, ()), allow_nan=False)
+        render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", found)
+    return "used" if stored.untouched else "used and marked"
+
+
+def _use(reader: Callable[[Path], object]) -> Callable[[Path, Random], str]:
+    def use(path: Path, random: Random) -> str:
+        reader(path)
+        return "used"
+
+    return use
+
+
+#: A kind of file: where it lies, and what a build does with it.
+KINDS: Final[dict[str, tuple[str, Callable[[Path, Random], str]]]] = {
+    **{study: (f"data/{study}", _use_record) for study in SMALL},
+    "pins": ("data/pins.yaml", _use(lambda path: read_pins(path.parent))),
+    "devices": ("data/devices.yaml", _use(read_devices)),
+    "expected": ("data/expected.yaml", _use(lambda path: read_expected(path.parent))),
+    "bib": ("data/references.bib", _use(lambda p: check_bibliography(p.read_bytes(), p.name))),
+    "reported": ("data/reported/conv_scaling.json", _use(read_reported)),
+}
+
+
+@cache
+def _text(kind: str) -> bytes:
+    if kind == "pins":
+        return b"conv_scaling: [conv_scaling/a.json]\nconv_profiling:\n  - b.json\n"
+    return encode(small(kind).record) if kind in SMALL else (ROOT / KINDS[kind][0]).read_bytes()
+
+
+def attack(kind: str, random: Random, room: Path) -> tuple[str, str]:
+    """One attack in a room of its own: what came of it, and what to know of it."""
+    place, use = KINDS[kind]
+    is_json = kind in SMALL or place.endswith(".json")
+    text = (damaged if is_json and random.random() < 0.8 else odd)(random, _text(kind))
+    path = room / place
+    if kind in SMALL:
+        path /= _name(text, kind, renamed=random.random() < 0.5)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    try:
+        signal.alarm(_LIMIT_S)
+        return use(path, random), ""
+    except RidgepointError as error:
+        if len(str(error)) > LONGEST or "\n" in str(error) or path.name not in str(error):
+            return "WRONG", str(error)
+        return "unforeseen" if "correct that line" in str(error) else "refused", str(error)
+    except (HangError, Exception) as error:
+        return "WRONG", f"{type(error).__name__}: {error}"[:400]
+    finally:
+        signal.alarm(0)
+
+
+def _name(text: bytes, study: str, *, renamed: bool) -> str:
+    """The name of the undamaged record, or the one that fits what the damage left of it."""
+    old = small(study).record
+    try:
+        return record_name(parse(text, "x") if renamed else old)
+    except RecordError:
+        return record_name(old)
+
+
+def damaged(random: Random, text: bytes) -> bytes:
+    """A JSON text with another value, name or order of one part, at any depth."""
+    document = json.loads(text)
+    holder, key = document, random.choice(tuple(document))
+    while isinstance(inner := holder[key], dict | list) and inner and random.random() < 0.85:
+        keys = tuple(inner) if isinstance(inner, dict) else range(len(inner))
+        holder, key = inner, random.choice(keys)
+    found, other = holder[key], random.choice(tuple(holder) if isinstance(holder, dict) else [0])
+    number = found if isinstance(found, int | float) else 2
+    match random.randrange(6):
+        case 0:
+            del holder[key]
+        case 1 if isinstance(holder, list):
+            holder.insert(key, found)
+        case 2:
+            holder[key] = random.choice(([found], str(found), -number, number * 10**9))
+        case 3:
+            holder[key], holder[other] = holder[other], found
+        case 4 if isinstance(holder, dict):
+            holder[random.choice(("", "batch", "\u202e", key + "s"))] = holder.pop(key)
+        case _:
+            holder[key] = random.choice(_ODD)
+    return json.dumps(document).encode()
+
+
+def odd(random: Random, text: bytes) -> bytes:
+    """A text with other bytes or another word, or another text."""
+    start = random.randrange(len(text))
+    end = start + random.choice((0, 1, 3, 40, len(text)))
+    word = random.choice(_WORDS).encode("utf-8", "surrogatepass")
+    found = random.choice(list(re.finditer(rb"[^\s\[\]{},]+", text)))
+    other = random.choice((b"", b"[" * 10**6, text * 2, b"x" * 10**7, b"- " * 10**5, word))
+    bytes_ = text[:start] + random.randbytes(random.choice((0, 1, 2))) + text[end:]
+    return random.choice((bytes_, text[: found.start()] + word + text[found.end() :], other))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Attack for the time or the number that was asked for; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("kind", nargs="*", default=[*KINDS], help=", ".join(KINDS))
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
+    parser.add_argument("--count", type=int, default=sys.maxsize, help="attacks of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="index of the first attack")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGALRM, _hangs)
+    counts: Counter[tuple[str, str]] = Counter()
+    end, index = time.monotonic() + options.seconds, options.first
+    while time.monotonic() < end and index < options.first + options.count:
+        for kind in options.kind:
+            with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
+                chance = Random(f"{options.seed} {kind} {index}")
+                outcome, detail = attack(kind, chance, Path(room))
+            counts[kind, outcome] += 1
+            if outcome in ("WRONG", "unforeseen"):
+                print(f"{outcome}: {detail} (--seed {options.seed} --first {index} {kind})")
+        index += 1
+    for kind in options.kind:
+        found = {outcome: n for (of, outcome), n in counts.items() if of == kind}
+        print(f"{kind}: {sum(found.values())} tried, {found}")
+    return 1 if any(outcome == "WRONG" for _, outcome in counts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,0 @@
-"""Seeded attacks on what a build reads."""

@@ -1,0 +1,81 @@
+"""A record of every study that is small enough to be read a thousand times, with its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from report.records.filed import parse
+from report.records.record import Record
+from report.studies.training_roofline.subject import Step
+from tests import factory, inference, profiling, test_backend_speedup, training
+
+
+class Small(NamedTuple):
+    """A record small enough to be read a thousand times, with the files beside it."""
+
+    record: Record
+    files: Mapping[str, bytes] = {}
+
+
+def _conv_scaling() -> Small:
+    """Cases of every subject of a real run."""
+    (path, *_) = sorted((factory.ROOT / "data" / "conv_scaling").glob("*-1t-*.json"))
+    document = json.loads(path.read_bytes())
+    by_subject: dict[str, list[Any]] = {}
+    for case in document["cases"]:
+        by_subject.setdefault(case["factors"]["subject"], []).append(case)
+        for series in case["series"]:
+            del series["samples"][8:]
+    cases = [case for found in by_subject.values() for case in found[:: len(found) // 8 + 1]]
+    changed = {**document, "cases": cases, "attachments": []}
+    return Small(parse(json.dumps(changed).encode(), path.name))
+
+
+def _inference() -> Small:
+    hows = ({}, {"layout": "channels_last"}, {"precision": "bfloat16"}, {"execution": "folded"})
+    calls = [inference.call("LeNet-5", 8, **how) for how in hows]
+    tiled = {"network": "ResNet-20", "image": 224, "batch": 8}
+    calls += [
+        inference.call("LeNet-5", 64),
+        inference.call(**tiled),
+        inference.call(**tiled, execution="tiled_blocks", tile=16),
+    ]
+    return Small(inference.record(inference.cases(calls=calls)))
+
+
+def _training() -> Small:
+    plain = Step("ResNet-18", 64, 2)
+    steps = [plain, Step("ResNet-18", 64, 8), plain.with_(precision="bfloat16")]
+    cases = [training.product("before"), training.sensor("clock"), training.profile(plain)]
+    cases += [training.case(step, process) for step in steps for process in (1, 2)]
+    return Small(training.record([*cases, training.product("after")]))
+
+
+def _backend_speedup() -> Small:
+    files = test_backend_speedup.inputs(test_backend_speedup.one_thread()).attachments
+    (content,) = files.values()
+    record = test_backend_speedup.record(machine=factory.environment("example-1t", threads=1))
+    return Small(record, content)
+
+
+_MADE: Mapping[str, Callable[[], Small]] = {
+    "conv_scaling": _conv_scaling,
+    "conv_profiling": lambda: Small(profiling.record(), profiling.FILES),
+    "inference_memory": _inference,
+    "training_roofline": _training,
+    "backend_speedup": _backend_speedup,
+}
+
+
+@cache
+def small(study: str) -> Small:
+    """The record of ``study`` with the digests of its files."""
+    made = _MADE[study]()
+    return Small(profiling.with_files(made.record, made.files), made.files)
+
+
+#: The studies that have one.
+SMALL = tuple(_MADE)
