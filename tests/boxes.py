@@ -21,10 +21,6 @@ _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">(.*?)</page>', re.
 _WORD = re.compile(
     r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(.*?)</word>'
 )
-#: The heading, in small capitals or not; their first letter may be a word of its own.
-_REFERENCES = re.compile(r"R?(?:EFERENCES|eferences)")
-#: How far the first entry is from its heading at most (pt): below it, and to its right and left.
-_BELOW, _RIGHT, _LEFT = 40.0, 20.0, 150.0
 _PAGE_NUMBER = re.compile(r"\d+|[ivx]+")
 
 #: Points that boxes may share: italic letters lean over their indices, hyphens hang in the margin.
@@ -68,25 +64,6 @@ def misplaced(pdf: Path) -> list[str]:
         for number, (width, height, words) in enumerate(_pages(pdf), start=1)
         for fault in (*_covered(words), *_outside(words, width, height))
     ]
-
-
-def body_pages(pdf: Path) -> int:
-    """The pages up to the one on which the list of references begins."""
-    pages = enumerate(_pages(pdf), start=1)
-    found = [number for number, (_, _, words) in pages if _begins_references(words)]
-    assert found, f"{pdf.name} has no heading of its references"
-    return found[0]
-
-
-def _begins_references(words: Sequence[Word]) -> bool:
-    """Whether the first entry stands below a heading; words of two columns come mixed."""
-    headings = [word for word in words if _REFERENCES.fullmatch(word.text)]
-    return any(
-        0 < entry.top - heading.top < _BELOW and -_LEFT < entry.left - heading.left < _RIGHT
-        for entry in words
-        if entry.text == "[1]"
-        for heading in headings
-    )
 
 
 def _pages(pdf: Path) -> Iterator[tuple[float, float, list[Word]]]:

@@ -27,7 +27,6 @@ SLOW = (
     "test_freshness.py",
     "test_verify.py",
     "test_every_study.py",
-    "render/test_text_boxes.py",
     "test_ended_builds.py",
     "experiments/test_backends.py",
     "test_tutorial.py",

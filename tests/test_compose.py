@@ -11,11 +11,9 @@ import pytest
 
 from report.engine.compose import compose
 from report.engine.gather import gather
-from report.engine.place import stage_in
 from report.errors import RidgepointError
 from report.records.record import Attachment
 from report.records.store import digest, write_record
-from report.system.outputs import install, write_json
 from tests import factory
 
 ROOT = Path(__file__).parents[1]
@@ -104,24 +102,3 @@ def test_only_the_attachments_that_a_study_asks_for_are_read(
 
 
 # ------------------------------------------------------------------------------ putting in place
-
-
-def test_installing_replaces_files_and_folders(tmp_path: Path) -> None:
-    for text in ("old", "new"):
-        with stage_in(tmp_path) as scratch:
-            (scratch / "file").write_text(text, encoding="utf-8")
-            (scratch / "folder").mkdir()
-            (scratch / "folder" / text).write_text(text, encoding="utf-8")
-            install(scratch / "file", tmp_path / "deep" / "file")
-            install(scratch / "folder", tmp_path / "deep" / "folder")
-    assert files(tmp_path) == {"deep/file": b"new", "deep/folder/new": b"new"}
-
-
-def test_json_is_sorted_and_refuses_what_is_no_number(tmp_path: Path) -> None:
-    write_json({"b": 1, "a": "é"}, tmp_path / "deep" / "x.json")
-    assert (tmp_path / "deep" / "x.json").read_text(
-        encoding="utf-8"
-    ) == '{\n "a": "é",\n "b": 1\n}\n'
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json({"a": float("nan")}, tmp_path / "y.json")
-    assert not (tmp_path / "y.json").exists()

@@ -12,12 +12,9 @@ import pytest
 
 from report.engine import pipeline
 from report.engine.actions import study as computing
-from report.engine.manifest import INDEX, MANIFEST
 from report.engine.pipeline import ROOT, Request
-from report.errors import TemplateError
 from report.paper.findings import Download, Findings, Inputs
 from report.paper.tables import Column, Table
-from tests.papers import written_paper
 
 STUDY = "conv_scaling"
 TRACE = Download("trace-1.json.gz", gzip.compress(b"{}", mtime=0), "Trace of *one* call [gzip]")
@@ -50,24 +47,10 @@ def test_a_name_is_one_file_everywhere(name: str) -> None:
         Download(name, b"", "Title")
 
 
-def test_a_download_says_what_it_is() -> None:
-    with pytest.raises(ValueError, match=r"download a\.csv: the title is empty"):
-        Download("a.csv", b"", " ")
-
-
 def test_two_downloads_of_one_name_are_refused() -> None:
     again = replace(TRACE, name="TRACE-1.json.gz")
     with pytest.raises(ValueError, match=r"two have the file name trace-1\.json\.gz"):
         replace(FINDINGS, downloads={"trace": TRACE, "again": again})
-
-
-def test_the_link_is_markdown_with_its_title_escaped() -> None:
-    assert TRACE.as_markdown() == r"[Trace of \*one\* call \[gzip\]](files/trace-1.json.gz)"
-
-
-def test_a_download_that_does_not_exist_is_a_fault_of_the_template(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match=r"study\.qmd\.j2:3: .*none"):
-        written_paper(tmp_path, 'Text.\n\n{{ downloads["none"] }}\n', FINDINGS)
 
 
 @pytest.fixture
@@ -109,23 +92,3 @@ def test_a_reader_can_download_what_the_study_offers(
     values = json.loads((out / "values" / f"{STUDY}.json").read_text("utf-8"))
     assert values["downloads"]["trace"]["file"] == "files/trace-1.json.gz"
     assert values["downloads"]["trace"]["bytes"] == len(TRACE.content)
-
-
-def test_a_file_that_is_offered_no_longer_is_gone(
-    tmp_path: Path, build: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page is replaced as a whole."""
-    site = build("report", "out") / "html" / STUDY
-    renamed = replace(FINDINGS, downloads={"trace": replace(TRACE, name="other.json.gz")})
-    monkeypatch.setattr(computing, "compute", lambda name, inputs: renamed)
-    (tmp_path / "out" / MANIFEST).unlink()  # no file has changed that the build could see
-    build("report", "out")
-    assert [path.name for path in (site / "files").iterdir()] == ["other.json.gz"]
-
-
-def test_the_same_bytes_twice(build: Callable[[str, str], Path]) -> None:
-    one, two = build("report", "one"), build("report", "two")
-    files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    files.remove(Path(INDEX))
-    assert files
-    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in files)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from report.system.spreadsheet import csv_of
-from report.text.escape import escape, latex, markdown, math_text
+from report.text.escape import latex, markdown, math_text
 from report.text.format import MINUS, NO_BREAK
 
 #: Characters that mean something to pandoc or LaTeX, beside ordinary ones.
@@ -107,11 +107,6 @@ def test_latex_sets_every_character(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stdout[-1500:]
     assert (tmp_path / "all.pdf").stat().st_size > 0
-
-
-def test_escape_takes_the_output_last() -> None:
-    assert escape("50 %_", "latex") == r"50 \%\_"
-    assert escape("50 %_", "markdown") == r"50 %\_"
 
 
 @pytest.mark.parametrize(

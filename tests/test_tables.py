@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report.missing import Missing, present
+from report.missing import Missing
 from report.paper.tables import Cell, Citation, Column, Table, to_csv, to_latex, to_markdown
 from report.statistics.estimates import Estimate
-from report.text.format import MISSING, NO_BREAK
+from report.text.format import MISSING
 
 NO_GPU = Missing("no GPU here")
 NO_ROOM = Missing("out of memory on A|B: 5 GiB*")
@@ -85,12 +85,6 @@ def test_markdown_holds_the_cells_the_notes_and_the_caption() -> None:
     assert text_of(caption) == TABLE.caption
 
 
-def test_markdown_of_a_wide_table() -> None:
-    wide = Table("tbl-w", "W.", (Column("A"),), (("x",),), wide=True)
-    assert to_markdown(wide).startswith("::: {#tbl-w .wide}\n")
-    assert len(pandoc(to_markdown(wide))) == 2
-
-
 CELLS = (
     st.integers(-(10**9), 10**9)
     | st.text(
@@ -134,13 +128,6 @@ def test_latex_is_what_it_was() -> None:
         (("A_1", 1, HALF, 0.5), ("[B]", 1024, NO_ROOM, NO_GPU)),
     )
     assert to_latex(table).replace("@{}lrrr@{}", "lrrr") == GOLDEN.replace("@{}lrrr@{}", "lrrr")
-
-
-def test_latex_names_no_raw_text() -> None:
-    text = to_latex(TABLE)
-    assert r"C\_1 \textless{}x\textgreater{}" in text
-    assert "A|B" in text
-    assert "nan" not in text
 
 
 def test_json_holds_raw_numbers() -> None:
@@ -188,27 +175,11 @@ def test_every_reason_has_its_own_letter() -> None:
     assert [text for _, text in table.note_texts()] == [reason.reason for reason in reasons]
 
 
-def test_a_column_of_text_is_flush_left() -> None:
-    assert not Column("Device").numeric
-    assert Column("Batch", "1").numeric
-    assert Column("Batch", "1").heading == "Batch"
-    assert Column("Time", "s", "ms").heading == "Time (ms)"
-
-
-def test_an_exact_estimate_prints_no_interval() -> None:
-    assert TABLE.cell_text(EXACT, Column("T", "s")) == "0.2500"
-    assert NO_BREAK not in TABLE.cell_text(HALF, Column("T", "s", "ms"))
-
-
 def test_a_bad_table_is_refused() -> None:
     with pytest.raises(ValueError, match="starts with tbl-"):
         Table("sample", "", (), ())
     with pytest.raises(ValueError, match="row 2 has 1 cells for 2 columns"):
         Table("tbl-x", "", (Column("A"), Column("B")), (("a", "b"), ("c",)))
-
-
-def test_present_leaves_out_what_is_missing() -> None:
-    assert present({1: 5, 2: NO_GPU, 3: 0}) == {1: 5, 3: 0}
 
 
 def test_a_citation_is_one_in_every_output() -> None:

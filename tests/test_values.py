@@ -7,9 +7,7 @@ import json
 import pypandoc
 import pytest
 
-from figures.canvas import Drawing
 from report.missing import Missing
-from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import provenance
 from report.paper.tables import Column, Table
 from report.paper.values import NOT_MEASURED, Value
@@ -69,11 +67,6 @@ def test_two_digits_are_enough_for_a_sentence() -> None:
     assert shown["gone"].startswith(f"[{NOT_MEASURED}]")
 
 
-def test_an_exact_estimate_has_no_interval() -> None:
-    value = Value("x", "X", Estimate(5.0, 5.0, 5.0, 3, 0.95), "B", "line", style="exact")
-    assert value.interval == str(value) == f"[5{NO_BREAK}B](#v-x){{.value}}"
-
-
 def test_an_interval_without_a_level_is_not_printed() -> None:
     found = Estimate(41.4, 38.9, 44.0, 2, 0.0)
     value = Value("x", "Speed-up", found, "1", "a / b")
@@ -121,52 +114,4 @@ def test_every_number_leads_to_its_line() -> None:
     ]
 
 
-def test_a_formula_that_would_fill_a_page_is_cut_in_the_list_alone() -> None:
-    long = Value("sum", "Sum", 1, "1", " + ".join(f"part {number}" for number in range(200)))
-    line = provenance([long]).split("\n")[-1]
-    assert len(line) < 400
-    assert "part 0 + part 1" in line and "whole in values.json" in line
-    assert "part 199" in str(long.as_json()["formula"])
-
-
 # ------------------------------------------------------------------- what a study hands over
-
-
-def test_a_figure_in_markdown() -> None:
-    alt = 'From 1 to 2 "GFLOP", 5 \\ 6 & <b> *x*\nand {y} $z$.'
-    figure = Figure("fig-work", "Work of [A|B] *here*.", alt, Drawing((), wide=True))
-    assert figure.name == "work"
-    document = json.loads(pypandoc.convert_text(figure.as_markdown(), "json", format="markdown"))
-    (block,) = document["blocks"]
-    assert block["t"] == "Figure"
-    image = block["c"][2][0]["c"][0]
-    ((_, classes, attributes), caption, (target, _)) = image["c"]
-    assert target == "figures/work"
-    assert block["c"][0][0] == "fig-work" or image["c"][0][0] == "fig-work"
-    assert "wide" in classes
-    assert dict(attributes)["fig-alt"] == alt.replace("\n", " ")
-    text = "".join(part.get("c", " ") for part in caption)
-    assert text == "Work of [A|B] *here*."
-
-
-def test_findings_as_json() -> None:
-    claim = Claim("c", "It grows.", "refuted", "it shrinks", ("flops",))
-    findings = Findings(
-        values={"flops": EXACT},
-        tables={},
-        figures={"fig-work": Figure("fig-work", "C.", "A.", Drawing(()), ("x.json",))},
-        claims={"c": claim},
-    )
-    data = findings.as_json("conv_scaling", ("a.json",))
-    assert data["study"] == "conv_scaling"
-    assert data["records"] == ["a.json"]
-    assert data["values"]["flops"]["number"] == 21_233_664
-    assert data["figures"]["fig-work"] == {"caption": "C.", "alt": "A.", "sources": ["x.json"]}
-    assert data["claims"]["c"] == {
-        "sentence": "It grows.",
-        "label": "",
-        "verdict": "refuted",
-        "because": "it shrinks",
-        "values": ["flops"],
-    }
-    json.dumps(data, allow_nan=False)

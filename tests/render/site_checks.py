@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -25,15 +24,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-AXE, VNU = "axe-core@4.14.1", "vnu-jar@26.9.27"
+AXE = "axe-core@4.14.1"
 WIDTHS = (320, 390, 768, 1280)
 HEIGHT = 900
 COLOURS = ("light", "dark")
-#: What opens over a paper's page: the first number, reference and figure, and the search.
-OPENERS = ("a.value", "a.reference", "figure a.picture", "button.find")
-#: What a paper's page may weigh with all that it loads.
-MOST_BYTES = 1_500_000
-
 _RUN_AXE = """
 const done = arguments[arguments.length - 1];
 const words = each => `${each.id}: ${each.nodes.slice(0, 3).map(node => node.target.join(" "))}`;
@@ -65,34 +59,22 @@ def resize(browser: webdriver.Chrome, width: int, height: int = HEIGHT) -> None:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def set_colours(browser: webdriver.Chrome, scheme: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
 @functools.cache
-def npm_package(name: str) -> Path | None:
-    """The folder of a package from npm; None where there is no npm or no registry."""
+def axe_core() -> Path | None:
+    """The folder of axe-core from npm; None where there is no npm or no registry."""
     npm = shutil.which("npm")
-    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{name.replace('@', '-')}"
+    folder = Path(tempfile.gettempdir()) / f"ridgepoint-{AXE.replace('@', '-')}"
     if not (folder / "package").exists():
         if npm is None:
             return None
         with tempfile.TemporaryDirectory() as scratch:
-            packed = subprocess.run([npm, "pack", "--silent", name], cwd=scratch, check=False)
+            packed = subprocess.run([npm, "pack", "--silent", AXE], cwd=scratch, check=False)
             archive = next(Path(scratch).glob("*.tgz"), None)
             if packed.returncode or archive is None:
                 return None
             with tarfile.open(archive) as files:
                 files.extractall(folder)
     return folder / "package"
-
-
-def violations(browser: webdriver.Chrome, axe: Path) -> list[str]:
-    """What axe-core finds wrong in the page as it stands now."""
-    browser.execute_script((axe / "axe.min.js").read_text("utf-8"))
-    found: list[str] = browser.execute_async_script(_RUN_AXE)
-    return found
 
 
 def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None) -> list[str]:
@@ -114,10 +96,11 @@ def faults(browser: webdriver.Chrome, address: str, root: str, axe: Path | None)
 def in_both_colours(browser: webdriver.Chrome, axe: Path) -> list[str]:
     """What axe-core finds wrong in the page as it stands now, light and dark."""
     found = []
+    browser.execute_script((axe / "axe.min.js").read_text("utf-8"))
     for scheme in COLOURS:
-        set_colours(browser, scheme)
-        found += [f"{scheme}: {each}" for each in violations(browser, axe)]
-    set_colours(browser, "light")
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        found += [f"{scheme}: {each}" for each in browser.execute_async_script(_RUN_AXE)]
     return found
 
 
@@ -131,20 +114,6 @@ def close(browser: webdriver.Chrome) -> None:
     """Close what is open by Escape."""
     browser.switch_to.active_element.send_keys(Keys.ESCAPE)
     WebDriverWait(browser, 20).until(lambda b: not b.find_elements(By.CSS_SELECTOR, "dialog"))
-
-
-def faults_opened(browser: webdriver.Chrome, address: str, axe: Path) -> list[str]:
-    """What axe-core finds wrong in a page while each kind of dialog is open, light and dark."""
-    resize(browser, WIDTHS[-1])
-    browser.get(address)
-    found = []
-    for opener in OPENERS:
-        for element in browser.find_elements(By.CSS_SELECTOR, opener)[:1]:
-            element.send_keys(Keys.ENTER)
-            opened(browser)
-            found += [f"{opener} open, {each}" for each in in_both_colours(browser, axe)]
-            close(browser)
-    return found
 
 
 def not_found(browser: webdriver.Chrome, site: Path, root: str) -> list[str]:
@@ -207,51 +176,16 @@ def dead_links(site: Path) -> list[str]:
     return dead
 
 
-def weight(page: Path) -> int:
-    """The bytes of a page with all that it loads before anything is opened."""
-    links = _Links(page.read_text("utf-8")).leads
-    files = {
-        page,
-        *((page.parent / link) for link in links if link.endswith((".svg", ".css", ".js"))),
-    }
-    return sum(file.stat().st_size for file in files)
-
-
-def messages_of_vnu(site: Path) -> list[str] | None:
-    """What the Nu HTML Checker says of all pages; None where it or Java is not there."""
-    java, package = shutil.which("java"), npm_package(VNU)
-    if java is None or package is None:
-        return None
-    command = [
-        java,
-        "-Xss8m",
-        "-jar",
-        package / "build/dist/vnu.jar",
-        "--skip-non-html",
-        "--stdout",
-    ]
-    # A page that is a file has no site for vnu; math-style is younger than its list of properties.
-    command += ["--filterpattern", ".*(violates Content Security Policy|“math-style”).*"]
-    said = subprocess.run([*map(str, command), str(site)], capture_output=True, check=False)
-    return said.stdout.decode().splitlines()
-
-
 def main(folder: str) -> int:
     """Print all faults of a site, and what could not be looked for; returns 1 if there are any."""
-    site = Path(folder).resolve()
-    messages, axe = messages_of_vnu(site), npm_package(AXE)
-    found: dict[str, Any] = {"links": dead_links(site), "vnu": messages or []}
-    for name, there in ((VNU, messages), (AXE, axe)):
-        if there is None:
-            print(f"{name} is not here: its faults were not looked for")
+    site, axe = Path(folder).resolve(), axe_core()
+    found = {"links": dead_links(site)}
+    if axe is None:
+        print(f"{AXE} is not here: its faults were not looked for")
     with chromium() as browser:
         for page in sorted(site.rglob("*.html")):
             name = page.relative_to(site).as_posix()
             found[name] = faults(browser, page.as_uri(), site.as_uri(), axe)
-            if axe is not None:
-                found[name] += faults_opened(browser, page.as_uri(), axe)
-            if weight(page) > MOST_BYTES:
-                found[name].append(f"{weight(page)} bytes")
         found["search"] = not_found(browser, site, site.as_uri())
     for name, lines in found.items():
         for line in lines:

@@ -14,13 +14,6 @@ from report.render import pandoc
 from report.render.command import fixed_environment, run
 
 
-def test_a_program_gets_its_input_and_folder(tmp_path: Path) -> None:
-    code = "import os, sys; print(os.getcwd(), sys.stdin.read()); sys.exit(3)"
-    finished = run([sys.executable, "-c", code], tmp_path, 30, stdin="words")
-    assert finished.code == 3
-    assert finished.stdout == f"{tmp_path} words\n"
-
-
 def alive(stat: Path) -> bool:
     """Whether the process behind ``stat`` runs still; a zombie does not."""
     try:
@@ -43,11 +36,6 @@ def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
     while alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(child)
-
-
-def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
-    with pytest.raises(RenderError, match="none: cannot be started"):
-        run([tmp_path / "none"], tmp_path, 1)
 
 
 def test_the_environment_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:

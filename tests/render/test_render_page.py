@@ -17,16 +17,14 @@ from report.errors import RenderError
 from report.render.html import PageLinks, render_html, write_page
 from report.render.search import formula_text, index_of_paper
 from report.render.settings import Settings
-from report.render.shell import OVERVIEWS, PAPER_SCRIPTS, script_of
+from report.render.shell import PAPER_SCRIPTS, script_of
 from report.render.single import single_file
 from report.render.site import (
     Entry,
     Paper,
-    describe,
     first_sentences,
     record_pages,
     render_page,
-    write_site,
 )
 from tests.render.conftest import HEAD
 
@@ -99,12 +97,6 @@ def test_ids_are_unique_and_every_link_in_the_page_leads_somewhere(page: Page) -
     assert targets <= set(ids)
 
 
-def test_names_given_by_id_exist(page: Page) -> None:
-    names = {name for value in page.values("aria-labelledby") for name in value.split()}
-    assert names
-    assert names <= set(page.values("id"))
-
-
 def test_every_image_has_alternative_text_a_size_and_a_file(page: Page, folder: Path) -> None:
     images = page.all("img")
     assert len(images) == 4
@@ -123,27 +115,6 @@ def test_landmarks_and_headings(page: Page) -> None:
     assert page.elements[[tag for tag, _ in page.elements].index("body") + 1][1]["class"] == "skip"
 
 
-def test_the_head_describes_the_page(page: Page, text: str) -> None:
-    metas = {meta["name"]: meta["content"] for meta in page.all("meta") if "name" in meta}
-    assert metas["description"].startswith("A convolutional layer is measured")
-    assert metas["author"] == "Ada Example, Böhm & Sons"
-    assert "<title>Work and memory of a convolutional layer: a sample paper</title>" in text
-
-
-def test_nothing_is_fetched_from_elsewhere(page: Page, folder: Path) -> None:
-    fetched = [value for name in ("src", "srcset", "poster") for value in page.values(name)]
-    fetched += [link["href"] for link in page.all("link")]
-    assert not [value for value in fetched if re.match(r"(https?:)?//", value)]
-    css = (folder / "assets/style.css").read_text("utf-8")
-    assert "@import" not in css
-    assert "url(" not in css
-
-
-def test_formulas_are_mathml(page: Page) -> None:
-    assert len(page.all("math")) > 8
-    assert {math["display"] for math in page.all("math")} == {"inline", "block"}
-
-
 def test_the_search_finds_the_words_of_formulas(text: str) -> None:
     """In one line and without TeX; an HTML that is no MathML has none."""
     entries = index_of_paper("A paper", "An abstract", {"a.html": text})
@@ -155,13 +126,6 @@ def test_the_search_finds_the_words_of_formulas(text: str) -> None:
     assert formula_text("<math>&nbsp;</math>") == ""
 
 
-def test_links_of_the_page(page: Page, text: str) -> None:
-    hrefs = page.values("href")
-    assert "index.html" not in hrefs, "it is a site by itself"
-    assert "sample.pdf" in hrefs
-    assert '<a href="values.json">Values &amp; more</a>' in text
-
-
 def test_a_table_with_a_file_of_numbers_links_to_it(page: Page, folder: Path) -> None:
     """The sample has a CSV file for one of its tables."""
     files = [link for link in page.all("a") if link["href"].endswith(".csv")]
@@ -171,42 +135,12 @@ def test_a_table_with_a_file_of_numbers_links_to_it(page: Page, folder: Path) ->
     assert (folder / "tables/tbl-work.csv").read_text("utf-8").startswith("Batch,")
 
 
-def test_files_that_a_paper_offers_lie_beside_the_page(paper: Path, tmp_path: Path) -> None:
-    page = read(write_page(paper, "course", tmp_path, PageLinks()).read_text("utf-8"))
-    links = [link for link in page.all("a") if link["href"].startswith("files/")]
-    assert [link["href"] for link in links] == ["files/trace.json.gz"]
-    assert "download" in links[0]
-    copy, original = tmp_path / "files/trace.json.gz", paper / "files/trace.json.gz"
-    assert copy.read_bytes() == original.read_bytes()
-
-
-def test_the_description_keeps_paragraphs_apart(paper: Path, tmp_path: Path) -> None:
-    page = read(write_page(paper, "course", tmp_path, PageLinks()).read_text("utf-8"))
-    (description,) = [m["content"] for m in page.all("meta") if m.get("name") == "description"]
-    assert "one by one. The summary has" in description
-
-
-def test_links_that_are_not_there_leave_no_trace(paper: Path, tmp_path: Path) -> None:
-    index = write_page(paper, "sample", tmp_path, PageLinks(root="../"))
-    text = index.read_text("utf-8")
-    assert 'class="primary"' not in text
-    assert 'href="../index.html"' in text
-    assert 'href="../assets/style.css"' in text
-    assert not (tmp_path / "assets").exists()
-
-
 def test_whatever_can_be_wide_has_a_region_that_scrolls(page: Page) -> None:
     regions = [element for _, element in page.elements if element.get("class") == "scroll"]
     assert len(regions) == len(page.all("img")) + len(page.all("table")) + 2
     assert all(region["tabindex"] == "0" for region in regions)
     labels = [region["aria-label"] for region in regions]
     assert len(labels) == len(set(labels))
-
-
-def test_a_paper_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(RenderError, match="cannot be read"):
-        write_page(tmp_path, "none", tmp_path / "out", PageLinks())
-    assert not (tmp_path / "out").exists()
 
 
 def contrast(one: str, other: str) -> float:
@@ -411,17 +345,6 @@ def test_a_number_with_grouped_digits_stays_one(write: Callable[[str], Path]) ->
     assert "<mn>1</mn><mo>,</mo><mn>200</mn>" in text
 
 
-def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> None:
-    entry = describe(paper, "sample", page="sample/index.html")
-    assert entry.title == "Work and memory of a convolutional layer: a sample paper"
-    assert entry.abstract.startswith("A convolutional layer is measured over the batch size")
-    assert "21,233,664 FLOP per image" in entry.abstract
-    assert entry.abstract.endswith(".")
-    written = write_site([], tmp_path, Settings())
-    assert {*OVERVIEWS, ".nojekyll", "assets/style.css"} <= set(written)
-    assert all((tmp_path / name).is_file() for name in written)
-
-
 @pytest.mark.parametrize(
     ("text", "limit", "expected"),
     [
@@ -433,10 +356,3 @@ def test_a_site_is_whole_also_without_a_paper(paper: Path, tmp_path: Path) -> No
 )
 def test_first_sentences(text: str, limit: int, expected: str) -> None:
     assert first_sentences(text, limit) == expected
-
-
-def test_no_callout_takes_the_style_of_what_opens_over_the_page() -> None:
-    """Both may be of the class ``note``: rules of the one name its element."""
-    css = (Path(__file__).parents[2] / "templates/html/assets/style.css").read_text("utf-8")
-    rules = re.findall(r"^.*\.note\b.*$", css, re.MULTILINE)
-    assert rules and all(rule.startswith(":where(dialog).note") for rule in rules)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,11 +16,9 @@ from report.render.quarto import (
     FORMATS,
     collect,
     find_quarto,
-    paper_config,
     render_quarto,
     write_project,
 )
-from report.render.source import read_source
 
 STAND_IN = """#!{python}
 import json, pathlib, sys
@@ -86,35 +82,6 @@ def test_each_paper_has_the_formats_of_its_style(project: Path) -> None:
     assert (project / "sample" / config["format"]["pdf"]["include-in-header"]).is_file()
 
 
-def test_a_report_has_contents_and_its_keys_stay_in_the_front_matter(project: Path) -> None:
-    config = yaml.safe_load((project / "course/_metadata.yml").read_text("utf-8"))
-    assert config["format"]["pdf"]["toc"] is True
-    assert config["format"]["html"]["toc"] is True
-    assert config["format"]["pdf"]["documentclass"] == "scrartcl"
-    front = yaml.safe_load((project / "course/course.qmd").read_text("utf-8").split("---\n")[1])
-    assert (front["lof"], front["lot"], front["toc-depth"]) == (True, True, 2)
-
-
-def test_the_heading_of_the_abstract_reaches_latex(project: Path) -> None:
-    config = yaml.safe_load((project / "course/_metadata.yml").read_text("utf-8"))
-    file, text = config["format"]["pdf"]["include-in-header"]
-    assert (project / "course" / file["file"]).is_file()
-    assert "\\renewcommand{\\abstractname}{Executive summary}" in text["text"]
-
-
-@pytest.mark.parametrize(
-    ("keys", "page", "printed"),
-    [("", True, False), ("toc: true\n", True, True), ("toc: false\n", False, False)],
-)
-def test_contents_of_an_article_are_as_in_the_other_formats(
-    write: Callable[..., Path], keys: str, page: bool, printed: bool
-) -> None:
-    head = "---\ntitle: T\nauthor: [{name: Ada}]\nbibliography: references.bib\n"
-    folder = write("Text.\n", head=f"{head}print-style: article\n{keys}---\n\n")
-    formats = paper_config(read_source(folder, "p"))["format"]
-    assert (formats["html"]["toc"], formats["pdf"]["toc"]) == (page, printed)
-
-
 def test_what_pages_link_to_is_a_resource_of_the_project(project: Path) -> None:
     config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
     found = {
@@ -123,25 +90,6 @@ def test_what_pages_link_to_is_a_resource_of_the_project(project: Path) -> None:
         for path in project.glob(pattern)
     }
     assert {"course/files/trace.json.gz", "sample/tables/tbl-work.csv"} <= found
-
-
-def test_the_qmd_is_the_same_document(project: Path, paper: Path) -> None:
-    assert (project / "sample/sample.qmd").read_bytes() == (paper / "sample.qmd").read_bytes()
-
-
-def test_the_extension_names_files_that_are_there(project: Path) -> None:
-    folder = project / "_extensions" / "ridgepoint"
-    extension = yaml.safe_load((folder / "_extension.yml").read_text("utf-8"))
-    for name in extension["contributes"]["filters"]:
-        assert (folder / name).is_file()
-    assert (folder / "tabular.lua").is_file()
-
-
-def test_the_index_is_valid_markdown_with_links(project: Path) -> None:
-    text = (project / "index.qmd").read_text("utf-8")
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert head["title"]
-    assert "](sample/sample.qmd)" in text
 
 
 def run_extension(tmp_path: Path, style: str, form: str) -> str:
@@ -217,31 +165,6 @@ def test_quarto_is_called_once_for_all_formats(
     assert calls(quarto) == [["render", str(project.resolve())]]
     assert list(made) == ["sample/sample.html", "sample/sample.pdf"]
     assert collect(project) == made
-
-
-def test_one_format_alone(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quarto = stand_in(tmp_path / "bin")
-    monkeypatch.delenv("QUARTO_PATH", raising=False)
-    monkeypatch.setenv("PATH", str(quarto.parent), prepend=os.pathsep)
-    render_quarto(project, ["html"])
-    assert calls(quarto) == [["render", str(project.resolve()), "--to", "html"]]
-
-
-@pytest.mark.parametrize(
-    ("formats", "words"), [(["docx"], "docx asked for; use html or pdf"), ([], "no format asked")]
-)
-def test_formats_that_are_not_declared(project: Path, formats: list[str], words: str) -> None:
-    with pytest.raises(RenderError, match=words):
-        render_quarto(project, formats)
-
-
-def test_quartos_own_words_are_passed_on(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = "processing\n\x1b[31mERROR: Unable to resolve @fig-x\x1b[0m\nsample/sample.qmd:12\n"
-    monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", error=error)))
-    with pytest.raises(RenderError, match=r"ERROR: Unable to resolve @fig-x sample/sample.qmd:12"):
-        render_quarto(project)
 
 
 def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -67,20 +66,6 @@ def report(
     return pages_of(render(request.param, paper, "course", tmp_path_factory.mktemp("report")))
 
 
-def test_a_report_begins_with_a_title_page_without_a_number(report: list[str]) -> None:
-    assert report[0].startswith("Profiling a convolutional layer: a sample report Every feature")
-    assert report[0].endswith(
-        "Ada Example Department of Samples, University of Tests "
-        "Böhm & Sons Institute for Umlauts & Ampersands"
-    )
-
-
-def test_what_stands_before_the_text_has_roman_numbers(report: list[str]) -> None:
-    assert report[1].startswith("Executive summary ii Executive summary A convolutional layer")
-    assert "Keywords: convolutional layer, profiling Contents" in report[1]
-    assert report[2].startswith("1 Introduction 1 1 Introduction Convolutional networks")
-
-
 def page_with(pages: list[str], words: str) -> int:
     """The printed number of the first page of text that holds ``words``."""
     return next(number for number, text in enumerate(pages[2:], 1) if words in text)
@@ -120,48 +105,11 @@ def test_a_long_table_goes_over_pages_with_its_head(report: list[str]) -> None:
     assert "Self time only; Section 2 says what is counted." in holding[-1]
 
 
-def test_a_download_is_plain_text_in_print(report: list[str]) -> None:
-    assert "there to be downloaded (trace.json.gz)." in " ".join(report)
-
-
 def test_numbers_and_references_of_the_text(report: list[str]) -> None:
     text = " ".join(report)
     for phrase in ("Figure 2(b)", "Section 2 has the formula", "Equation (1) is used again"):
         assert phrase in text
     assert "??" not in text
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_article_begins_with_title_and_summary(
-    write: Write, tmp_path: Path, engine: str
-) -> None:
-    folder = write(
-        "# One {#sec-one}\n\nText of @sec-one.\n",
-        head=head("article", abstract="The gist.", abstract_title="Executive summary"),
-    )
-    (page,) = pages_of(render(engine, folder, "p", tmp_path))
-    assert page == (
-        "A paper Ada Example Somewhere Executive summary The gist. 1 One Text of Section 1. 1"
-    )
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    ("style", "keys", "expected"),
-    [
-        ("report", {}, True),
-        ("report", {"toc": "false"}, False),
-        ("article", {}, False),
-        ("article", {"toc": "true"}, True),
-    ],
-)
-def test_contents_are_there_when_asked_for(
-    write: Write, tmp_path: Path, engine: str, style: str, keys: dict[str, str], expected: bool
-) -> None:
-    folder = write("# One\n\nText.\n", head=head(style, abstract="The gist.", **keys))
-    text = " ".join(pages_of(render(engine, folder, "p", tmp_path)))
-    assert ("Contents" in text) is expected
-    assert "Abstract" in text, "the heading where abstract-title is not given"
 
 
 @pytest.mark.parametrize("keys", [{}, {"toc": "true"}, {"toc": "true", "toc_depth": 1}])
@@ -171,13 +119,6 @@ def test_the_page_has_contents(write: Write, keys: dict[str, object]) -> None:
     assert '<nav class="contents"' in page
     assert 'href="#sec-one"' in page
     assert ('href="#sec-two"' in page) is ("toc_depth" not in keys)
-
-
-def test_a_page_without_contents_has_no_trace_of_them(write: Write) -> None:
-    folder = write("# One {#sec-one}\n\nText.\n", head=head("report", toc="false"))
-    page = render_html(folder, "p", PageLinks())
-    assert "<nav" not in page
-    assert 'querySelector(".contents' not in page
 
 
 @pytest.mark.parametrize(
@@ -224,14 +165,6 @@ def test_a_long_table_from_its_finished_file(write: Write, tmp_path: Path, engin
     assert "After it." in pages[-1]
 
 
-def test_a_finished_file_of_another_shape_is_refused(write: Write, tmp_path: Path) -> None:
-    folder = write(to_markdown(LONG), head=head("report"))
-    (folder / "tables").mkdir()
-    (folder / "tables" / "tbl-long.tex").write_text("\\begin{tabular}{l}x\\end{tabular}")
-    with pytest.raises(RenderError, match=r"p\.qmd:\d+: tables/tbl-long\.tex cannot be broken"):
-        write_latex(folder, "p", tmp_path / "tex")
-
-
 @needs_latex
 @pytest.mark.parametrize("rows", [3, 80])
 def test_a_table_that_is_a_fifth_too_wide_is_set_in_8_point(
@@ -250,32 +183,6 @@ def test_a_table_that_is_a_fifth_too_wide_is_set_in_8_point(
 
     PdfReader(io.BytesIO(pdf)).pages[0].extract_text(visitor_text=note)
     assert min(sizes) == pytest.approx(8, abs=0.1)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_long_table_without_number(write: Write, tmp_path: Path, engine: str) -> None:
-    rows = "\n".join(f"| {i} | row{i}x |" for i in range(100))
-    folder = write(f"# One\n\n| a | b |\n|--:|:--|\n{rows}\n", head=head("article"))
-    pages = pages_of(render(engine, folder, "p", tmp_path))
-    assert len(pages) > 1
-    assert len(re.findall(r"row\d+x", " ".join(pages))) == 100
-
-
-@needs_latex
-def test_latex_files_of_a_one_column_paper(paper: Path, tmp_path: Path) -> None:
-    write_latex(paper, "course", tmp_path)
-    assert (tmp_path / "onecolumn.sty").is_file()
-    text = (tmp_path / "course.tex").read_text("utf-8")
-    assert "\\begin{longtable}{lrrrr}" in text
-    assert "*}" not in "".join(re.findall(r"\\begin\{(?:figure|table)\*?\}", text))
-    assert "\\caption[{Time of one call over the batch size}]{Time" in text
-
-
-def test_a_short_table_stays_whole(write: Write, tmp_path: Path) -> None:
-    short = Table("tbl-short", "Short.", (Column("A"),), tuple((str(i),) for i in range(30)))
-    folder = write(to_markdown(short), head=head("report"))
-    write_latex(folder, "p", tmp_path / "tex")
-    assert "longtable" not in (tmp_path / "tex" / "p.tex").read_text("utf-8")
 
 
 def test_two_columns_keep_their_tables(write: Write, tmp_path: Path) -> None:
@@ -297,11 +204,6 @@ def test_code_that_is_too_long_for_a_line_is_broken(
     lines = [line for line in pdf.pages[0].extract_text().split("\n") if "--option" in line]
     assert len(lines) > 3
     assert max(map(len, lines)) < 100
-
-
-def test_the_sample_needs_nothing_but_its_folder(paper: Path, tmp_path: Path) -> None:
-    moved = shutil.copytree(paper, tmp_path / "moved")
-    assert render_typst(moved, "course") == render_typst(paper, "course")
 
 
 @pytest.mark.parametrize("style", STYLES)
