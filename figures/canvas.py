@@ -9,14 +9,13 @@ from typing import Final, TypeAlias
 from figures.bars import Bars
 from figures.diagram import Diagram
 from figures.dots import Dots
-from figures.image_grid import ImageGrid
 from figures.roofline import Roofline
 from figures.scaling import Scaling
 from figures.timeline import Timeline
 from figures.waterfall import Waterfall
 
 #: What can stand in one panel of a figure.
-Panel: TypeAlias = Bars | Diagram | Dots | ImageGrid | Roofline | Scaling | Timeline | Waterfall
+Panel: TypeAlias = Bars | Diagram | Dots | Roofline | Scaling | Timeline | Waterfall
 
 
 _STUDIES: Final = "report.studies."

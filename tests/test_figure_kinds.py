@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,10 +20,9 @@ from figures.data import COLUMNS, rows
 from figures.diagram import Arrow, Box, Diagram, Words
 from figures.dots import Dots, DotSeries
 from figures.drawing import bars as bar_chart
-from figures.drawing import diagram, dots, image_grid, labels, scaling, timeline
+from figures.drawing import diagram, dots, labels, scaling, timeline
 from figures.drawing.bars import NOT_MEASURED
 from figures.drawing.render import render
-from figures.image_grid import Image, ImageGrid
 from figures.roofline import CacheRoof, Ceiling, Marks, RoofLine, Roofline
 from figures.scaling import Points, Scaling
 from figures.timeline import Lane, Level, Span, Timeline
@@ -32,12 +30,6 @@ from tests.canvas import drawn
 from tests.test_figures import DRAWING
 from tests.test_waterfall import LARGE
 
-GRID = ImageGrid(
-    (Image(bytes([0, 10, 20, 30, 40, 255]), "$1"), Image(bytes(6), "2"), Image(bytes(6), "3")),
-    height=2,
-    width=3,
-    columns=2,
-)
 LINES = Timeline(
     (
         Lane("Forward", (Span(0, 60, 0, "conv2d"), Span(60, 61, 1, "max_pool2d"))),
@@ -87,7 +79,7 @@ ROOF = Roofline(
     caches=(CacheRoof("L1", Ceiling(348, 360, 372)),),
 )
 PANELS: dict[str, Panel] = {
-    "grid": GRID, "timeline": LINES, "dots": DOTS, "stack": STACK,
+    "timeline": LINES, "dots": DOTS, "stack": STACK,
     "groups": GROUPS, "diagram": BLOCKS,
     "roofline": ROOF, "empty": Roofline("x", "y", ()), "waterfall": LARGE,
 }  # fmt: skip
@@ -107,36 +99,6 @@ def test_drawing_leaves_the_settings_of_others_alone(kind: str) -> None:
     before = dict(mpl.rcParams)
     render(Drawing((PANELS[kind],)), "x")
     assert dict(mpl.rcParams) == before
-
-
-# ------------------------------------------------------------------------------------ images
-
-
-def test_every_pixel_stands_in_its_place() -> None:
-    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
-        (shown,) = figure.axes[0].images
-        sheet = np.asarray(shown.get_array())
-        left, right, _, _ = shown.get_extent()
-        scale = sheet.shape[1] / (right - left)
-        small = sheet[:: int(scale), :: int(scale)]
-        assert small[:2, :3].tolist() == [[0, 10, 20], [30, 40, 255]]
-        assert not small[:, 3:].any(), "gaps and empty images are white"
-
-
-def test_every_image_has_its_label_below() -> None:
-    with drawn(image_grid.draw, GRID, inches=7.16) as figure:
-        texts = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
-        assert set(texts) == {"$1", "2", "3"}
-        assert texts["$1"][1] == texts["2"][1] < texts["3"][1]
-        assert texts["$1"][0] == texts["3"][0] < texts["2"][0]
-
-
-@pytest.mark.parametrize(
-    "images", [(), (Image(bytes(5), "1"),), (Image(bytes(6), "1"), Image(bytes(7), "2"))]
-)
-def test_images_of_another_size_are_refused(images: tuple[Image, ...]) -> None:
-    with pytest.raises(ValueError, match="needs images of 2 × 3 pixels"):
-        ImageGrid(images, height=2, width=3, columns=2)
 
 
 # --------------------------------------------------------------------------------- timelines
@@ -339,7 +301,7 @@ def test_lines_are_named_at_their_ends_and_in_no_legend() -> None:
 def test_the_data_of_a_figure_hold_all_that_it_draws_in_numbers(kind: str) -> None:
     found = list(rows(Drawing((PANELS[kind],))))
     assert all(len(row) == len(COLUMNS) for row in found)
-    assert bool(found) == (kind not in ("grid", "diagram", "empty"))
+    assert bool(found) == (kind not in ("diagram", "empty"))
 
 
 def test_series_lie_where_they_are_drawn_and_their_ids_are_in_the_drawing() -> None:

@@ -109,9 +109,9 @@ def test_values_of_the_whole_record_are_the_closed_forms() -> None:
     }
     missing = {i for i, v in result.values.items() if isinstance(v.number, Missing)}
     assert missing == {
-        *("drift_reduced", "runs_median", "runs_most", "limited_wrong", "limited_excess"),
-        *("failed_peak", "compared_new", "exact_new"),
-    }
+        "drift_reduced", "limited_wrong", "limited_excess", "failed_peak", "compared_new",
+        "exact_new",
+    }  # fmt: skip
 
 
 def test_verdicts_of_the_whole_record() -> None:

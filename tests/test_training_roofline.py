@@ -22,7 +22,7 @@ from report.quantity.evaluation import estimate, point
 from report.records.record import Case, Record
 from report.records.store import read_record
 from report.statistics.estimates import Estimate
-from report.studies.training_roofline.batches import by_doubling, own_batches, sweep, times
+from report.studies.training_roofline.batches import by_doubling, sweep, times
 from report.studies.training_roofline.figures import steps_panel
 from report.studies.training_roofline.ladder import ladder
 from report.studies.training_roofline.measured import Run, primary_run, runs
@@ -147,11 +147,11 @@ def test_values_and_verdicts_of_the_run_are_the_closed_forms(full: Findings) -> 
         "small_best": max(efficiency(SMALL, b) for b in (2, 8, 32, 128)),
         "light_neither_high": 0, "heavy_arithmetic_low": value(full, "heavy_arithmetic"),
         "light_pointwise_near": 0.6, "memory_cases": 12, "residual_between": 0,
-        "judged": 12, "anomalous": 0,
+
     }  # fmt: skip
     found = {id_: value(full, id_) for id_ in expected}
     assert found == {id_: pytest.approx(each, rel=0.03) for id_, each in expected.items()}
-    verdicts = {"memory-bound": "undecided", "diminishing": "supported", "collapse": "refuted",
+    verdicts = {"memory-bound": "undecided", "diminishing": "supported",
                 "shorter": "supported"}  # fmt: skip
     of_run = {id_: full.claims[f"{id_}-example-2t"].verdict for id_ in verdicts}
     assert of_run == verdicts, "one profiled process decides nothing"
@@ -174,22 +174,11 @@ def test_the_paradox_shrinks_step_by_step_over_the_same_cases(full: Findings) ->
 # ------------------------------------------------------------------------------------- verdicts
 
 
-def wild_batch() -> list[Case]:
-    """The largest batch is slow and its steps have two centres."""
-    kept = [c for c in cases((SMALL,), line(0.08, 0.01), MANY) if c.factors.get("batch") != 128]
-    slow = Step(SMALL, 64, 128)
-    return [*kept, *(case(slow, p, line(0.1, 0.1), steps=[5.0, 30.0] * 10) for p in MANY)]
-
-
 SHORT = scaled(3.0, lambda s: s.precision == "bfloat16" and s.layout == "contiguous")
 #: A claim, the cases of the record, and the verdict on it.
 JUDGED: dict[str, tuple[str, Callable[[], list[Case]], str]] = {
     "a line": ("diminishing", lambda: cases((SMALL,), line(0.08, 0.01)), "supported"),
     "a falling rate": ("diminishing", lambda: cases((SMALL,), line(-0.01, 0.01), MANY), "refuted"),
-    "no fall": ("collapse", lambda: cases((SMALL,), line(-0.01, 0.01), MANY), "refuted"),
-    "one batch": ("collapse", lambda: [case(Step(SMALL, 64, 2), p) for p in (1, 2, 3)],
-                  "not measured"),
-    "a fall that scatters": ("collapse", wild_batch, "supported"),
     "slower in bfloat16": ("shorter", lambda: cases((SMALL,), SHORT, MANY), "refuted"),
     "so in few processes": ("shorter", lambda: cases((SMALL,), SHORT, (1, 2, 3)), "undecided"),
     "beside one process": ("shorter", lambda: [
@@ -230,11 +219,6 @@ def test_claims_of_a_run_are_judged_by_its_times(name: str) -> None:
     found = found_in(STUDY, record(made()))
     assert found.claims[f"{claim}-example-2t"].verdict == verdict
     assert manuscript(STUDY, found)
-
-
-def test_the_batch_that_falls_and_scatters_is_the_anomaly() -> None:
-    run = run_of(record(wild_batch()))
-    assert [b.batch for b in own_batches(run, SMALL) if b.anomalous] == [128]
 
 
 def test_a_gpu_is_compared_with_the_processor_of_most_threads_by_a_ratio() -> None:
@@ -491,7 +475,7 @@ def test_one_process_decides_nothing_where_several_would() -> None:
     made = [product_case("before"), *(case(step, 1) for step in steps)]
     made += [case(step, p, **lost) for p in (2, 3) for step in steps]
     found = found_in(STUDY, gpu_record(made, peaks=factory.ceilings(PEAK, COPY)[:2]))
-    for claim in ("shorter", "diminishing", "collapse"):
+    for claim in ("shorter", "diminishing"):
         assert found.claims[f"{claim}-example-gpu"].verdict == "undecided", claim
 
 

@@ -21,7 +21,6 @@ from figures.drawing import (
     bars,
     diagram,
     dots,
-    image_grid,
     roofline,
     scaling,
     style,
@@ -31,7 +30,6 @@ from figures.drawing import (
 from figures.drawing.fonts import families, only_glyphs, printable, register
 from figures.drawing.series import Series, name_series
 from figures.drawing.svg import shorten
-from figures.image_grid import ImageGrid
 from figures.roofline import Roofline
 from figures.scaling import Scaling
 from figures.timeline import Timeline
@@ -138,8 +136,6 @@ def _draw(panel: Panel, axes: Axes) -> None:
             diagram.draw(panel, axes)
         case Dots():
             dots.draw(panel, axes)
-        case ImageGrid():
-            image_grid.draw(panel, axes)
         case Roofline():
             roofline.draw(panel, axes)
         case Scaling():

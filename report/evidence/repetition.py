@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from report.evidence.runs import Factors, Run
-from report.missing import Missing
-from report.quantity.evaluation import estimate, point
-from report.quantity.expression import Quantity, Sampled, exact, recorded
+from report.evidence.runs import Run
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity, Sampled, exact
 from report.records.record import Case, Policy
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.text.format import is_range
@@ -120,13 +119,3 @@ def hours_between(run: Run) -> int:
     """How far the first and the last start of the runs in ``run`` are apart, rounded to hours."""
     first, *_, last = (datetime.fromisoformat(r.stored.record.started) for r in run.alone())
     return round((last - first).total_seconds() / _SECONDS_AN_HOUR)
-
-
-def spread_of_runs(
-    choose: Callable[[list[float]], float], run: Run, cases: Iterable[Factors]
-) -> Quantity:
-    """Of the ratios of the slowest to the fastest median of the pooled runs, case by case."""
-    every = (point(run.between_runs("time", factors)) for factors in cases)
-    ratios = [ratio for ratio in every if not isinstance(ratio, Missing)]
-    name, none = "slower / faster of two runs", Missing(f"{run.label} was measured in one run only")
-    return recorded(name, "1", choose(ratios) if ratios else none, run.file)

@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from report.missing import Missing
-from report.paper.findings import Inputs
-from report.records import strict
 from report.studies.backend_speedup.measured import NUMPY, Run, Variant
 from report.studies.backend_speedup.subject import Setting
-
-_REMEDY = "restore the file with git, or run the experiment again"
-
-
-class Library(msgspec.Struct, frozen=True):
-    """What a run says of a library."""
-
-    name: str
-    version: str
-    matrix_products: str
-    device: str
-    threads: int
-
-
-def libraries(inputs: Inputs, run: Run) -> tuple[Library, ...]:
-    """The libraries of a run with their versions; raises ``RecordError`` for a broken file."""
-    files = inputs.attachments.get(run.file, {})
-    decoder = msgspec.json.Decoder(Library)
-    folder = f"data/{run.file.removesuffix('.json')}"
-    return tuple(
-        strict.parse_json(files[name], decoder.decode, f"{folder}/{name}", _REMEDY)
-        for name in sorted(files)
-        if name.startswith("backend.")
-    )
 
 
 def learned(run: Run, setting: Setting | None) -> tuple[Variant, ...]:

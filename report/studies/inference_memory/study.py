@@ -35,7 +35,7 @@ from report.studies.inference_memory.sweeps import (
     tiled_calls,
 )
 from report.studies.inference_memory.tables import all_tables
-from report.studies.inference_memory.timing import drifted, one_process, tiles_slower
+from report.studies.inference_memory.timing import drifted, one_process
 from report.studies.inference_memory.values import RUN_VALUES, all_values
 from report.text.escape import markdown
 
@@ -114,7 +114,7 @@ def _facts(
 _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
     "learned", "held_out", "failed", "drifted", "one_process", "scored",
-    "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet", "tiles_slower",
+    "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet",
     "other_reduced", "tiled",
 )  # fmt: skip
 _OF_GPU: Final = ("gpu_deep", "gpu_bound", "gpu_one", "gpu_always", "gpu_kept", "gpu_scored",
@@ -143,7 +143,6 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "best_arithmetic": markdown(won(run, "matrix_product")),
         "contiguous_worse": _below(run, "residual_reduced_last", "residual_reduced"),
         "needed_unmet": _below(run, "half_saved_last", "half_needed_last"),
-        "tiles_slower": tiles_slower(run),
         "other_reduced": other_precision(run),
         "tiled": f"{tiles[0].network} at a batch of {tiles[0].batch}" if tiles else "",
     }

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from report.evidence.ceilings import has_moved
-from report.evidence.repetition import spread_of_runs
 from report.missing import Missing
-from report.quantity.evaluation import point, to_digits
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, recorded
 from report.quantity.operations import at_least, at_most
 from report.studies.inference_memory.measured import Run
-from report.studies.inference_memory.subject import Call
-from report.studies.inference_memory.sweeps import amp_precision, plain, sweep, tiled_calls
+from report.studies.inference_memory.sweeps import amp_precision, sweep
 
 _NO_TIME: Final = absent("time", "1", "no such call was timed")
 
@@ -46,35 +44,6 @@ def one_process(run: Run) -> Quantity:
     return recorded("calls timed in one process", "1", run.timed_alone, run.file)
 
 
-def _process_medians(run: Run, calls: Sequence[Call]) -> list[float]:
-    """The median (s) of every process of some calls."""
-    found = (run.by_process("time", call.factors) for call in calls)
-    known = (each for each in found if not isinstance(each, Missing))
-    return [statistics.median(map(float, p.samples)) for each in known for p in each]
-
-
-def fastest_tile(run: Run) -> Quantity:
-    """The fastest process of all tiled calls (s)."""
-    times = _process_medians(run, tiled_calls(run))
-    if not times:
-        return absent("fastest process with tiles", "s", "no tiled call was timed")
-    return to_digits(recorded("fastest process with tiles", "s", min(times), run.file), 2)
-
-
-def slowest_whole(run: Run) -> Quantity:
-    """The slowest process of the same call on whole maps (s)."""
-    times = _process_medians(run, tuple({plain(call): None for call in tiled_calls(run)}))
-    if not times:
-        return absent("slowest process of whole maps", "s", "the call without tiles was not timed")
-    return to_digits(recorded("slowest process of whole maps", "s", max(times), run.file), 2)
-
-
-def tiles_slower(run: Run) -> bool:
-    """Whether the slowest process of whole maps took less time than any process with tiles."""
-    fastest, slowest = point(fastest_tile(run)), point(slowest_whole(run))
-    return isinstance(fastest, float) and isinstance(slowest, float) and slowest < fastest
-
-
 def _changes(run: Run, dtype: str) -> Iterator[float]:
     """Rate after the series over that before it, of each matrix product in ``dtype``."""
     medians: dict[tuple[str, str], dict[str, float]] = {}
@@ -101,11 +70,6 @@ def drifted(run: Run) -> bool:
     return any(has_moved(point(drift(run, d) - 1)) for d in ("float32", amp_precision(run)))
 
 
-def _between_runs(choose: Callable[[list[float]], float]) -> Callable[[Run], Quantity]:
-    """Of the ratios of the larger to the smaller median of the pooled runs, call by call."""
-    return lambda run: spread_of_runs(choose, run, (c.factors for c in run.timed(run.calls)))
-
-
 TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "roof_least": _extreme(at_most),
     "roof_most": _extreme(at_least),
@@ -113,11 +77,6 @@ TIME_VALUES: Final[dict[str, Callable[[Run], Quantity]]] = {
     "roof_calls": lambda run: recorded("calls over roof", "1", len(_over_roof(run)), run.file),
     "timed": lambda run: recorded("timed calls", "1", len(run.timed(run.calls)), run.file),
     "one_process": one_process,
-    "runs_median": _between_runs(statistics.median),
-    "runs_most": _between_runs(max),
-    "runs": lambda run: recorded("pooled runs", "1", len(run.stored.runs), run.file),
-    "fastest_tile": fastest_tile,
-    "slowest_whole": slowest_whole,
     "drift": lambda run: drift(run, "float32"),
     "drift_reduced": lambda run: drift(run, amp_precision(run)),
 }

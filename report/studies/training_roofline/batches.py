@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -13,13 +13,11 @@ from report.evidence.audit import printed_value
 from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import estimate, point, to_digits
+from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Inferred, Quantity, absent, exact
 from report.quantity.operations import at_least
-from report.quantity.process import Process
 from report.quantity.units import ONE
-from report.quantity.verdicts import Several, Statement, all_of, expect, faster
-from report.statistics.anomaly import WIDE, Spread, spread
+from report.quantity.verdicts import Several, Statement, all_of, expect
 from report.statistics.estimates import CONFIDENCE, Estimate
 from report.statistics.saturation import Saturation, saturation_fit
 from report.studies.training_roofline.declared import WORDS
@@ -29,6 +27,8 @@ from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 
 #: A rate this much below that of a smaller batch is a fall.
 FALL: Final = 0.1
+#: A deviation of more than this share of the mean is no scatter of one steady process.
+WIDE: Final = 0.1
 
 
 def sweep(run: Run, network: str, dataset: str = "synthetic") -> tuple[Step, ...]:
@@ -107,43 +107,23 @@ def half(over: Mapping[int, Quantity], curve: Curve) -> Quantity:
     )
 
 
-# ----------------------------------------------------------------------------------- anomalies
+# ------------------------------------------------------------------------------- the collapse
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One batch size: durations of its steps, and its rate over the best of smaller batches.
+class Collapse:
+    """A batch's rate over the best of smaller batches, and what is printed of its iterations.
 
     ``scatter`` is the relative deviation of the steps; ``overrun`` the fastest of them over what
     the line through smaller batches gives.
     """
 
-    device: str
-    network: str
-    batch: int
-    spread: Spread
     against_smaller: Quantity
     scatter: Quantity
     overrun: Quantity
 
     @property
-    def falls(self) -> bool:
-        """Whether a smaller batch was clearly faster, image by image."""
-        return faster((1 - FALL) / self.against_smaller)
-
-    @property
-    def anomalous(self) -> bool:
-        """A fall together with durations that are no single narrow distribution."""
-        return self.falls and self.spread.unsteady
-
-    @property
-    def level(self) -> float:
-        """The level at which the interval of the fall holds; 1 where there is none."""
-        found = estimate(self.against_smaller)
-        return found.confidence if isinstance(found, Estimate) else 1.0
-
-    @property
-    def collapse(self) -> Several:
+    def claimed(self) -> Several:
         """That the batch falls behind a smaller one, and that its steps scatter widely."""
         return all_of(
             Statement(self.against_smaller, expect(f"< {1 - FALL}")),
@@ -151,23 +131,17 @@ class Batch:
         )
 
 
-def source_collapse(inputs: Inputs) -> Batch | None:
+def source_collapse(inputs: Inputs) -> Collapse | None:
     """ResNet-50 at batch 128 on the RTX 4080, from what the source prints of its iterations."""
     reported, file = inputs.reported, inputs.reported_file
     printed = [throughput(reported, RTX, HEAVY, batch) for batch in (32, 64, 128)]
     if None in printed:
         return None
     small, middle, large = (one.quantity("1/s", file) for one in printed if one)
-    deviation, fastest, slowest = (
-        printed_value(reported, f"collapse_{what}") for what in ("deviation", "fastest", "slowest")
+    deviation, fastest = (
+        printed_value(reported, f"collapse_{what}") for what in ("deviation", "fastest")
     )
-    unknown = Missing("the source prints no single iterations")
-    seconds = [float(each.number) / 1e3 for each in (deviation, fastest, slowest)]
-    return Batch(
-        f"{RTX}, reported",
-        HEAVY,
-        128,
-        Spread(known(point(128 / large)), seconds[0], seconds[1], seconds[2], unknown),
+    return Collapse(
         large / at_least(small, middle),
         deviation.quantity("s", file, 1e-3) * large / 128,
         fastest.quantity("s", file, 1e-3) / source_line(inputs),
@@ -184,41 +158,6 @@ def source_line(inputs: Inputs) -> Quantity:
         for one in printed
     )
     return 3 * (64 / middle) - 2 * (32 / small)
-
-
-def own_batches(run: Run, network: str) -> tuple[Batch, ...]:
-    """The batches of a sweep, judged by the widest of their processes."""
-    made: list[Batch] = []
-    smaller: list[Quantity] = []
-    for step in run.timed(sweep(run, network)):
-        found = known(run.by_process("time", step.factors))
-        if min(len(process.samples) for process in found) < 2:
-            continue
-        spreads = [spread(process.samples) for process in found]
-        images = run.images(step)
-        none = absent("rate over that of smaller batches", "1", "no smaller batch was timed")
-        made.append(
-            Batch(
-                run.label,
-                network,
-                step.batch,
-                max(spreads, key=lambda s: s.relative),
-                images / at_least(*smaller) if smaller else none,
-                _scatter(run, found, spreads),
-                absent("line through smaller batches", "1", "not asked for"),
-            )
-        )
-        smaller.append(images)
-    return tuple(made)
-
-
-def _scatter(run: Run, processes: Sequence[Process], spreads: Sequence[Spread]) -> Quantity:
-    """The relative deviation of the steps, a number a process."""
-    found = [
-        replace(process, samples=(one.relative,))
-        for process, one in zip(processes, spreads, strict=True)
-    ]
-    return run.of_processes("relative deviation of the steps", "1", found)
 
 
 def _doublings(run: Run, network: str) -> list[float]:

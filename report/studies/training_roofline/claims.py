@@ -14,13 +14,11 @@ from report.quantity.verdicts import (
     Several,
     Statement,
     all_of,
-    any_of,
     equals,
     exactly,
     expect,
 )
 from report.studies.training_roofline.batches import (
-    own_batches,
     source_collapse,
     source_times,
     sweep,
@@ -89,7 +87,7 @@ def _of_source(inputs: Inputs, complexities: dict[str, Complexity]) -> dict[str,
         "heavy-arithmetic": _every(_toward_memory(cases, HEAVY), "< 1"),
         "diminishing-source": _diminishing([source_times(inputs)]),
         **_paradox(inputs, cases),
-        "collapse-source": collapse.collapse if collapse else _NOTHING,
+        "collapse-source": collapse.claimed if collapse else _NOTHING,
         "throttling": Statement(absent("clock", "1/s", "no clock was printed"), exactly(0)),
     }
 
@@ -153,13 +151,10 @@ def _of_devices(runs: Sequence[Run]) -> dict[str, _Claimed]:
 def _of_run(run: Run) -> dict[str, _Claimed]:
     """What the source says, asked of a device of our own."""
     sweeps = [times(run, network) for network in NETWORKS if sweep(run, network)]
-    batches = [batch for network in NETWORKS for batch in own_batches(run, network)]
-    compared = [batch for batch in batches if not batch.against_smaller.missing]
     mixed = (run.speedup(base, new) for base, new in pairs(run) if new.precision in _MIXED)
     return {
         "memory-bound": _memory_bound(run),
         "diminishing": _diminishing(sweeps),
-        "collapse": any_of(*(batch.collapse for batch in compared)) if compared else _NOTHING,
         "shorter": _all(mixed, "> 1"),
     }
 

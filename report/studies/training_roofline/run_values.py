@@ -11,15 +11,12 @@ from report.evidence.remembered import known
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
-from report.quantity.evaluation import estimate, point, to_digits
+from report.quantity.evaluation import point, to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import at_least, at_most, furthest_from_zero
-from report.quantity.verdicts import faster
-from report.statistics.estimates import CONFIDENCE, Estimate
 from report.studies.training_roofline import ladder
 from report.studies.training_roofline.batches import (
     by_doubling,
-    own_batches,
     sweep,
 )
 from report.studies.training_roofline.declared import (
@@ -57,7 +54,6 @@ def run_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
     yield from _speed(run)
     yield from _layers(run)
     yield from declared(_caches(run))
-    yield from declared(_anomalies(run))
     yield from _ladders(run)
     yield from declared(by_doubling(run))
     yield from _memory(inputs, run)
@@ -78,12 +74,9 @@ def _machine(run: Run) -> Iterator[Value]:
         "ridge": lambda run: run.peak("float32") / run.copy(),
         "f32_peak": partial(Run.peak, precision="float32"),
         "bf16_peak": partial(Run.peak, precision="bfloat16"),
-        "own_product": _own_product,
         "swept_image": swept_image,
     }
     yield from declared(found_in(run, ceilings, NO_RECORD))
-    least = _least_confidence(run)
-    yield from declared({"least_confidence": to_digits(least, 2)}, "percent")
 
 
 def swept_image(run: Run) -> Quantity:
@@ -91,26 +84,6 @@ def swept_image(run: Run) -> Quantity:
     found = next((sweep(run, n)[0].image for n in NETWORKS if sweep(run, n)), None)
     none = _none(run, "no batch was varied")
     return fixed("pixels a side, batch varied", none if found is None else found, "1", run.file)
-
-
-def beats_own_product(run: Run) -> bool:
-    """Whether a float32 step is faster than the framework's own matrix product."""
-    own = _own_product(run)
-    rates = (run.rate(step) for step in run.timed(run.steps) if step.precision == "float32")
-    return not own.missing and any(faster(rate / own) for rate in rates)
-
-
-def _own_product(run: Run) -> Quantity:
-    """The best product in float32 that the framework itself called, not a library beside it."""
-    found = [
-        exact("work", "FLOP", each.work, run.file)
-        / exact("median time", "s", statistics.median(each.samples), run.file)
-        for each in run.stored.record.ceilings
-        if (each.operation, each.dtype) == ("matrix_product", "float32")
-        and "oneDNN" not in f"{each.size} {each.instrument}"
-        and each.samples
-    ]
-    return chosen(at_least, found, _none(run, "no product was measured"), "FLOP/s")
 
 
 def _caches(run: Run) -> dict[str, Quantity]:
@@ -135,23 +108,6 @@ def reduced_is_slower(run: Run) -> bool:
     """Whether the ceiling of arithmetic in bfloat16 lies below that in float32."""
     share = point(run.peak("bfloat16") / run.peak("float32"))
     return isinstance(share, float) and share < 1
-
-
-def few_processes(run: Run) -> bool:
-    """Whether too few processes timed some step for the level of this paper."""
-    return min(_levels(run), default=0.0) < CONFIDENCE
-
-
-def _least_confidence(run: Run) -> Quantity:
-    """What the intervals reach where a process had time for few steps alone."""
-    parts = _each("confidence of a time", _levels(run), run)
-    return chosen(at_most, parts, _none(run, "nothing was timed"))
-
-
-def _levels(run: Run) -> list[float]:
-    """The levels that the intervals of all steps hold."""
-    found = (estimate(run.time(step)) for step in run.timed(run.steps))
-    return [each.confidence for each in found if isinstance(each, Estimate)]
 
 
 def _medians(run: Run) -> dict[Step, list[float]]:
@@ -281,19 +237,6 @@ def _by_kind(profile: Profile) -> dict[str, Quantity]:
         found[f"light_{name}"] = to_digits(profile.share(of, f"share of time, {name}"), 2)
         found[f"light_{name}_near"] = to_digits(near(profile, items) if items else none, 2)
     return found
-
-
-def _anomalies(run: Run) -> dict[str, Quantity]:
-    found = [b for n in NETWORKS for b in own_batches(run, n)]
-    none = _none(run, "no batch was judged")
-    counts = {
-        "judged": ("batches judged", len(found)),
-        "anomalous": ("anomalies among them", sum(b.anomalous for b in found)),
-    }
-    return {
-        id_: fixed(name, number if found else none, "1", run.file)
-        for id_, (name, number) in counts.items()
-    }
 
 
 def _ladders(run: Run) -> Iterator[Value]:

@@ -104,7 +104,6 @@ def _facts(
             run for run in all_runs if any(run.processes(step) == 1 for step in run.steps)
         ),
         "growing": batches.growing(primary) if primary else [],
-        "few_processes": primary is not None and run_values.few_processes(primary),
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
         **_ladder_facts(primary),
         "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
@@ -123,8 +122,6 @@ def _ceiling_facts(primary: Run | None) -> dict[str, Any]:
     arithmetic = won(primary, "matrix_product")
     return {
         "best_arithmetic": markdown(arithmetic),
-        "framework_best": arithmetic.startswith("torch."),
-        "product_beaten": primary is not None and run_values.beats_own_product(primary),
         "best_bandwidth": markdown(won(primary, "copy")),
         "caches": list(primary.cache_roofs()) if primary else [],
         "primary_copy_moved": primary is not None and primary.copy_moved(),
