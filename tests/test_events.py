@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.evidence.events import UNEXPLAINED, explain_events
+from report.evidence.events import explain_events
 from report.missing import Missing
-from report.paper.reconciliations import series_table
 from report.theory.reconciliation import Term
 from tests.networks import convolution, mnist_conv2
 
@@ -36,121 +35,31 @@ def channels_last(batch: int, threads: int) -> list[int]:
     return [147_456 * batch, workspace, 73_728, -73_728, -workspace]
 
 
-#: Input shape, channels out, kernel extent, further arguments, threads, events, allocations.
 RECORDED: list[tuple[tuple[int, int, int, int], int, int, dict[str, Any], int, list[int], Any]] = [
-    ((64, 32, 26, 26), 64, 3, {}, 1, nchw(64), NCHW),
     ((64, 32, 26, 26), 64, 3, {"bias": False}, 2, nchw(64), NCHW),
     ((64, 32, 26, 26), 64, 3, {}, 1, channels_last(64, 1), CHANNELS_LAST),
     ((1, 32, 26, 26), 64, 3, {"bias": False}, 2, channels_last(1, 2), CHANNELS_LAST),
-    # Padding 1 on both layouts.
-    (
-        (64, 32, 26, 26),
-        64,
-        3,
-        {"padding": (1, 1)},
-        1,
-        [5_537_792, 73_728, 11_075_584, -73_728, -5_537_792, 11_075_584, -11_075_584],
-        NCHW,
-    ),
-    (
-        (64, 32, 26, 26),
-        64,
-        3,
-        {"padding": (1, 1)},
-        2,
-        [11_075_584, 12_336, 73_728, -73_728, -12_336],
-        CHANNELS_LAST,
-    ),
-    # 33 channels are filled up to 40 in blocks of 8, to 48 in the channels-last weights.
-    (
-        (2, 32, 26, 26),
-        33,
-        3,
-        {},
-        1,
-        [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320],
-        [BIAS, *NCHW],
-    ),
-    (
-        (4, 32, 26, 26),
-        33,
-        3,
-        {"bias": False},
-        1,
-        [346_112, 46_080, 368_640, -46_080, -346_112, 304_128, -368_640],
-        NCHW,
-    ),
-    (
-        (4, 31, 26, 26),
-        33,
-        3,
-        {},
-        1,
-        [304_128, 8216, 53_568, -53_568, -8216],
-        CHANNELS_LAST,
-    ),
-    # 31 input channels are filled up to 32.
-    (
-        (2, 31, 26, 26),
-        33,
-        3,
-        {},
-        2,
-        [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320],
-        [BIAS, *NCHW],
-    ),
+    # Padding 1.
+    ((64, 32, 26, 26), 64, 3, {"padding": (1, 1)}, 1,
+     [5_537_792, 73_728, 11_075_584, -73_728, -5_537_792, 11_075_584, -11_075_584], NCHW),
+    # 33 channels are filled up to 40 in blocks of 8, to 48 in the channels-last weights; 31 to 32.
+    ((2, 31, 26, 26), 33, 3, {}, 2,
+     [288, 173_056, 46_080, 184_320, -46_080, -173_056, -288, 152_064, -184_320], [BIAS, *NCHW]),
+    ((4, 31, 26, 26), 33, 3, {}, 1, [304_128, 8216, 53_568, -53_568, -8216], CHANNELS_LAST),
     # Few input channels stay as they are.
-    (
-        (4, 7, 26, 26),
-        9,
-        3,
-        {},
-        1,
-        [192, 4032, 147_456, -4032, -192, 82_944, -147_456],
-        [BIAS, WEIGHTS, BLOCKED, OUTPUT],
-    ),
-    (
-        (2, 3, 64, 64),
-        64,
-        7,
-        {"stride": (2, 2), "padding": (3, 3)},
-        1,
-        [37_632, 524_288, -37_632, 524_288, -524_288],
-        [WEIGHTS, BLOCKED, OUTPUT],
-    ),
+    ((4, 7, 26, 26), 9, 3, {}, 1, [192, 4032, 147_456, -4032, -192, 82_944, -147_456],
+     [BIAS, WEIGHTS, BLOCKED, OUTPUT]),
+    ((2, 3, 64, 64), 64, 7, {"stride": (2, 2), "padding": (3, 3)}, 1,
+     [37_632, 524_288, -37_632, 524_288, -524_288], [WEIGHTS, BLOCKED, OUTPUT]),
     # Depthwise: input and output are of one size, and all copies are named by their order.
-    (
-        (2, 32, 28, 28),
-        32,
-        3,
-        {"padding": (1, 1), "groups": 32},
-        1,
-        [200_704, 1152, 200_704, -1152, -200_704, 200_704, -200_704],
-        NCHW,
-    ),
-    ((4, 32, 28, 28), 32, 3, {"padding": (1, 1), "groups": 32}, 1, [401_408, 1152, -1152],
-     [OUTPUT, WEIGHTS]),
+    ((2, 32, 28, 28), 32, 3, {"padding": (1, 1), "groups": 32}, 1,
+     [200_704, 1152, 200_704, -1152, -200_704, 200_704, -200_704], NCHW),
     # A kernel of 11 × 11 needs a second page of descriptors.
-    (
-        (4, 32, 26, 26),
-        64,
-        11,
-        {},
-        2,
-        [262_144, 20_496, 1_115_136, -1_115_136, -20_496],
-        CHANNELS_LAST,
-    ),
+    ((4, 32, 26, 26), 64, 11, {}, 2, [262_144, 20_496, 1_115_136, -1_115_136, -20_496],
+     CHANNELS_LAST),
     ((2, 32, 28, 28), 64, 1, {}, 1, [401_408], [OUTPUT]),
     # More input than output: the peak comes before the plain output exists.
-    (
-        (4, 32, 26, 26),
-        8,
-        3,
-        {},
-        1,
-        [346_112, 9216, 73_728, -9216, -346_112, 73_728, -73_728],
-        NCHW,
-    ),
+    ((4, 32, 26, 26), 8, 3, {}, 1, [346_112, 9216, 73_728, -9216, -346_112, 73_728, -73_728], NCHW),
 ]  # fmt: skip
 
 
@@ -192,22 +101,6 @@ def test_the_plain_layout_peaks_at_twice_the_output() -> None:
     assert found.peak.terms[2].evidence == "event 3, freed by event 7"
 
 
-def test_a_single_image_peaks_before_its_output() -> None:
-    found = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2)
-    peak = {t.name: t.amount for t in found.peak.terms}
-    waiting = "Output not yet allocated"
-    assert peak == {INPUT: 86_528, WEIGHTS: 73_728, BLOCKED: 147_456, waiting: -147_456}
-    assert found.peak.end == 307_712
-
-
-def test_all_batch_sizes_stand_in_one_table() -> None:
-    batches = [2**power for power in range(11)]
-    peaks = {b: explain_events(mnist_conv2(b), nchw(b), block=8, threads=2).peak for b in batches}
-    table = series_table(peaks, "tbl-peak", "Peak.")
-    assert [row[-1] for row in table.rows] == [0] * 11
-    assert [row[0] for row in table.rows] == batches
-
-
 def test_what_matches_no_shape_is_unexplained_and_stays_in_the_residual() -> None:
     events = [147_456, 5000, 73_728, -73_728, -5000]
     found = explain_events(mnist_conv2(1), events, block=8, threads=1)
@@ -229,22 +122,20 @@ def test_another_vector_width_or_thread_count_does_not_fit() -> None:
     assert [e.number for e in threads.unexplained] == [2, 5]
 
 
-def test_a_block_from_before_the_call_may_be_freed_in_it() -> None:
-    found = explain_events(mnist_conv2(1), [147_456, -999], block=8, threads=1)
-    assert [e.name for e in found.events] == [OUTPUT, UNEXPLAINED]
-    assert found.peak.residual == 0
-
-
-def test_a_second_block_of_a_known_size_is_not_named_twice() -> None:
-    found = explain_events(mnist_conv2(1), [147_456, 147_456], block=8, threads=1)
-    assert [e.name for e in found.events] == [OUTPUT, UNEXPLAINED]
-    assert found.peak.residual == 147_456
-
-
-def test_a_peak_that_was_measured_otherwise_is_compared() -> None:
-    measured = Term("Allocated peak", 300_000, "peak − before", "allocator")
-    found = explain_events(mnist_conv2(1), nchw(1), block=8, threads=2, measured=measured)
-    assert found.peak.residual == 300_000 - 307_712
+@pytest.mark.parametrize(
+    ("events", "measured", "residual"),
+    [
+        ([147_456, -999], None, 0),  # a block from before the call may be freed in it
+        ([147_456, 147_456], None, 147_456),  # a second block of a known size has no name
+        (nchw(1), 300_000, 300_000 - 307_712),  # input, weights and blocked output, no output yet
+    ],
+)
+def test_what_the_names_leave_open_is_the_residual(
+    events: list[int], measured: int | None, residual: int
+) -> None:
+    peak = Term("Allocated peak", measured, "peak", "allocator") if measured else None
+    found = explain_events(mnist_conv2(1), events, block=8, threads=2, measured=peak)
+    assert found.peak.residual == residual
 
 
 def test_no_events_are_no_measurement() -> None:

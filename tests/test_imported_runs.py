@@ -10,15 +10,11 @@ import pytest
 from report.engine.compose import compose
 from report.engine.gather import choose, load
 from report.engine.plan import Places, list_files
-from report.evidence.imported_runs import ImportedRun, attributions
-from report.missing import Missing
-from report.paper.environments import imported_setup
+from report.evidence.imported_runs import ImportedRun
 from report.quantity.evaluation import estimate
 from report.quantity.verdicts import Statement, expect
 from report.records.frames import sample_frame
 from report.records.imported_files import StoredImport, list_imports, write_import
-from report.render.settings import Settings
-from report.render.site import Entry, Paper, render_page
 from report.statistics.estimates import Estimate
 from tests import factory
 from tests.test_imported import case, imported
@@ -59,18 +55,6 @@ def test_a_paper_says_who_measured(data: Path, tmp_path: Path) -> None:
     (line,) = (each["line"] for each in values["imported"])
     assert line == "Example 100: measured by Example Author, licence Apache-2.0"
     assert len(values["records"]) == 3
-
-
-def test_a_table_names_what_was_imported(data: Path) -> None:
-    table = imported_setup(list_imports(STUDY, data))
-    device, software, _, conditions, cases = table.rows[0]
-    assert len(table.rows) == 2
-    assert (device, conditions, cases) == ("Example 100", "precision amp", 2)
-    assert software == Missing("not said")
-    assert table.notes == (
-        "Measured by: Example Author, with benchmark.py.",
-        "Licence: Apache-2.0.",
-    )
 
 
 def test_one_sample_has_no_interval_and_supports_no_claim(data: Path) -> None:
@@ -118,15 +102,6 @@ def test_a_new_record_of_others_makes_its_study_stale(data: Path) -> None:
     files = list_files(places, [STUDY]).records[STUDY]
     assert {f"data/{each.file}" for each in list_imports(STUDY, data)} < set(files)
     assert len(files) == 3
-
-
-@pytest.mark.parametrize(("devices", "said"), [((), ""), (("Own CPU",), "Measured on Own CPU; ")])
-def test_the_list_of_papers_says_who_measured(devices: tuple[str, ...], said: str) -> None:
-    (line,) = (each.line for each in attributions([stored()]))
-    entry = Entry("s", "T", "A.", "s/", devices=devices, imported=(line,))
-    page = render_page("index.html", [Paper(entry)], Settings())
-    assert f"{said}{line}" in " ".join(page.split())
-    assert "nothing measured" not in page
 
 
 def stored() -> StoredImport:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.errors import RecordError
-from report.instruments.onednn import Primitive, block, multiply_adds, parse_log
+from report.instruments.onednn import Primitive, multiply_adds, parse_log
 
 LOG = """\
 onednn_verbose,v1,info,oneDNN v3.12.0 (commit 80afa71049cd69a3df32adcccb623b12cd7baa22)
@@ -30,12 +30,6 @@ def test_a_real_log_names_instructions_and_primitives() -> None:
     assert plain.layouts["wei"] == "ABcd16b16a"
     assert multiply_adds(plain) == 8 * 24 * 24 * 9 * 32 * 48, "33 channels fill three blocks of 16"
     assert multiply_adds(depthwise) == 8 * 28 * 28 * 9 * 48, "40 groups fill three blocks of 16"
-
-
-def test_blocks_of_blocks_are_multiplied() -> None:
-    assert block("ABcd16b16a", "a") == block("ABcd16b16a", "b") == 16
-    assert block("ABcd8a16b2a", "a") == 16
-    assert block("abcd", "a") == block("", "b") == 1
 
 
 @given(
@@ -73,8 +67,3 @@ def test_a_damaged_log_is_refused_in_one_sentence(damage: object, told: str) -> 
     with pytest.raises(RecordError, match=told) as caught:
         parse_log(damage(LOG), "here")
     assert "\n" not in str(caught.value)
-
-
-def test_another_shape_is_refused() -> None:
-    with pytest.raises(RecordError, match="no shape of a convolution"):
-        multiply_adds(Primitive("convolution", "jit", {}, "8x32x26x26"))

@@ -41,9 +41,8 @@ _OPERATOR: Final = "cpu_op"
 _MARK: Final = "user_annotation"
 _KERNEL: Final = "kernel"
 _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
-#: Counters of one kernel; its name where CUPTI did not resolve it.
+#: Counters of one kernel.
 _RANGE: Final = "cuda_profiler_range"
-UNNAMED: Final = "__missing__"
 #: Helpers that torch's own tables leave out (``profiler_util.py``, ``_filter_name``).
 _HIDDEN: Final = frozenset(
     {
