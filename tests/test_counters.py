@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,10 +52,6 @@ BASE = LOG.replace("25,863,926", "15,247,094")
 SECOND = LOG.replace("25,863,926", "36,480,758")
 
 
-def counts(series: tuple[object, ...]) -> dict[str, int]:
-    return {item.quantity: item.samples[0] for item in series}  # type: ignore[attr-defined]
-
-
 # ------------------------------------------------------------------------------------- lackey
 
 
@@ -67,65 +62,48 @@ def test_the_table_is_read_by_type() -> None:
     assert len(found) == 14
 
 
+WARM = 32 * 64 * 9 * 24 * 24
+
+
 def test_one_call_is_a_difference_of_processes() -> None:
-    found = lackey.series_of({"base": BASE, "first": LOG, "second": SECOND}, "case 0")
-    assert counts(found) == {
-        "lackey_multiply_adds_base": 15_247_094,
-        "lackey_multiply_adds_first": 32 * 64 * 9 * 24 * 24,
-        "lackey_multiply_adds": 32 * 64 * 9 * 24 * 24,
-    }
-    assert {item.unit for item in found} == {"MAC"}
-
-
-def test_a_case_called_once_has_no_warm_call() -> None:
-    found = counts(lackey.series_of({"base": BASE, "first": LOG}, "case 0"))
-    assert "lackey_multiply_adds" not in found
-    assert found["lackey_multiply_adds_first"] == 10_616_832
+    logs = {"base": BASE, "first": LOG}
+    once = {"lackey_multiply_adds_base": (15_247_094,), "lackey_multiply_adds_first": (WARM,)}
+    found = lackey.series_of(logs, "case 0")
+    assert {item.quantity: item.samples for item in found} == once
+    twice = lackey.series_of({**logs, "second": SECOND}, "case 0")
+    assert {item.quantity: item.samples for item in twice} == {
+        **once, "lackey_multiply_adds": (WARM,),
+    }  # fmt: skip
+    for wrong, said in (({"base": LOG, "first": BASE}, "fewer"), ({"base": LOG}, "first process")):
+        with pytest.raises(RecordError, match=said):
+            lackey.series_of(wrong, "case 0")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "the log is empty"),
         ("==7== \n\n", "the log is empty"),
-        ("valgrind: failed to start tool 'lackey'\n", 'found "valgrind: failed to start tool'),
         ("bash: valgrind: Permission denied\n", "expected lackey's log, found 'bash: valgrind"),
-        ("==7== Memcheck, a memory error detector\n", "expected lackey's log, found 'Memcheck"),
         (LOG[: LOG.index("==21604== IR-level")], "ends before its table"),
         (LOG[: LOG.index("==21604==    V128")], "cut off before V128"),
-        (LOG[: LOG.index("==21604==    D128")], "cut off before D128"),
-        (LOG[: LOG.index("   17,712,712")], "line 24: expected a type and three counts"),
-        (LOG[: LOG.index("863,926")], "line 21: expected a count such as 1,234,567, found '25,'"),
+        (LOG[: LOG.index("863,926")], "line 21"),
         (LOG[:-1], "cut off before its end"),
-        (LOG.replace("25,863,926", "25.863.926"), "found '25.863.926', which may be cut off or"),
-        (LOG.replace("25,863,926", "25'863'926"), "found \"25'863'926\""),
-        (LOG.replace("25,863,926", "25863926,0"), "found '25863926,0'"),
-        (LOG.replace("25,863,926", "2.6e7"), "found '2.6e7'"),
-        (LOG.replace("25,863,926", "25 863 926"), "expected a type and three counts"),
-        (LOG.replace("25,863,926", "-1"), "found '-1'"),
+        *(
+            (LOG.replace("25,863,926", cell), "line 21")
+            for cell in ("25.863.926", "25'863'926", "25863926,0", "2.6e7", "25 863 926", "-1")
+        ),
     ],
 )
 def test_damage_is_told_in_one_sentence(text: str, said: str) -> None:
-    with pytest.raises(RecordError) as caught:
+    with pytest.raises(RecordError, match=f"^lackey, case 3: .*{said}") as caught:
         lackey.parse_log(text, "lackey, case 3")
-    message = str(caught.value)
-    assert said in message
-    assert message.startswith("lackey, case 3: ")
-    assert message.endswith("run the experiment again.")
-    assert "\n" not in message
+    assert "\n" not in str(caught.value)
 
 
 @given(end=st.integers(0, len(LOG) - 1))
 def test_no_log_that_is_cut_off_gives_a_count(end: int) -> None:
     with pytest.raises(RecordError):
         lackey.parse_log(LOG[:end], "log")
-
-
-def test_processes_that_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(RecordError, match=r"lackey_multiply_adds_first: found -10616832, fewer"):
-        lackey.series_of({"base": LOG, "first": BASE}, "case 0")
-    with pytest.raises(RecordError, match="there is no log of the first process"):
-        lackey.series_of({"base": LOG}, "case 0")
 
 
 # ---------------------------------------------------------------------------------- attachment
@@ -141,11 +119,6 @@ def test_what_is_packed_is_unpacked_in_order(logs: dict[int, dict[str, str]]) ->
     content = pack("lackey", cases)
     assert unpack(content, "lackey", "a file") == tuple(sorted(cases, key=lambda item: item.case))
     assert pack("lackey", reversed(cases)) == content, "equal logs give equal bytes"
-
-
-def test_the_header_says_nothing_of_the_system_on_any_python() -> None:
-    header = pack("lackey", [CaseLogs(case=0, logs={"base": LOG})])[:10]
-    assert header == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "no name, no time, no system"
 
 
 @pytest.mark.parametrize(
@@ -165,38 +138,26 @@ def test_a_damaged_file_is_told(damage: Callable[[bytes], bytes], said: str) -> 
 
 
 ROOT = Path(__file__).parents[1]
-RECORDS = sorted(
-    path
-    for folder in (ROOT / "tests" / "records" / "v1", *(ROOT / "data").glob("[a-z]*"))
-    for path in folder.glob("*Z-*.json")
-)
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
-def test_the_records_say_what_their_logs_say(path: Path, tmp_path: Path) -> None:
-    """Every record in the project that keeps logs, the one of the tests among them."""
-    data = tmp_path / "data"
-    folder = data / parse(path.read_bytes(), path.name).study
-    folder.mkdir(parents=True)
-    shutil.copyfile(path, folder / path.name)
-    if path.with_suffix("").is_dir():
-        shutil.copytree(path.with_suffix(""), folder / path.stem)
-    stored = read_record(folder / path.name, data)
-    counted = set()
-    name = attachment_name(lackey.TOOL)
-    if name in {item.name for item in stored.record.attachments}:
-        for item in unpack(read_attachment(stored, name, data), lackey.TOOL, name):
-            case = stored.record.cases[item.case]
-            for series in lackey.series_of(item.logs, name):
-                assert case.samples(series.quantity) == series.samples, case.factors
-                counted.add((item.case, series.quantity))
-    claimed = {
-        (index, series.quantity)
-        for index, case in enumerate(stored.record.cases)
-        for series in case.series
-        if series.quantity.startswith("lackey_")
-    }
-    assert claimed == counted, "no count without its log"
+def test_the_records_say_what_their_logs_say() -> None:
+    """Every record in the project that keeps logs; no count is without its log."""
+    name, data, compared = attachment_name(lackey.TOOL), ROOT / "data", 0
+    for path in data.glob("[a-z]*/*Z-*.json"):
+        stored = read_record(path, data)
+        counted = {}
+        if name in {item.name for item in stored.record.attachments}:
+            for item in unpack(read_attachment(stored, name, data), lackey.TOOL, name):
+                for series in lackey.series_of(item.logs, name):
+                    counted[item.case, series.quantity] = series.samples
+        assert counted == {
+            (index, series.quantity): series.samples
+            for index, case in enumerate(stored.record.cases)
+            for series in case.series
+            if series.quantity.startswith("lackey_")
+        }, path.name
+        compared += len(counted)
+    assert compared
 
 
 def test_the_layer_executes_what_theory_says_to_the_unit() -> None:

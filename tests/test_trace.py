@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from operator import itemgetter
 from typing import Any
@@ -169,21 +170,10 @@ def test_live_bytes_follow_the_events() -> None:
 # -------------------------------------------------------------------------------- broken files
 
 
-def without(index: int, field: str) -> list[dict[str, Any]]:
-    return [
-        {k: v for k, v in event.items() if i != index or k != field}
-        for i, event in enumerate(EVENTS)
-    ]
-
-
-def refused(content: bytes) -> str:
-    with pytest.raises(RecordError) as caught:
-        read_trace(content, PLACE)
-    message = str(caught.value)
-    assert message.startswith(f"{PLACE}: ")
-    assert message.endswith("restore the file with git, or run the experiment again.")
-    assert "\n" not in message
-    return message
+def without(index: int, field: str) -> bytes:
+    events = [dict(event) for event in EVENTS]
+    del events[index][field]
+    return written(events)
 
 
 @pytest.mark.parametrize(
@@ -191,27 +181,20 @@ def refused(content: bytes) -> str:
     [
         (b"", "not valid JSON: found the end of the file"),
         (written(EVENTS)[:-30], "not valid JSON"),
-        (b"[]", "expected object"),
+        (gzip.compress(written(EVENTS))[:-9], "not a whole gzip file"),
         (b"{}", "traceEvents: this field is missing"),
-        (b'{"traceEvents": {}}', "traceEvents: expected array"),
-        (b'{"traceEvents": []}', "expected operators of torch.profiler, found none"),
         (written([kernel("k", 1, 2, 1)]), "expected operators of torch.profiler, found none"),
-        (written(without(2, "ph")), "traceEvents[2].ph: this field is missing"),
-        (written(without(2, "ts")), "traceEvents[2].ts: this field is missing"),
-        (written(without(2, "dur")), "expected a duration of at least 0, found None"),
-        (written(without(5, "args")), "traceEvents[5].args.Bytes: this field is missing"),
+        (without(2, "ph"), r"traceEvents\[2\].ph: this field is missing"),
+        (without(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
+        (without(2, "dur"), "expected a duration of at least 0, found None"),
+        (without(5, "args"), r"traceEvents\[5\].args.Bytes: this field is missing"),
         (written([operator("a", 2, 1)]), "expected a duration of at least 0, found -1"),
-        (written([operator("a", 2, 1, ts="soon")]), "traceEvents[0].ts"),
-        (written([operator("a", 2, 3, args={"External id": "x"})]), "args.External id"),
+        (written([operator("a", 2, 1, ts="soon")]), r"traceEvents\[0\].ts"),
     ],
 )
 def test_what_is_no_trace_is_told_with_its_place(content: bytes, words: str) -> None:
-    assert words in refused(content)
-
-
-def test_unknown_events_and_fields_are_left_alone() -> None:
-    more = [*EVENTS, {"ph": "s", "id": 1, "cat": "fwdbwd", "name": "x"}, {"ph": "C", "new": []}]
-    assert made(more) == made()
+    with pytest.raises(RecordError, match=f"^{PLACE}: .*{words}.*run the experiment again.$"):
+        read_trace(content, PLACE)
 
 
 spans = st.lists(
