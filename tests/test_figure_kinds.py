@@ -136,26 +136,6 @@ def test_kinds_differ_in_colour_and_hatching_and_only_those_used_are_named() -> 
         assert [text.get_text() for text in legend.get_texts()] == ["Convolution", "Pooling"]
 
 
-def test_both_parts_have_one_axis_of_time() -> None:
-    with drawn(timeline.draw, LINES, inches=7.16) as figure:
-        lanes, level = figure.axes
-        assert lanes.get_xlim() == level.get_xlim() == (0, 100)
-        (line,) = level.lines
-        assert list(map(float, line.get_ydata())) == [0.0, 4.0, 9.0, 9.0]
-
-
-def test_a_timeline_of_nothing_is_drawn() -> None:
-    empty = Timeline((Lane("Forward", ()),), ("Convolution",), "Time (ms)")
-    assert render(Drawing((empty,), height=empty.height), "x").svg
-
-
-def test_lanes_and_level_take_their_room() -> None:
-    plain = Timeline(LINES.lanes, LINES.kinds, "Time (ms)")
-    more = Timeline((*LINES.lanes, Lane("Device", ())), LINES.kinds, "Time (ms)")
-    assert plain.height < LINES.height
-    assert plain.height < more.height
-
-
 # -------------------------------------------------------------------------------------- dots
 
 
@@ -180,12 +160,6 @@ def test_intervals_of_ratios_stand_on_a_log_scale_where_they_are_known() -> None
         assert list(points.get_xdata()) == [2.0, 4.0]
 
 
-def test_dots_without_numbers_say_so() -> None:
-    nothing = Dots(("a",), (DotSeries("Measured", (None,)),), "Ratio")
-    with drawn(dots.draw, nothing, inches=7.16) as figure:
-        assert [text.get_text() for text in figure.axes[0].texts] == ["not measured"]
-
-
 def test_lines_to_compare_with_are_named_above_the_axes() -> None:
     compared = replace(DOTS, title="Cards", lines=(("peak", 1.268), ("bandwidth", 1.778)))
     with drawn(dots.draw, compared, inches=7.16) as figure:
@@ -201,10 +175,6 @@ def test_panels_stand_in_rows() -> None:
         upper, lower = render(Drawing((panel, panel), rows=number), "fig/two").series
         (left, top, _), (right, bottom, _) = upper.points[0], lower.points[0]
         assert ((left == right), (top < bottom)) == (number == 2, number == 2)
-
-
-def test_dots_grow_with_their_rows() -> None:
-    assert DOTS.height < Dots(("a",) * 9, (), "Ratio").height
 
 
 # ------------------------------------------------------------------------- bars and diagrams
@@ -253,11 +223,6 @@ def test_bars_side_by_side_keep_to_their_row() -> None:
     assert [list(x) for x in intervals] == [[3.5, 4.5], [0.9, 1.2], [1.9, 2.1]]
 
 
-def test_more_rows_take_more_height() -> None:
-    wide = Bars(("A",) * 9, (BarSeries("x", (1.0,) * 9),), "x")
-    assert wide.height > Bars(("A",), (BarSeries("x", (1.0,)),), "x").height
-
-
 def test_a_diagram_has_its_boxes_arrows_and_words() -> None:
     with drawn(diagram.draw, BLOCKS) as figure:
         (axes,) = figure.axes
@@ -268,13 +233,6 @@ def test_a_diagram_has_its_boxes_arrows_and_words() -> None:
     assert {"$W X$", "forward", "words"} <= texts
     patches = [getattr(text, "arrow_patch", None) for text in axes.texts]
     assert sum(patch is not None for patch in patches) == 2
-
-
-def test_sides_of_a_box_are_where_arrows_meet_it() -> None:
-    box = Box(1, 1, 2, 4)
-    assert box.left == (1, 3)
-    assert box.right == (3, 3)
-    assert box.middle == (2, 3)
 
 
 # ------------------------------------------------------------------------------------ labels

@@ -5,21 +5,17 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fontTools import subset
 from fontTools.ttLib import TTFont
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.backends import _backend_pdf_ps
 from matplotlib.font_manager import FontProperties, findfont
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import TextPath
 from pypdf import PdfReader
 
 from figures.drawing import style
-from figures.drawing.fonts import FOLDER, families, ink_width, only_glyphs, register
+from figures.drawing.fonts import FOLDER, ink_width, register
 from figures.drawing.render import render
 from tests.test_figures import DRAWING
 
@@ -47,20 +43,6 @@ def test_a_pdf_holds_the_glyphs_and_no_rules_of_setting() -> None:
     assert not {"GSUB", "GPOS", "GDEF", "kern", "MATH"} & set(font.keys())
 
 
-def test_words_can_still_be_read_out_of_a_pdf() -> None:
-    text = PdfReader(io.BytesIO(render(DRAWING, "x").pdf)).pages[0].extract_text()
-    assert "Batch size" in text
-    assert "Time (ms)" in text
-
-
-def test_others_get_whole_fonts_from_font_tools() -> None:
-    load_font, cut = subset.load_font, _backend_pdf_ps.get_glyphs_subset
-    with pytest.raises(RuntimeError), only_glyphs():
-        assert _backend_pdf_ps.get_glyphs_subset is not cut
-        raise RuntimeError
-    assert (subset.load_font, _backend_pdf_ps.get_glyphs_subset) == (load_font, cut)
-
-
 def test_a_glyph_outside_the_common_ones_is_drawn_by_the_whole_font() -> None:
     rare = "\N{CYRILLIC CAPITAL LETTER ZHE} \N{WHITE SMILING FACE}"
     pdf = render(replace(DRAWING, panels=(replace(DRAWING.panels[0], x_label=rare),)), "x").pdf
@@ -74,21 +56,3 @@ def test_text_is_set_in_fonts_of_the_project_alone() -> None:
     for slant in ("normal", "italic", "oblique"):
         path = findfont(FontProperties(family=style.FAMILIES[0], style=slant))
         assert Path(path).parent == FOLDER
-
-
-def test_the_layout_is_computed_once_for_both_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[object] = []
-    execute = ConstrainedLayoutEngine.execute
-
-    def counted(engine: ConstrainedLayoutEngine, figure: Any) -> Any:
-        computed.append(figure)
-        return execute(engine, figure)
-
-    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", counted)
-    render(DRAWING, "x")
-    assert len(computed) == 1
-
-
-def test_only_texts_that_need_it_are_set_in_further_typefaces() -> None:
-    assert families(["Batch × 64", "µs\nλ"]) == style.FAMILIES[:1]
-    assert families(["Batch", "ส่ง"]) == style.FAMILIES

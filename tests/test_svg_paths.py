@@ -50,8 +50,3 @@ def test_a_shorter_path_covers_the_same_way(points: list[tuple[float, float]]) -
 )
 def test_paths(written: str, expected: str) -> None:
     assert shorten(f'<path d="{written}"/>') == f'<path d="{expected}"/>'
-
-
-def test_other_attributes_stay() -> None:
-    svg = '<use x="1.234567" transform="scale(0.015625)"/><path transform="scale(0.015625)"/>'
-    assert shorten(svg) == svg

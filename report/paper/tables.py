@@ -167,8 +167,6 @@ class Table:
         }
 
 
-#: The level in per cent that papers state for all their intervals.
-_USUAL: Final = round(100 * CONFIDENCE)
 #: About what a citation prints; its number is known to the output alone.
 _CITED: Final = "[00]"
 
