@@ -20,19 +20,16 @@ TESTS = Path(__file__).parent
 #: Files that take half a minute and more, longest first: begun last, one of them would keep a
 #: single processor busy while the others wait.  Update with the figures of ``pytest --durations``.
 SLOW = (
-    "test_readme.py",
     "test_build.py",
+    "test_walkthrough.py",
     "experiments/test_random_networks.py",
     "experiments/test_measuring.py",
     "test_freshness.py",
-    "test_verify.py",
     "test_every_study.py",
     "test_ended_builds.py",
     "experiments/test_backends.py",
-    "test_tutorial.py",
     "test_odd_places.py",
     "test_damaged_out.py",
-    "test_new_study.py",
     "test_class.py",
     "experiments/test_submit.py",
     "test_published.py",

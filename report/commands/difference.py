@@ -108,7 +108,9 @@ def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch:
     for study in (each.study for each in studies if "figures" in each.parts):
         for age in origins:
             drawn, target = scratch / age / "qmd" / study / "figures", folder / study / age
-            shutil.copytree(drawn, target, ignore=shutil.ignore_patterns("*.pdf", "*.csv"))
+            target.mkdir(parents=True)
+            for path in drawn.glob("*.svg"):
+                shutil.copyfile(path, target / path.name)
     shell = {"settings": Settings(), "root": "", "scripts": PAPER_SCRIPTS}
     page = render_template("diff.html.j2", **shell, origins=origins, studies=studies)
     (folder / "index.html").write_text(page, "utf-8", newline="\n")
