@@ -131,11 +131,6 @@ class Published:
         return {row.key: row for row in self.rows}
 
 
-def timm_tables(imports: Iterable[StoredImport]) -> tuple[StoredImport, ...]:
-    """Those of what a study has imported that are tables of timm."""
-    return tuple(each for each in imports if each.record.origin.format == _TIMM)
-
-
 def published(
     imports: Iterable[StoredImport], networks: Iterable[Counts] = ()
 ) -> dict[Setting, Published]:

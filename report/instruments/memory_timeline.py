@@ -54,11 +54,6 @@ class Event(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     change: int
     category: int
 
-    @property
-    def creates(self) -> bool:
-        """Whether a tensor is allocated."""
-        return self.action == _CREATE
-
 
 @dataclass(frozen=True)
 class MemoryTimeline:

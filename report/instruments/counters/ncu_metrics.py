@@ -45,14 +45,13 @@ class Term:
 class MetricPlan:
     """What to ask ncu for on one GPU, and what it means.
 
-    ``bytes`` maps a level of memory to the metrics whose sum are its bytes, ``gauges`` the name of
-    a rate (% of peak) or of a number of cycles to its metric; ``missing`` gives a reason for each
-    of ``tensor_core``, a precision, a level or a gauge that this ncu cannot count on this GPU.
+    ``bytes`` maps a level of memory to the metrics whose sum are its bytes; ``missing`` gives a
+    reason for each of ``tensor_core``, a precision or a level that this ncu cannot count on this
+    GPU.
     """
 
     terms: tuple[Term, ...]
     bytes: Mapping[str, tuple[str, ...]]
-    gauges: Mapping[str, str]
     missing: Mapping[str, str]
 
     @property
@@ -60,7 +59,7 @@ class MetricPlan:
         """Every metric once, sorted, as ``--metrics`` takes them."""
         levels = (name for names in self.bytes.values() for name in names)
         terms = (term.metric for term in self.terms)
-        return tuple(sorted({*terms, *levels, *self.gauges.values()}))
+        return tuple(sorted({*terms, *levels}))
 
 
 #: Operation of the instruction name -> its kind and FLOPs a thread instruction.
@@ -82,14 +81,6 @@ _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "l2": (("lts__t_bytes",),),
     "l1": (("l1tex__t_bytes",),),
-}
-_PEAK: Final = ".avg.pct_of_peak_sustained_elapsed"
-_GAUGES: Final = {
-    "dram_percent": ("dram__throughput", _PEAK),
-    "l2_percent": ("lts__throughput", _PEAK),
-    "l1_percent": ("l1tex__throughput", _PEAK),
-    "sm_percent": ("sm__throughput", _PEAK),
-    "active_cycles": ("sm__cycles_active", ".avg"),
 }
 _PATH: Final = re.compile(
     r"(?P<scope>smsp|sm)__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?"
@@ -133,7 +124,7 @@ def plan_for(
             f"{compute_capability}"
         )
     levels = _levels(available, missing)
-    return MetricPlan((*cores, *tensor), levels, _gauges(available, missing), missing)
+    return MetricPlan((*cores, *tensor), levels, missing)
 
 
 def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> Iterator[Term]:
@@ -206,13 +197,3 @@ def _levels(available: frozenset[str], missing: dict[str, str]) -> dict[str, tup
         else:
             levels[level] = tuple(f"{name}.sum" for name in chosen)
     return levels
-
-
-def _gauges(available: frozenset[str], missing: dict[str, str]) -> dict[str, str]:
-    gauges = {}
-    for gauge, (name, rollup) in _GAUGES.items():
-        if name in available:
-            gauges[gauge] = name + rollup
-        else:
-            missing[gauge] = f"this ncu lists no {name}"
-    return gauges
