@@ -21,13 +21,8 @@ from typing import Any, Final
 
 from report.engine.manifest import (
     MANIFEST,
-    Manifest,
-    read_index,
-    read_manifest,
     with_checksum,
 )
-from report.engine.pipeline import Request, look
-from tests.test_freshness import BOTH
 
 #: Values of every kind, and of every size, that may stand where another one belongs.
 ODD: Final[tuple[Any, ...]] = (
@@ -168,31 +163,3 @@ def at_most(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-def look_at(project: Path) -> str | None:
-    """What is wrong with how the build reads its own files in ``project``; None if nothing is."""
-    out = project / "out"
-    request = Request(
-        BOTH, ("html", "pdf"), out, "typst", 1, project / "data", project / "templates" / "papers"
-    )
-    try:
-        with at_most(_LIMIT_S):
-            manifest = read_manifest(str(out))
-            read_index(str(out))
-            json.dumps(manifest, ensure_ascii=False).encode()
-            look(request)
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error)[:200]}"
-    astray = [name for name in names_in(manifest) if leads_out(out, name)]
-    return f"{astray[0]!r} leads out of out/" if astray else None
-
-
-def names_in(manifest: Manifest) -> list[str]:
-    """The outputs that it names."""
-    return [name for entry in manifest.steps.values() for name in entry.outputs]
-
-
-def leads_out(out: Path, name: str) -> bool:
-    """Whether a name of the manifest leads to another place than one below ``out``."""
-    return out.resolve() not in Path(os.path.realpath(out / name)).parents

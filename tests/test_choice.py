@@ -90,10 +90,6 @@ def test_the_order_of_files_does_not_matter() -> None:
     assert choose_records(items) == choose_records(items[::-1])
 
 
-def test_nothing_is_chosen_from_nothing() -> None:
-    assert choose_records([]) == ()
-
-
 def test_a_name_of_no_record_is_refused() -> None:
     with pytest.raises(RecordError, match=r"data/pins\.yaml: no record x\.json; mend the name"):
         choose_records([run(1)], ["x.json"])
@@ -177,12 +173,6 @@ def test_a_quick_run_beside_a_full_one_is_left() -> None:
     )
 
 
-def test_quick_runs_are_not_pooled_by_themselves() -> None:
-    first, second = (replaced(measured(day), "protocol", plan="quick") for day in (1, 2))
-    choice = the_choice(first, second)
-    assert (choice.used, choice.left) == ((second,), ((first, "older"),))
-
-
 def test_one_pin_is_used_alone_and_several_are_pooled() -> None:
     items = [measured(day) for day in (1, 2, 3, 4)]
     alone = the_choice(*items, pins=(items[1],))
@@ -231,11 +221,6 @@ def test_what_varies_within_a_run_contradicts_nothing() -> None:
     assert contradiction(held(1, 1), factory.record([failed])) is None
 
 
-def test_whole_records_are_read_only_where_some_are_pooled() -> None:
-    (choice,) = choose_records([run(1), run(2)])
-    assert without_contradictions(choice, lambda _: pytest.fail("read")) == choice
-
-
 def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path) -> None:
     items = [measured(1), measured(2)]
     saved(items, tmp_path)
@@ -267,15 +252,6 @@ def test_the_list_says_what_becomes_of_every_record_and_none_has_a_note(tmp_path
     for item, word, uses in zip(items, words, used, strict=True):
         assert listed[item.file][0] == uses
         assert word in listed[item.file][1]
-
-
-def test_the_fate_of_a_record_is_told_in_a_few_words() -> None:
-    quick = replaced(measured(5), "protocol", plan="quick")
-    items = [measured(1), measured(2), quick]
-    choices = (the_choice(*items),)
-    assert fate(choices, items[1].file)[0]
-    assert fate(choices, items[0].file) == (True, f"pooled with {items[1].file.split('/')[1]}")
-    assert fate(choices, quick.file) == (False, "not used, a quick run beside a full one")
 
 
 def test_hosts_that_call_themselves_alike_do_not_displace_each_other(tmp_path: Path) -> None:

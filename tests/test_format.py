@@ -180,17 +180,6 @@ def test_a_prefix_leaves_one_to_three_digits(number: float, unit: str) -> None:
     assert read(shown) >= 1 or prefix == smallest
 
 
-@given(estimates())
-def test_a_prefix_suits_an_estimate_too(found: Estimate) -> None:
-    shown, unit = split(quantity_text(found, "B"))
-    assert abs(read(shown)) < 1000 or unit == "PB"
-
-
-def test_rounding_never_leaves_a_thousand() -> None:
-    assert quantity_text(estimate(999.6e-3, 0.995, 1.004), "s") == f"1.000{NO_BREAK}s"
-    assert quantity_text(999_960, "B") == f"1{NO_BREAK}MB"
-
-
 def test_an_interval_wider_than_its_number_sets_the_prefix() -> None:
     found = estimate(1e-9, -1e-3, 1e-3)
     assert quantity_text(found, "s") == f"0.0{NO_BREAK}ms"

@@ -10,9 +10,7 @@ import msgspec
 import pandas as pd
 import pytest
 
-from report.records.frames import Column, case_frame, sample_frame, select, write_samples
-from report.records.quantities import QUANTITIES
-from report.records.record import Series
+from report.records.frames import Column, sample_frame, write_samples
 from tests import factory
 
 FIRST = factory.stored(factory.record(factory.layer_cases((1, 4))))
@@ -25,17 +23,6 @@ SECOND = factory.stored(
         factory.environment("other-1t"),
     )
 )
-
-
-def series_of(*items: factory.Stored) -> list[Series]:
-    return [s for item in items for case in item.record.cases for s in case.series]
-
-
-def test_one_row_a_sample() -> None:
-    frame = sample_frame((FIRST, SECOND))
-    samples = [sample for series in series_of(FIRST, SECOND) for sample in series.samples]
-    assert frame[str(Column.VALUE)].tolist() == samples
-    assert len(samples) > 50
 
 
 def test_each_row_says_what_where_and_in_which_unit() -> None:
@@ -102,34 +89,3 @@ def test_cells_of_the_csv_are_as_in_the_record() -> None:
         "batch": "8", "name": 'a "b", c', "flag": "True", "value": "0.5", "policy": "",
     }  # fmt: skip
     assert {row["batch"] for row in rows} == {"4"}
-
-
-def test_units_are_those_of_the_quantities() -> None:
-    frame = sample_frame((FIRST,))
-    pairs = frame[[str(Column.QUANTITY), str(Column.UNIT)]].drop_duplicates().values.tolist()
-    assert sorted(pairs) == sorted([q, QUANTITIES[q].unit] for q, _ in pairs)
-    assert {"time", "allocated_peak"} <= {q for q, _ in pairs}
-
-
-def test_a_case_without_samples_stays_with_its_outcome() -> None:
-    cases = case_frame((SECOND,))
-    assert cases[str(Column.STATUS)].tolist() == ["ok", "out_of_memory"]
-    reasons = cases[str(Column.REASON)]
-    assert reasons.isna().tolist() == [True, False]
-    assert reasons.iloc[1] == "Memory ran out."
-    assert sample_frame((SECOND,))["batch"].unique().tolist() == [8]
-
-
-def test_nothing_gives_an_empty_frame() -> None:
-    assert len(sample_frame(())) == 0
-    assert len(case_frame(())) == 0
-    assert len(select(sample_frame(()), batch=1)) == 0
-
-
-def test_select() -> None:
-    frame = case_frame((FIRST, SECOND))
-    assert select(frame, batch=4)["pass"].tolist() == ["forward", "forward_backward"]
-    assert len(select(frame, **{"batch": 4, "pass": "forward"})) == 1
-    assert len(select(frame, batch=99)) == 0
-    assert len(select(frame, colour="blue")) == 0
-    assert len(select(frame)) == len(frame)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.quantities import LARGEST, SHORTEST_S, Quantity
-from report.records.record import SCHEMA_VERSION, Case, Record, Round
+from report.records.record import SCHEMA_VERSION, Case, Record, Round, Shard
 from report.records.schema import SCHEMA_FILE, record_schema, schema_text
 from tests import factory
 
@@ -57,15 +57,18 @@ def rounds(draw: st.DrawFn) -> tuple[Round, ...]:
     return tuple(found)
 
 
-@given(st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, rounds()), max_size=5))
-def test_a_record_survives_writing_and_reading(parts: list[Any]) -> None:
+@given(
+    st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, rounds()), max_size=5),
+    st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
+)
+def test_a_record_survives_writing_and_reading(parts: list[Any], shard: Shard | None) -> None:
     cases = [
         msgspec.structs.replace(
             factory.case(number, status=status, reason=reason, layers=layers), rounds=measured
         )
         for number, (layers, (status, reason), measured) in enumerate(parts, start=1)
     ]
-    record = factory.record(cases)
+    record = msgspec.structs.replace(factory.record(cases), shard=shard)
     again = parse(encode(record), PLACE)
     assert again == record
     assert content_hash(again) == content_hash(record)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from report.evidence.remembered import remembered
@@ -17,7 +17,6 @@ from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
 from report.quantity.expression import Absent
 from report.quantity.process import Process
-from report.records.frames import case_frame, select
 from report.records.record import Factor, Round
 from report.records.store import Stored
 from report.statistics.estimates import median_interval
@@ -57,37 +56,22 @@ def test_each_question_is_answered_once_for_each_run() -> None:
     assert Counting.twice.__name__ == "twice"
 
 
-def test_functions_of_a_run_remember_apart() -> None:
-    @remembered
-    def first(run: Run, name: str) -> str:
-        return f"first {name}"
-
-    @remembered
-    def second(run: Run, name: str) -> str:
-        return f"second {name}"
-
-    run = Run(FIRST, "a")
-    assert [first(run, "x"), second(run, "x"), first(run, "y")] == [
-        "first x",
-        "second x",
-        "first y",
-    ]
-
-
 factors = st.sampled_from(["batch", "pass", "layout", "subject", "colour"])
 wanted = st.dictionaries(
     factors, st.sampled_from([1, 4, 16, "forward", "contiguous", "layer", "blue"]), max_size=2
 )
 
 
-@settings(deadline=None)  # the first frame imports pandas
 @given(st.sampled_from([FIRST, OTHER]), factors, wanted)
-def test_levels_are_those_of_a_frame(
+def test_levels_are_those_of_the_cases(
     stored: factory.Stored, factor: str, where: dict[str, Factor]
 ) -> None:
-    frame = select(case_frame((stored,)), **where)
-    told = sorted(set(frame[factor].tolist())) if factor in frame.columns else []
-    assert list(Run(stored, "a").levels(factor, **where)) == told
+    found = {
+        case.factors[factor]
+        for case in stored.record.cases
+        if factor in case.factors and where.items() <= case.factors.items()
+    }
+    assert list(Run(stored, "a").levels(factor, **where)) == sorted(found)  # type: ignore[type-var]
 
 
 def test_levels_keep_their_type_where_other_cases_have_none() -> None:
@@ -118,12 +102,6 @@ def test_a_series_is_told_process_by_process() -> None:
     # Only one process measured it.
     assert run.fixed("allocated_peak", FORWARD) == 7
     assert isinstance(run.by_process("cpu_time", FORWARD), Missing)
-
-
-def test_a_series_of_the_run_itself_has_a_process_without_name() -> None:
-    found = Run(FIRST, "a").by_process("time", FORWARD)
-    assert not isinstance(found, Missing)
-    assert [process.name for process in found] == [""]
 
 
 def test_bytes_that_differ_between_processes_are_not_fixed() -> None:

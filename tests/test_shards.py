@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,16 @@ from hypothesis import strategies as st
 
 from report.engine.computing import compute
 from report.engine.gather import Chosen, choose, gather
-from report.instruments.counters.logs import CaseLogs, attachment_name, pack, unpack
-from report.records.filed import encode, parse
+from report.instruments.counters.logs import (
+    CaseLogs,
+    attachment_name,
+    joined_logs,
+    pack,
+    unpack,
+)
 from report.records.record import Attachment, Case, Ceiling, Record, Shard
 from report.records.shards import (
     conflict,
-    joined,
     measures_case,
     measures_process,
     merged,
@@ -28,7 +31,7 @@ from report.records.shards import (
     runs_of,
     whole,
 )
-from report.records.store import Stored, digest, read_record, write_record
+from report.records.store import Stored, digest, read_record, record_name, write_record
 from tests import factory
 
 SWEEP = "a" * 64
@@ -227,13 +230,6 @@ def test_shards_of_unlike_runs_are_not_merged(what: str) -> None:
     assert [run.files for run in runs_of(items)] == [(found.file,) for found in items]
 
 
-def test_a_whole_run_is_nobodys_shard() -> None:
-    record = timed(8)
-    items = (item(record), item(msgspec.structs.replace(record, started="2026-11-02T10:00:00Z")))
-    assert runs_of(items) == items
-    assert missing_shards(items[0]) == ()
-
-
 def test_other_cases_and_other_bytes_are_conflicts() -> None:
     one, other = split(timed(8), 2)
     assert conflict([one], other) is None
@@ -250,8 +246,6 @@ def test_the_logs_of_two_shards_are_one_file() -> None:
     named = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
     parts = [msgspec.structs.replace(one, attachments=(named,)) for one in split(record, 2)]
     assert merged(parts).attachments == (named,)
-    from report.instruments.counters.logs import joined_logs
-
     whole_file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
     assert whole_file == pack("lackey", logs)
     assert joined_logs(whole_file, whole_file, "here") == whole_file
@@ -291,14 +285,8 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     assert "not used, an incomplete sweep beside a full run" in whys(found)[files[1]]
     write_record(parts[1], data)
     assert choose("conv_scaling", data).runs == (
-        (files[1], *choose_file(data, parts[1]), files[0]),
+        (files[1], f"conv_scaling/{record_name(parts[1])}", files[0]),
     )
-
-
-def choose_file(data: Path, record: Record) -> list[str]:
-    from report.records.store import record_name
-
-    return [f"conv_scaling/{record_name(record)}"]
 
 
 def test_a_pin_of_one_shard_is_one_of_its_run(tmp_path: Path) -> None:
@@ -322,19 +310,3 @@ def test_a_shard_that_contradicts_is_left_with_the_reason(tmp_path: Path) -> Non
         f"not used, not merged with {files[0].split('/')[1]}: allocated_after is 4,098, not 4,097, "
         "for batch 1" in whys(found)[files[2]]
     )
-
-
-def test_a_shard_reads_back_as_it_was_written() -> None:
-    one = part(timed(8), 2, 4)
-    assert parse(encode(one), "here") == one
-    assert b'"shard"' not in encode(timed(8)), "a whole run is filed as it always was"
-    wrong = msgspec.structs.replace(one, shard=Shard(number=5, of=4, sweep=SWEEP))
-    from report.errors import RecordError
-
-    with pytest.raises(RecordError, match=r"shard\.number: expected at most 4, found 5"):
-        parse(encode(wrong), "here")
-
-
-def test_joining_keeps_the_shards_in_their_order() -> None:
-    parts = [item(one) for one in split(timed(8), 3)]
-    assert joined(parts[::-1]) == replace(parts[0], parts=tuple(parts))

@@ -234,11 +234,6 @@ def test_growth_in_proportion_has_the_exponent_one() -> None:
     assert growth_exponent([1, 2, 3], [5.0, 5.0, 5.0]).value == 0.0
 
 
-def test_growth_with_an_overhead_is_slower_than_in_proportion() -> None:
-    found = growth_exponent(BATCHES, [73_984 + 147_456 * b for b in BATCHES])
-    assert 0.98 < found.low < found.value < found.high < 1.0
-
-
 def test_growth_exponents_cover_the_truth() -> None:
     rng = np.random.default_rng(3)
     x = np.repeat([1, 2, 4, 8, 16], 3).astype(float)

@@ -18,7 +18,6 @@ from report.records.imported_files import StoredImport
 from report.records.network_counts import Counts
 
 #: The importer of timm's tables.
-_TIMM: Final = "timm_csv"
 #: An element in half precision (B).
 ELEMENT: Final = 2
 #: Each result of a convolution or product is written once and read once.

@@ -6,7 +6,7 @@ are bounded so that no computation on them overflows, texts so that a table can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -41,11 +41,6 @@ def faults(record: Record) -> Iterator[str]:
 
 def case_faults(cases: Sequence[Case]) -> Iterator[str]:
     """What is wrong with cases, one by one, and which of them are the same."""
-    # Records have up to a million cases, and nearly all are right, which is told quickly.
-    combinations = [case.factors for case in cases]
-    short = all(len(name) <= LONGEST_NAME for name in frozenset().union(*combinations))
-    if short and all(map(_is_right, cases)) and _are_distinct(combinations):
-        return
     seen: dict[frozenset[tuple[str, Factor]], int] = {}
     for index, case in enumerate(cases):
         for fault in _case_faults(case):
@@ -54,61 +49,6 @@ def case_faults(cases: Sequence[Case]) -> Iterator[str]:
         first = seen.setdefault(frozenset(case.factors.items()), index)
         if first != index:
             yield f"cases[{index}].factors: found the same combination as in cases[{first}]"
-
-
-def _are_distinct(combinations: Sequence[Mapping[str, Factor]]) -> bool:
-    """Whether no two are the same; False also where the order of their names might hide it."""
-    orders = {tuple(factors) for factors in combinations}
-    if len({frozenset(names) for names in orders}) < len(orders):
-        return False
-    return len({(*each, *each.values()) for each in combinations}) == len(combinations)
-
-
-def _is_right(case: Case) -> bool:
-    """Whether ``_case_faults`` finds nothing, where the names of factors are short enough."""
-    return (
-        _ended_right(case)
-        and _are_right_levels(case.factors.values())
-        and (not case.rounds or _are_right_rounds(case.rounds))
-    )
-
-
-def _are_right_rounds(rounds: Sequence[Round]) -> bool:
-    measured = {(round_.policy, round_.process) for round_ in rounds}
-    return len(measured) == len(rounds) and all(map(_is_right_round, rounds))
-
-
-def _is_right_round(found: Round) -> bool:
-    return _ended_right(found) and (
-        found.disturbance is None or len(found.disturbance) <= _LONGEST_REASON
-    )
-
-
-def _ended_right(found: Case | Round) -> bool:
-    """Whether ``_outcome_faults`` finds nothing."""
-    reason, series = found.reason, found.series
-    if (reason is None) != (found.status == "ok"):
-        return False
-    return (
-        (reason is None or len(reason) <= _LONGEST_REASON)
-        and (len(series) < 2 or len({each.quantity for each in series}) == len(series))
-        and all(map(_is_right_series, series))
-    )
-
-
-def _is_right_series(series: Series) -> bool:
-    quantity = QUANTITIES.get(series.quantity)
-    return quantity is not None and quantity.unit == series.unit and quantity.admits(series.samples)
-
-
-def _are_right_levels(levels: Iterable[Factor]) -> bool:
-    for level in levels:
-        if isinstance(level, str):
-            if len(level) > LONGEST_NAME:
-                return False
-        elif not -LARGEST <= level <= LARGEST:
-            return False
-    return True
 
 
 def moment_faults(moments: Mapping[str, str]) -> Iterator[str]:
@@ -209,8 +149,10 @@ def _outcome_faults(found: Case | Round) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield f"series: found the quantity {repeated(names)} twice"
     for index, series in enumerate(found.series):
-        if not _is_right_series(series):
-            yield f"series[{index}].{_series_fault(series, QUANTITIES.get(series.quantity))}"
+        quantity = QUANTITIES.get(series.quantity)
+        right = quantity and quantity.unit == series.unit and quantity.admits(series.samples)
+        if not right:
+            yield f"series[{index}].{_series_fault(series, quantity)}"
 
 
 def _factor_faults(factors: Mapping[str, Factor]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Records as tidy frames: one row a sample, one row a case.
+"""Records as a tidy frame: one row a sample.
 
 Columns are named by ``Column``; a sample's unit stands in its own column, because one frame holds
 all quantities.  Factors, and the conditions of what others measured, become columns of their own,
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from report.records.imported_files import StoredImport
-from report.records.record import Case, Factor, Series
+from report.records.record import Case, Series
 from report.records.store import Stored
 from report.system.spreadsheet import csv_of
 
@@ -27,8 +27,6 @@ class Column(StrEnum):
     FILE = "file"
     DEVICE = "device"
     CASE = "case"
-    STATUS = "status"
-    REASON = "reason"
     QUANTITY = "quantity"
     UNIT = "unit"
     PROCESS = "process"
@@ -109,19 +107,6 @@ def _measured(case: Case) -> list[tuple[int | None, str | None, tuple[Series, ..
     return [(None, None, case.series), *rounds]
 
 
-def case_frame(stored: Iterable[Stored | StoredImport]) -> pd.DataFrame:
-    """All cases with their outcome, one row each."""
-    return _frame(
-        {
-            **_case_columns(item, index, case),
-            Column.STATUS: case.status,
-            Column.REASON: case.reason,
-        }
-        for item in stored
-        for index, case in enumerate(item.record.cases)
-    )
-
-
 def _case_columns(item: Stored | StoredImport, index: int, case: Case) -> dict[str, Any]:
     conditions = item.record.conditions if isinstance(item, StoredImport) else {}
     return {
@@ -137,12 +122,3 @@ def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame.from_records([{str(k): v for k, v in row.items()} for row in rows])
-
-
-def select(frame: pd.DataFrame, **where: Factor) -> pd.DataFrame:
-    """The rows in which every named column has the given value."""
-    for column, value in where.items():
-        if column not in frame.columns:
-            return frame.iloc[:0]
-        frame = frame[frame[column] == value]
-    return frame

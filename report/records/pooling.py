@@ -47,17 +47,6 @@ def _other_conditions(one: Environment, other: Environment) -> Iterator[str]:
         yield "host"
 
 
-def same_processor(one: Environment, other: Environment) -> bool:
-    """Whether two environments have one kind of processor, as far as their records tell.
-
-    Machines of one name may differ in what their processors can do.
-    """
-    first, second = one.cpu, other.cpu
-    if (first.model, first.vector_extensions) != (second.model, second.vector_extensions):
-        return False
-    return None in (one.host, other.host) or _kind(one.host) == _kind(other.host)
-
-
 def _kind(host: Host | None) -> tuple[object, ...]:
     return () if host is None else tuple(getattr(host, name) for name in _KIND)
 

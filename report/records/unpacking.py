@@ -7,9 +7,7 @@ import io
 import pickle
 import pickletools
 import zlib
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from report.errors import RecordError
 
@@ -47,38 +45,29 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
 
 
 class _Reader(pickle.Unpickler):
-    """Reads numbers, texts, lists and mappings; of what has a name, only what is admitted."""
+    """Reads numbers, texts, lists and mappings, and nothing that has a name."""
 
-    names: Mapping[tuple[str, str], Any]
-
-    def find_class(self, module: str, name: str) -> Any:
-        """What stands for a name; nothing is ever imported."""
-        try:
-            return self.names[module, name]
-        except KeyError:
-            asked = ascii(f"{module}.{name}")
-            raise UnpackingError(f"found a pickle that asks for {asked}; nothing was run") from None
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Nothing is ever imported."""
+        asked = ascii(f"{module}.{name}")
+        raise UnpackingError(f"found a pickle that asks for {asked}; nothing was run")
 
     def persistent_load(self, pid: object) -> NoReturn:
         """Objects that stand elsewhere."""
         raise UnpackingError("found a pickle that asks for an object outside the file")
 
 
-def unpickled(
-    content: bytes, names: Mapping[tuple[str, str], Any] = MappingProxyType({}), **options: str
-) -> object:
-    """What a pickle holds; ``names`` are what stands for the (module, name) that it may ask for.
+def unpickled(content: bytes) -> object:
+    """What a pickle holds, of numbers, texts, lists and mappings.
 
     A list may stand in it many times, so that what copies it has to be counted first.  Raises
     ``UnpackingError``, also for the few bytes with which a pickle asks for all memory.
     """
     if len(content) > LARGEST_UNPACKED:
         raise UnpackingError(f"found more than {LARGEST_UNPACKED:,} B")
-    reader = _Reader(io.BytesIO(content), **options)  # type: ignore[arg-type]
-    reader.names = names
     try:
         _check_steps(content)
-        return reader.load()
+        return _Reader(io.BytesIO(content)).load()
     except UnpackingError:
         raise
     except Exception as error:  # an unpickler raises nearly anything on damaged bytes
@@ -97,7 +86,6 @@ def _check_steps(content: bytes) -> None:
             raise UnpackingError(f"found a pickle of more than {_MOST_STEPS:,} steps")
         if step.name in ("PUT", "BINPUT", "LONG_BINPUT"):
             kept += 1
-            # Python 2 counts what it keeps from 1.
-            if not 0 <= int(argument or 0) <= kept:
+            if not 0 <= int(argument or 0) < kept:
                 raise UnpackingError(f"found a pickle that keeps an object at place {argument}")
         kept += step.name == "MEMOIZE"
