@@ -47,14 +47,6 @@ def small() -> Found:
     return ceilings.measure_isolated("cpu", 1, "small", "before", variables)
 
 
-def test_every_ceiling_has_positive_samples_and_says_what_measured_it(small: Found) -> None:
-    for ceiling in small.ceilings:
-        assert ceiling.moment == "before"
-        assert ceiling.instrument
-        assert len(ceiling.samples) >= 5
-        assert all(sample > 0 for sample in ceiling.samples)
-
-
 def test_the_work_of_arithmetic_is_that_of_its_shapes(small: Found) -> None:
     (side,) = peak_arithmetic.SIDES["cpu", "small"]
     found = {(c.operation, c.instrument): c for c in small.ceilings if c.work_unit == "FLOP"}

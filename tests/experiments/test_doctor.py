@@ -22,31 +22,6 @@ def said(check: Check) -> str:
     return f"{check.level}: {check.text}"
 
 
-def test_a_line_fits_eighty_columns_and_hangs_under_its_text() -> None:
-    lines = Check("problem", "processors", "word " * 40).line().splitlines()
-    assert len(lines) > 1 and max(map(len, lines)) <= 80
-    assert lines[0].startswith("problem  processors  word")
-    assert all(line.startswith(" " * 21 + "word") for line in lines[1:])
-    assert Check("ok", "page faults", "counted").line() == "ok       page faults counted"
-
-
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [
-        ("glibc 2.36", "ok"),
-        ("glibc 2.35", "ok"),
-        ("glibc 2.34", "note"),
-        ("glibc 3.0", "ok"),
-        ("glibc", "note"),
-        ("musl 1.2.4", "note"),
-        ("macOS 14.5", "note"),
-        (None, "note"),
-    ],
-)
-def test_memory_policies_need_a_new_glibc(name: str | None, level: str) -> None:
-    assert doctor.c_library(name).level == level
-
-
 def test_processors_that_share_cores_or_a_quota_are_told() -> None:
     assert doctor.processors(2, 2, 2, None).level == "ok"
     assert doctor.processors(2, None, 2, 4.0).level == "ok"
@@ -68,17 +43,6 @@ def test_little_room_is_told() -> None:
     assert "--records" in doctor.disk(GIB // 2).text
 
 
-def test_what_disturbs_now_is_a_problem_with_its_names() -> None:
-    calm = doctor.load_now(None, (), 0.25, None)
-    assert said(calm) == "ok: others leave the processors alone; load average 0.25"
-    loud = doctor.load_now("other processes used 0.8 of 2 processors", ("cc1", "ld"), None, None)
-    assert said(loud) == (
-        "problem: other processes used 0.8 of 2 processors (cc1, ld); close them, or run with "
-        "--wait-quiet 10"
-    )
-    assert doctor.load_now(None, (), None, "no /proc").level == "note"
-
-
 def test_counters_and_their_permission() -> None:
     assert said(doctor.counter("lackey", None)) == "ok: can count executed work"
     assert said(doctor.counter("ncu", "no")) == "note: cannot count here: no"
@@ -87,16 +51,6 @@ def test_counters_and_their_permission() -> None:
     assert reason is not None and "NVreg_RestrictProfilingToAdminUsers=0" in reason
     assert doctor.profiling_permission(closed, root=True) is None
     assert doctor.profiling_permission("RmProfilingAdminOnly: 0", root=False) is None
-
-
-def test_gpus_and_what_is_missing_beside_them() -> None:
-    def found(names: list[str], driver: bool, management: bool) -> list[str]:
-        return [said(check) for check in doctor.gpu(names, driver, management)]
-
-    assert found([], False, False) == ["ok: none; measures on CPU"]
-    assert "CUDA build of PyTorch" in found([], True, True)[0]
-    assert len(found(["NVIDIA H100"], True, True)) == 1
-    assert "pip install nvidia-ml-py" in found(["NVIDIA H100"], True, False)[1]
 
 
 def test_only_a_machine_without_torch_makes_it_fail(

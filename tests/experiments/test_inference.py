@@ -14,7 +14,7 @@ from experiments import inference_memory as study
 from experiments import inference_refusals as refusals
 from experiments import inference_scores as scores
 from experiments import inference_sweeps as sweeps
-from experiments.harness.outcomes import NotStartedError, UnavailableError
+from experiments.harness.outcomes import NotStartedError
 from experiments.harness.study import Factors, Session
 from experiments.harness.sweep import run_case
 
@@ -111,14 +111,6 @@ def test_without_a_compiler_a_compiled_case_is_unavailable(
     assert "C++ compiler" in str(case.reason)
 
 
-def test_a_long_case_measures_its_bytes_once(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study, "_ONCE_FROM", 0.0)
-    case, _ = run_case(STUDY, sweeps.inference("LeNet-5", 2), session)
-    assert len(case.samples("allocated_peak")) == 1
-
-
 @pytest.mark.parametrize(
     "large",
     [
@@ -159,13 +151,6 @@ def test_a_case_that_cannot_fit_is_not_started(
     monkeypatch.setattr(study, "build", lambda *_: pytest.fail("it was started"))
     with pytest.raises(NotStartedError, match="Not started"):
         study.measure_case(sweeps.inference("VGG-16", 10**6), session)
-
-
-def test_a_limit_is_one_of_a_cpu(session: Session) -> None:
-    with pytest.raises(UnavailableError):
-        study.measure_case(
-            sweeps.inference("LeNet-5", 2, memory_limit=128), replace(session, device="cuda")
-        )
 
 
 # ------------------------------------------------------------------------------ trained scores

@@ -80,16 +80,6 @@ def test_killed_twice_in_one_case_that_case_is_given_up(driver: Driver) -> None:
     assert driver.measured() == ["1", "2", "2", "3", "4", "5", "6"]
 
 
-def test_the_run_that_can_go_on_goes_on_though_another_one_is_newer(driver: Driver) -> None:
-    stopped_at(driver, "3", signal.SIGINT)
-    stopped_at(driver, "2", signal.SIGINT, "--quick")
-    returned, messages = finished(driver.start("--resume"))
-    assert returned == 0, messages
-    (stored,) = read_study("tiny", driver.data)
-    assert stored.record.protocol.plan == "full"
-    assert len(driver.journals()) == 1
-
-
 def test_a_run_whose_machine_is_gone_becomes_a_record_of_what_it_measured(driver: Driver) -> None:
     stopped_at(driver, "3", signal.SIGTERM)
     (journal,) = driver.journals()

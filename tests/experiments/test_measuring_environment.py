@@ -20,7 +20,6 @@ from experiments.harness import (
     code,
     doctor,
     environment,
-    host,
     limits,
     machine,
     runtime,
@@ -29,22 +28,6 @@ from experiments.harness.identity import slug
 from experiments.harness.study import UsageError
 from experiments.harness.text import without_paths
 from report.errors import MeasurementError
-
-CPUINFO = """\
-processor\t: 0
-model name\t: Intel(R) Core(TM) i7-1185G7 CPU @ 3.00GHz
-flags\t\t: fpu sse2 avx avx2 avx512f fma
-
-processor\t: 1
-model name\t: another
-"""
-
-
-def test_cpuinfo_of_the_first_processor() -> None:
-    info = host.parse_cpuinfo(CPUINFO)
-    assert info["model name"].startswith("Intel")
-    assert machine.extensions(info["flags"]) == ("avx", "avx2", "avx512f", "fma")
-    assert machine.extensions("fp asimd sve") == ("neon", "sve")
 
 
 def test_paths_are_reduced_to_their_last_part() -> None:

@@ -12,7 +12,6 @@ from experiments.networks.blocks import OptionAShortcut  # noqa: E402
 from experiments.networks.catalogue import INPUT_SHAPES, network  # noqa: E402
 from experiments.networks.cifar_resnet import DEPTHS, BasicBlock  # noqa: E402
 from report.records.layers import Convolution, Layer, Linear, PaddedShortcut  # noqa: E402
-from report.theory.memory import compulsory_traffic, input_bytes  # noqa: E402
 from report.theory.shapes import check, parameter_count  # noqa: E402
 from report.theory.work import Macs, flops, forward_macs, macs, training_macs  # noqa: E402
 from tests import networks as oracles  # noqa: E402
@@ -140,22 +139,6 @@ def test_an_option_a_shortcut_keeps_every_second_pixel_and_adds_zeros() -> None:
     assert found.shape == (2, 32, 3, 3)
     assert torch.equal(found[:, 8:24], source[:, :, ::2, ::2])
     assert not found[:, :8].any() and not found[:, 24:].any()
-
-
-def test_a_shortcut_is_described_and_does_no_work() -> None:
-    shortcuts = [layer for layer in layers("ResNet-20", 3) if isinstance(layer, PaddedShortcut)]
-    assert [layer.name for layer in shortcuts] == [
-        "stage2_block1.shortcut",
-        "stage3_block1.shortcut",
-    ]
-    first = shortcuts[0]
-    assert (first.input_shape, first.output_shape) == ((3, 16, 32, 32), (3, 32, 16, 16))
-    assert first.stride == (2, 2)
-    assert macs(first) == 0 and parameter_count(first) == 0
-    kept, written = 3 * 16 * 16 * 16 * 4, 3 * 32 * 16 * 16 * 4
-    assert compulsory_traffic(first) == kept + written
-    assert compulsory_traffic(first, "input_gradient") == kept + input_bytes(first)
-    assert compulsory_traffic(first, "weight_gradient") == 0
 
 
 def test_a_block_computes_what_the_paper_defines() -> None:

@@ -123,11 +123,6 @@ def test_others_are_never_negative() -> None:
     assert quiet.others(START, later(own=1.0, used=2.0), 1.0) == pytest.approx(2.0)
 
 
-def test_threads_that_began_or_ended_in_between_are_no_trouble() -> None:
-    after = replace(later(), waits_s={2: 2.5, 3: 0.25})
-    assert quiet.waited(START, after) == pytest.approx(0.75)
-
-
 def test_a_system_without_proc_says_nothing() -> None:
     blind = Reading(at_s=0.0, processors=2, busy_s=None, steal_s=None, own_s=0.0, waits_s=None)
     assert disturbance(blind, replace(blind, at_s=10.0, own_s=20.0), 2) is None
@@ -215,13 +210,6 @@ class Machine:
 def linux(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(quiet, "unavailable", lambda: None)
     yield
-
-
-@pytest.mark.usefixtures("linux")
-def test_a_quiet_machine_is_waited_for_for_five_seconds(notes: Notes) -> None:
-    machine = Machine(0.0)
-    assert machine.wait(1.0, notes) is None
-    assert machine.seconds == 5 and notes.notes == []
 
 
 @pytest.mark.usefixtures("linux")

@@ -11,32 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
-from experiments.conv_scaling import AVX2_BATCHES
 from experiments.harness.selection import select
 from experiments.harness.study import UsageError
 
 STUDY = registry.load("conv_scaling")
-
-
-def test_the_full_plan() -> None:
-    selection = select(STUDY, quick=False)
-    layer = [case for case in selection.cases if case["subject"] == "layer"]
-    network = [case for case in selection.cases if case["subject"] == "network"]
-    assert selection.plan.protocol.plan == "full"
-    assert selection.plan.protocol.processes["retained"] >= 6
-    assert {case["batch"] for case in layer} == {2**n for n in range(11)}
-    assert {case["pass"] for case in layer} == {"forward", "forward_backward"}
-    assert len([case for case in layer if case["layout"] == "contiguous"]) == 22
-    channels_last = [case for case in layer if case["layout"] == "channels_last"]
-    assert [case["batch"] for case in channels_last] == [16, 32, 64, 128, 256]
-    assert {case["pass"] for case in channels_last} == {"forward"}
-    assert network == [{"subject": "network", "batch": 1, "pass": "forward"}]
-    variants = [case for case in selection.cases if case["subject"] == "variant"]
-    assert {case["batch"] for case in variants} == {1, 2, 8, 64}
-    assert len(variants) == 16
-    narrow = [case for case in selection.cases if case["subject"] == "avx2"]
-    assert {case["batch"] for case in narrow} == set(AVX2_BATCHES)
-    assert len(selection.cases) == len(layer) + len(network) + len(narrow) + len(variants)
 
 
 @given(st.sets(st.integers(1, 5000), min_size=1, max_size=5))

@@ -99,23 +99,6 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
     assert (process.returncode, "Submitted" in messages) == (0, False)
 
 
-def test_a_stopped_submission_ends_its_jobs_and_status_says_what_is_left(
-    driver: Driver, held: Path
-) -> None:
-    pytest.importorskip("submitit")
-    words = ("--cluster", "local", "--nodes", "1", "--shards", "2")
-    process = driver.start(*words, command="submit")
-    until(held.exists, process)
-    process.send_signal(signal.SIGTERM)
-    _, messages = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 143
-    assert "Interrupted: the jobs are ended" in messages
-    told = status(driver)
-    assert "shard 1/2  " in told
-    assert "shard 2/2  missing" in told
-    assert f"run tiny --device cpu --threads 2 --records {driver.data} --shard 2/2" in told
-
-
 # ------------------------------------------------------------------------------- what is asked for
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import threading
 
 import pytest
 from rich.console import Console
 
-from experiments.harness.progress import Bar, Lines, watch
-from experiments.harness.study import Study
 from experiments.harness.summary import duration_text, instability, table
 from report.records.record import Case, Round, Series
 
@@ -54,28 +51,6 @@ def test_the_closing_table_fits_a_terminal_and_shows_no_zero_for_what_is_missing
     bad = ["2048", "forward_backward", "layer", "–", "–", "–"]
     assert good in lines
     assert any(line[:6] == bad for line in lines)
-
-
-def watched(console: Console, study: Study) -> Lines | Bar:
-    observer = watch(console)
-    cases = (GOOD.factors, BAD.factors)
-    threads = threading.active_count()
-    observer.began(cases, {}, study)
-    for index, case in enumerate((GOOD, BAD)):
-        observer.case_began(index)
-        assert threading.active_count() == threads  # nothing runs beside what is measured
-        observer.case_ended(index, case)
-    observer.ended()
-    return observer
-
-
-def test_a_bar_on_a_terminal(tiny: Study) -> None:
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=120)
-    assert isinstance(watched(console, tiny), Bar)
-    assert "batch=1024, pass=forward_backward" in out.getvalue()
-    assert "2/2" in out.getvalue()
-    assert "out_of_memory: Memory ran out" in out.getvalue()
 
 
 # ----------------------------------------------------------------------------------- stability

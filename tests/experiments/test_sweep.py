@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Notes, make_header
 
-from experiments.harness.journal import Finish, Journal, Start, read_run_log
+from experiments.harness.journal import Journal, read_run_log
 from experiments.harness.run import Terminated
 from experiments.harness.study import CaseFile, Factors, Session, Study
 from experiments.harness.sweep import run_case, sweep
@@ -82,38 +82,6 @@ def test_an_error_in_front_of_an_interrupt_does_not_hide_it(tiny: Study) -> None
 
     with pytest.raises(Terminated):
         run_case(replace(tiny, measure=clumsy), {"size": 1}, Session("cpu", tiny.full.protocol))
-
-
-def test_continuing_measures_only_the_rest(
-    swept: Callable[..., tuple[Case, ...]],
-    tmp_path: Path,
-    notes: Notes,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    log = tmp_path / "log"
-    monkeypatch.setenv("TINY_LOG", str(log))
-    with pytest.raises(KeyboardInterrupt):
-        swept({3: KeyboardInterrupt()})
-    cases = swept({})
-    assert len(cases) == 6
-    assert log.read_text().split() == ["1", "2", "3", "4", "5", "6"]
-    assert notes.began_with == 2
-
-
-def test_a_case_that_killed_the_process_twice_is_given_up(
-    swept: Callable[..., tuple[Case, ...]], tmp_path: Path, tiny: Study
-) -> None:
-    path = tmp_path / ".k.journal.jsonl"
-    with Journal(path) as journal:
-        journal.append(make_header(tiny))
-        journal.append(Start(case=0))
-        journal.append(Start(case=0))
-        journal.append(Start(case=1))
-    cases = swept({}, path)
-    assert [case.status for case in cases] == ["failed", *["ok"] * 5]
-    assert cases[0].reason is not None and "killed twice" in cases[0].reason
-    assert isinstance(read_run_log(path).finished[0], Case)
-    assert Finish(case=0, outcome=cases[0]).outcome.layers == (LAYER,)
 
 
 def a_file(name: str, content: bytes) -> CaseFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.harness.variables import anonymous, kept, variables
+from experiments.harness.variables import anonymous, kept
 
 
 def test_what_changes_times_or_results_is_kept() -> None:
@@ -57,13 +57,3 @@ def test_secrets_are_never_kept(name: str) -> None:
 )
 def test_no_folder_home_or_user_name_stays_in_a_value(value: str, without: str) -> None:
     assert anonymous(value, "/home/me", "me") == without
-
-
-def test_a_home_at_the_root_hides_nothing_else() -> None:
-    assert anonymous("/root/x:1", "/root", "root") == "x:1"
-    assert anonymous("a:b", "/", "") == "a:b"
-
-
-def test_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MKL_NUM_THREADS", "3")
-    assert variables()["MKL_NUM_THREADS"] == "3"
