@@ -39,7 +39,7 @@ def committed(study: str) -> Inputs:
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:
-    """The newest record of a processor, and that of a GPU, each with about fifty of its cases.
+    """The newest record of a processor, and that of a GPU, each with about thirty of its cases.
 
     Of long tables of others, a third of the networks stays, the same ones in each.
     """
@@ -47,7 +47,7 @@ def one_of_each_kind(inputs: Inputs) -> Inputs:
     for stored in inputs.records:
         newest.setdefault(stored.record.environment.device, stored)
     theirs = tuple(map(_thinned_table, inputs.imported))
-    return replace(inputs, records=tuple(map(_thinned, newest.values())), imported=theirs)
+    return replace(inputs, records=tuple(map(thinned, newest.values())), imported=theirs)
 
 
 def _thinned_table(stored: StoredImport) -> StoredImport:
@@ -57,11 +57,11 @@ def _thinned_table(stored: StoredImport) -> StoredImport:
     return replace(stored, record=record)
 
 
-def _thinned(stored: Stored) -> Stored:
-    """At least one case of each subject stays."""
+def thinned(stored: Stored, number: int = 30) -> Stored:
+    """About so many cases of a record; at least one case of each subject stays."""
     cases = stored.record.cases
     first = {case.factors["subject"]: i for i, case in reversed(list(enumerate(cases)))}
-    step = max(1, len(cases) // 50)
+    step = max(1, len(cases) // number)
     few = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in first.values())
     return replace(stored, record=_changed(stored.record, cases=few))
 
@@ -120,15 +120,23 @@ def without(*units: str, names: Collection[str] = ()) -> Change:
     return of_cases(lambda _, case: _each_series(case, lambda all_: tuple(filter(stays, all_))))
 
 
-def ended(status: Any, every: int = 1) -> Change:
-    """One in ``every`` cases ended in another way than well."""
+def ended(*statuses: Any) -> Change:
+    """Cases ended in these ways, one after the other; those of no status well."""
 
     def change(place: int, case: Case) -> Case:
-        if place % every:
+        status = statuses[place % len(statuses)]
+        if status is None:
             return case
         return _changed(case, status=status, reason="It ended.", series=(), rounds=())
 
     return of_cases(change)
+
+
+def silenced(place: int, case: Case) -> Case:
+    """A case without any series, or with series that are empty."""
+    if place % 2:
+        return _changed(case, series=(), rounds=())
+    return _each_series(case, lambda all_: tuple(_changed(one, samples=()) for one in all_))
 
 
 # ---------------------------------------------------------------------------------------- noise
@@ -224,29 +232,33 @@ def _files(content: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
+def both(first: Change, second: Change) -> Change:
+    """Two changes of different things in the inputs."""
+    return lambda inputs: second(first(inputs))
+
+
+def _no_files(inputs: Inputs) -> Inputs:
+    without = of_records(lambda record: _changed(record, attachments=()))(inputs)
+    return replace(without, attachments={stored.file: {} for stored in inputs.records})
+
+
 #: What can be wrong with the records of a study that still makes a whole paper.
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
     "no cases": of_cases(lambda place, case: None),
     "one case": of_cases(lambda place, case: None if place else case),
-    "interrupted": of_records(lambda r: _changed(r, cases=r.cases[: len(r.cases) // 3])),
-    "every third case left out": of_cases(lambda place, case: case if place % 3 else None),
+    "every third case left out, no ceilings": both(
+        of_cases(lambda place, case: case if place % 3 else None),
+        of_records(lambda record: _changed(record, ceilings=())),
+    ),
     "no time": without("s"),
-    "no memory": without("B", names=("memory_owners",)),
-    "no counts": without("1", "MAC"),
-    "no samples": of_cases(lambda _, case: _changed(case, series=(), rounds=())),
+    "no memory, no files": both(without("B", names=("memory_owners",)), _no_files),
+    "no counts, and the clock stood still": both(
+        without("1", "MAC"),
+        of_series(lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one),
+    ),
+    "no samples": of_cases(silenced),
     "all out of memory": ended("out_of_memory"),
-    "some out of memory": ended("out_of_memory", 3),
-    "some failed": ended("failed", 2),
-    "empty series": of_series(lambda one: _changed(one, samples=())),
-    "clock stood still": of_series(
-        lambda one: _changed(one, samples=(0, 0.0)) if one.quantity == "time" else one
-    ),
-    "no ceilings": of_records(lambda record: _changed(record, ceilings=())),
-    "no files": lambda inputs: replace(
-        of_records(lambda record: _changed(record, attachments=()))(inputs),
-        attachments={stored.file: {} for stored in inputs.records},
-    ),
+    "some ended badly": ended("failed", None, "out_of_memory", None),
     "hostile text": hostile,
-    "enormous noise": noise,
 }

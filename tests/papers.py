@@ -100,9 +100,13 @@ def manuscript(study: str, found: Findings) -> str:
 
 def assert_whole(study: str, found: Findings, *, latex: bool = False) -> str:
     """The manuscript; every output can be written, complete, without a number that is none."""
-    paper = rendered(study, found)
-    text, found = paper.text, paper.findings
-    for one in (text, *_printed(study, found, latex)):
+    return assert_complete(study, rendered(study, found), latex=latex)
+
+
+def assert_complete(study: str, paper: Manuscript, *, latex: bool = False) -> str:
+    """The same of a manuscript that is rendered already."""
+    text = paper.text
+    for one in (text, *_printed(study, paper.findings, latex)):
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", one), one[:500]
     named = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     assert named <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}

@@ -41,7 +41,12 @@ def kernels_of(inputs: Inputs, run: Run, factors: Factors) -> tuple[Kernel, ...]
     index = _place(run, factors)
     if content is None or index is None:
         return ()
-    place = f"data/{run.file}, {ATTACHMENT}"
+    return _kernels(content, f"data/{run.file}, {ATTACHMENT}", index)
+
+
+@lru_cache(maxsize=256)
+def _kernels(content: bytes, place: str, index: int) -> tuple[Kernel, ...]:
+    """The kernels of one call of the case at ``index``; a paper asks for each several times."""
     logs = _logs(content, place)
     if index not in logs:
         return ()
