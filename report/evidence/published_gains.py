@@ -42,13 +42,11 @@ def gains(
     families: Collection[Family] = CNNS,
     within: Callable[[Row], bool] = lambda row: True,
     about: str = "",
-    *,
-    mispaired: bool = False,
 ) -> Distribution:
     """Rate after over rate before, of pairs with the same network, image extent and batch size.
 
     Those of ``families`` for which ``within``, in words ``about``, holds.  Both rows have the same
-    published number of parameters; those ``mispaired`` have the same name alone.
+    published number of parameters.
     """
     before, after = (tables.get(each) for each in (comparison.before, comparison.after))
     name = f"gain({comparison.name}{about})"
@@ -60,7 +58,7 @@ def gains(
         other = others.get(comparison.key(row))
         if other is None or row.family not in families:
             return False
-        return (row.printed.parameters != other.printed.parameters) == mispaired and within(row)
+        return row.printed.parameters == other.printed.parameters and within(row)
 
     found = {
         row.network: others[comparison.key(row)].rate / row.rate

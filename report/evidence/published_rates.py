@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeGuard
 
 from report.errors import StudyError
@@ -123,11 +122,6 @@ class Published:
     def file(self) -> str:
         """The record of the table."""
         return self.run.file
-
-    @cached_property
-    def by_key(self) -> Mapping[tuple[str, int, int], Row]:
-        """The rows by what makes them comparable."""
-        return {row.key: row for row in self.rows}
 
 
 def published(

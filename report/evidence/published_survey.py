@@ -12,9 +12,8 @@ from report.evidence import published_gains as evidence
 from report.evidence.devices import Devices
 from report.evidence.network_families import CNNS, Family
 from report.evidence.published_rates import Published, Row, Setting, published
-from report.evidence.runs import Factors
 from report.quantity.distribution import Distribution
-from report.quantity.expression import Leaf, Quantity, absent
+from report.quantity.expression import Quantity, absent
 from report.records import COUNTS
 from report.records.imported_files import StoredImport
 from report.records.network_counts import Counts
@@ -41,12 +40,7 @@ class Survey:
 
     @cache  # noqa: B019 (a survey lives as long as its paper is computed)
     def gain(
-        self,
-        id: str,
-        families: tuple[Family, ...] = CNNS,
-        ends: Ends = (0, inf),
-        *,
-        mispaired: bool = False,
+        self, id: str, families: tuple[Family, ...] = CNNS, ends: Ends = (0, inf)
     ) -> Distribution:
         """The gains in one comparison, of CNNs or other families, in one class of intensity."""
 
@@ -55,7 +49,7 @@ class Survey:
 
         comparison = self.comparisons[id]
         if ends == (0, inf):
-            return evidence.gains(comparison, self.tables, families, mispaired=mispaired)
+            return evidence.gains(comparison, self.tables, families)
         about = f", {' and '.join(families)}, {class_name(ends)}"
         found = evidence.gains(comparison, self.tables, families, within, about)
         return replace(found, files=(*found.files, COUNTS))
@@ -87,13 +81,6 @@ class Survey:
         if what == "bandwidth":
             return after.memory / before.memory
         return after.arithmetic / before.arithmetic
-
-    def rate(self, setting: Setting, network: str, image: int, batch: int) -> Leaf:
-        """Images a second of a network: one sample, without an interval."""
-        if setting not in self.tables:
-            return absent("rate", "1/s", f"no table of {setting.device} is there")
-        levels: Factors = {"network": network, "image": image, "batch": batch}
-        return self.tables[setting].run.series("image_rate", levels)
 
 
 def survey_of(

@@ -39,10 +39,6 @@ class Estimate:
     n: int
     confidence: float
 
-    def overlaps(self, other: Estimate) -> bool:
-        """Whether both intervals have a number in common."""
-        return self.low <= other.high and other.low <= self.high
-
 
 @dataclass(frozen=True)
 class LinearFit:

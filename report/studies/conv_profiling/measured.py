@@ -11,6 +11,9 @@ from report.evidence import runs as any_study
 from report.evidence.executed import COUNTED, FIRST
 from report.evidence.runs import labels
 from report.missing import Missing
+from report.quantity.evaluation import level
+from report.quantity.expression import Quantity, absent, exact
+from report.quantity.operations import level_of_largest
 from report.records.passes import Pass
 from report.records.record import Sample
 from report.records.store import Stored
@@ -38,6 +41,11 @@ class Run(any_study.Run):
     ) -> tuple[Sample, ...] | Missing:
         """The raw samples of a quantity, or why there are none."""
         return self.samples(quantity, dimensions.factors(batch, pass_))
+
+    def rate(self, batch: int) -> Quantity:
+        """Achieved rate (FLOP/s) of a forward call of the example's layer."""
+        work = exact("work", "FLOP", BASE.operations(batch))
+        return work / self.series("time", BASE.factors(batch, "forward"))
 
     def held(self, batch: int) -> int | Missing:
         """Bytes that the forward call of the example's layer left allocated."""
@@ -74,3 +82,16 @@ def primary_run(all_runs: Sequence[Run]) -> Run | None:
 
 def _counted(run: Run) -> bool:
     return any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
+
+
+def best_rate(run: Run) -> Quantity:
+    """The rate at the batch size with the highest one."""
+    rates = {b: rate for b in run.batches() if not (rate := run.rate(b)).missing}
+    if not rates:
+        return absent("rate", "FLOP/s", f"no forward call was timed on {run.label}")
+    return rates[level(level_of_largest(rates, "1"))]
+
+
+def best_share(run: Run) -> Quantity:
+    """The same over the measured ceiling of arithmetic."""
+    return best_rate(run) / run.peak_rate("matrix_product")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from report.evidence.primitives import Logged, instruction_sets, logged
 from report.paper.findings import Findings, Inputs
+from report.paper.machine_comparison import Comparison, Measure
 from report.records.passes import PASSES
 from report.studies.conv_profiling import profiled, source
 from report.studies.conv_profiling.claims import all_claims
 from report.studies.conv_profiling.figures import all_figures
-from report.studies.conv_profiling.measured import (
-    Run,
-    primary_run,
-    runs,
-)
+from report.studies.conv_profiling.measured import Run, best_rate, best_share, primary_run, runs
 from report.studies.conv_profiling.reconciled import (
     all_explained,
     changed,
@@ -32,6 +29,15 @@ from report.studies.conv_profiling.tiled import takes_fourier_transforms, tiled
 from report.studies.conv_profiling.values import all_values
 from report.text.escape import markdown
 from report.theory.reconciliation import Reconciliation
+
+#: What many machines are compared by.
+COMPARED: Final[Comparison[Run]] = Comparison(
+    Run,
+    (
+        Measure("Best rate", "FLOP/s", best_rate, "GFLOP/s"),
+        Measure("Share of ceiling", "1", best_share, "%"),
+    ),
+)
 
 
 def findings(inputs: Inputs) -> Findings:

@@ -21,8 +21,7 @@ NAMED: Final = {"mobilenetv2_100": "MobileNetV2", "resnet50": "ResNet-50", "vgg1
 OUTLIERS: Final = {"convmixer_1536_20": "ConvMixer-1536/20"}
 #: Networks whose gains are printed, of the comparison, by the ids of their values.
 GAINS: Final = {
-    "vgg_change": ("torch_210", "vgg16"), "falls_gain": ("torch_210", "vgg13_bn"),
-    "rises_gain": ("torch_210", "regnety_640"), "dla46_gain": ("compiled_5090", "dla46x_c"),
+    "dla46_gain": ("compiled_5090", "dla46x_c"),
     "dla60_gain": ("compiled_5090", "dla60x_c"), "kernel_7": ("compiled_5090", "convmixer_768_32"),
     "mixer_4090": ("compiled_4090", "convmixer_1536_20"),
     "mixer_5090": ("compiled_5090", "convmixer_1536_20"),
@@ -54,7 +53,6 @@ def _layout(torch: str, direction: str = "inference", card: str = OLD) -> tuple[
 
 
 _BF16: Final = replace(compiled(PRO), precision="amp_bf16")
-_CPU: Final = Setting("Intel Core i9-10940X", "2.4.0", compiler="dynamo", precision="fp32")
 _BEFORE, _LAST = _layout("2.4.0", card=MIDDLE)
 _OVER_LAST: Final = (_LAST, replace(_BEFORE, compiler="dynamo"))
 #: What changes between two tables, by its id; v is the version of PyTorch.
@@ -77,15 +75,11 @@ COMPARISONS: Final = {
         ("last_training", "NHWC, training, v1.12", *_layout("1.12", "training")),
         ("bf16", "bfloat16 for float16, AMP", compiled(PRO), _BF16),
         ("pure_bf16", "All bfloat16 for AMP", _BF16, replace(_BF16, precision="bf16")),
-        ("cpu", "i9-10940X to i7-12700H", _CPU, replace(_CPU, device="Intel Core i7-12700H")),
-        ("cpu_240", "i9-10940X, v2.2 to v2.4", replace(_CPU, torch="2.2.1"), _CPU),
-        ("torch_210", "RTX 3090, v1.13 to v2.1", Setting(OLD, "1.13"), Setting(OLD, "2.1.0")),
-        ("torch_240", "RTX 3090, v2.1 to v2.4", Setting(OLD, "2.1.0"), eager(OLD)),
         ("torch_291", "RTX 4090, v2.4 to v2.9", _BEFORE, eager(MIDDLE)),
     )
 }  # fmt: skip
 COMPILING, CHANNELS_LAST = tuple(COMPARISONS)[3:6], tuple(COMPARISONS)[9:14]
-AGAINST_CARD, VERSIONS = tuple(COMPARISONS)[:8], tuple(COMPARISONS)[-3:]
+AGAINST_CARD = tuple(COMPARISONS)[:8]
 #: What is shown by class of intensity, panel by panel.
 BY_CARD: Final = (
     (Series("eager", "card_4090", CNNS),),

@@ -25,7 +25,7 @@ from report.paper.published_roofs import EMPTY, row_marks, sheet_panel
 from report.paper.tables import Table
 from report.paper.values import declare
 from report.quantity.distribution import PERCENTS, Distribution
-from report.quantity.evaluation import number, to_digits
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, exact
 from report.quantity.verdicts import Range, Several, Statement, all_of, equals, exactly, expect
 from report.statistics.estimates import CONFIDENCE
@@ -35,8 +35,6 @@ from report.text.escape import markdown
 
 _EAGER: Final = dict(zip(("old", "middle", "new"), map(eager, CARDS), strict=True))
 _COMPILED: Final = {"middle_compiled": compiled(MIDDLE), "new_compiled": compiled(NEW)}
-_RESNET, _LARGER = (("resnet50", image, 1024) for image in (224, 288))
-_VERSIONS: Final = COMPARISONS["torch_210"]
 #: What two cards differ in by their data sheets.
 _SHEET: Final[tuple[Literal["bandwidth", "peak"], ...]] = ("bandwidth", "peak")
 _GROUPED: Final = re.compile(settings.NORMALISED).search
@@ -84,7 +82,7 @@ def findings(inputs: Inputs) -> Findings:
 def _counts(survey: Survey) -> dict[str, Quantity]:
     """What is printed in full."""
     rows = [row for each in survey.tables.values() for row in each.rows]
-    slower, other = survey.gain("card_5090"), survey.gain("torch_291", mispaired=True)
+    slower = survey.gain("card_5090")
     found: dict[str, Quantity] = {
         "tables": exact("tables", "1", len(survey.tables)),
         "networks": exact("networks with a time", "1", len({row.network for row in rows})),
@@ -93,7 +91,6 @@ def _counts(survey: Survey) -> dict[str, Quantity]:
         "captured": survey.share(eager(NEW), fused=False).count,
         "transfers": exact("transfers of a result", "1", TRANSFERS),
         "slower": slower.number("that lose", lambda gain: gain < 1),
-        "mispaired": other.count,
     }
     for id, setting in _EAGER.items():
         shares = survey.share(setting, fused=False)
@@ -120,20 +117,15 @@ def _ratios(survey: Survey) -> dict[str, Quantity]:
         low, high = (survey.of(series, settings.CLASSES[end]).median for end in (0, -1))
         found |= {f"{name}_low": low, f"{name}_high": high, f"{name}_low_over_high": low / high}
     found |= {name: survey.gain(id).of(network) for name, (id, network) in settings.GAINS.items()}
-    cards, other = survey.gain("card_5090"), survey.gain("torch_291", mispaired=True)
+    cards = survey.gain("card_5090")
     return found | {
         "compiled_over_eager": found["card_compiled_gain"] / found["card_5090_gain"],
         "last_over_card": found["compiled_last_gain"] / found["card_5090_gain"],
         "any_over_card": found["compiled_any_gain"] / found["card_5090_gain"],
         "last_attention": survey.gain("last_240", ("attention",)).median,
         "depthwise_gain": survey.gain("compiled_5090", CNNS[1:]).median,
-        "resnet_before": survey.rate(_VERSIONS.before, *_RESNET),
-        "resnet_after": survey.rate(_VERSIONS.after, *_RESNET),
-        "resnet_larger": survey.rate(_VERSIONS.after, *_LARGER),
         "slowest_card": cards.smallest,
         "fastest_card": cards.largest,
-        "mispaired_gain": other.median,
-        "mispaired_largest": other.largest,
         **_normalised(survey),
     }
 
@@ -157,13 +149,11 @@ def _percents(survey: Survey) -> dict[str, Quantity]:
         found[f"{id}_share"] = shares.median
         found[f"{id}_over"] = shares.share("above the roof", lambda share: share > 1)
         found[f"{id}_bound"] = ridge.share("left of the ridge", lambda ratio: ratio < 1)
-    larger = survey.rate(_VERSIONS.after, *_LARGER)
     return found | {
         "confidence": exact("confidence, chosen", "1", CONFIDENCE),
         "most": exact("between the outer quantiles", "1", (PERCENTS[-1] - PERCENTS[0]) / 100),
         "margin": exact("margin of equality, chosen", "1", settings.MARGIN),
         "instead_faster": survey.gain("instead").share("that gain", lambda gain: gain > 1),
-        "resnet_less": to_digits(1 - larger / survey.rate(_VERSIONS.before, *_RESNET), 2),
         "new_largest": survey.share(compiled(NEW), fused=True).of("repvgg_b3", 4),
     }
 
@@ -203,7 +193,6 @@ def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
     yield judge("gain-falls", each(["compiling"], "low_over_high", more))
     yield judge("last-pays", each(settings.CHANNELS_LAST, "gain", more))
     yield judge("bf16-is-even", each(["bf16"], "gain", alike))
-    yield judge("same-at-equal-size", each(settings.VERSIONS, "gain", alike))
     yield judge("losers-normalise", each(["normalised"], "alike", exactly(1)))
 
 
@@ -212,10 +201,10 @@ def _claims(found: Mapping[str, Quantity]) -> Iterator[Claim]:
 
 def _plots(survey: Survey) -> Iterator[Figure]:
     """Every figure, with the files that it is drawn from."""
-    for id, ids in (("fig-gains", settings.AGAINST_CARD), ("fig-itself", settings.VERSIONS)):
-        known = {COMPARISONS[id].name: survey.gain(id) for id in ids if survey.gain(id).known}
-        panel = distribution_rows("", {"": tuple(known.values())}, tuple(known), _GAIN)
-        yield _figure(id, Drawing((panel,), height=panel.height), known.values())
+    known = {COMPARISONS[id].name: survey.gain(id) for id in settings.AGAINST_CARD}
+    known = {name: gain for name, gain in known.items() if gain.known}
+    panel = distribution_rows("", {"": tuple(known.values())}, tuple(known), _GAIN)
+    yield _figure("fig-gains", Drawing((panel,), height=panel.height), known.values())
     for id, panels in (("fig-cards", settings.BY_CARD), ("fig-intensity", settings.BY_FAMILY)):
         drawn = tuple(_by_class(survey, series) for series in panels)
         height = sum(panel.height for panel in drawn)
