@@ -34,7 +34,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whose multiply-adds are ``uncounted_multiply_adds``.  ``bytes`` are compulsory traffic.
     ``outputs`` are elements that convolutions and products make; attention stands apart:
     its multiply-adds, its results and its scores, which are in memory only where it is not fused.
-    ``other_operations`` are what fvcore adds for normalisation, pooling and interpolation.
     """
 
     network: str
@@ -52,7 +51,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attention_multiply_adds: Count = 0
     attention_outputs: Count = 0
     attention_scores: Count = 0
-    other_operations: Count = 0
 
     @property
     def exact(self) -> bool:
