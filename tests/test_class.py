@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import build
@@ -20,7 +17,6 @@ from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import DETAILED, NAMED, ROWS, detailed
-from report.records.record import Case
 from report.records.store import write_record
 from report.studies import STUDIES
 from tests import factory
@@ -30,7 +26,8 @@ from tests.papers import assert_whole, rows
 
 STUDY = "conv_scaling"
 OWN = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
-MACHINES = 30
+#: More than are told in detail, and than a figure names.
+MACHINES = 12
 #: About so many cases of each record are enough for what is drawn, and for the one study alone.
 MANY, CASES = 80, 20
 
@@ -64,8 +61,9 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
     assert len(listed) == len(inputs.records)
     assert f"classroom laptop {MACHINES}" in {row["Machine"] for row in listed}
     text = assert_whole(study, found)
-    assert all(f"#{id_}" in text for id_ in ("tbl-machines", "fig-machines"))
-    assert len(dots(found).names) <= NAMED + 1
+    assert "#tbl-machines" in text
+    if "fig-machines" in found.figures:  # not where a study has no number that machines share
+        assert "#fig-machines" in text and len(dots(found).names) == NAMED + 1
 
 
 @pytest.mark.parametrize("change", ["no samples", "hostile text"])
@@ -103,87 +101,31 @@ def test_machines_that_are_named_are_told_in_detail() -> None:
     assert detailed(told) is told, "few machines are all told"
 
 
-# ------------------------------------------------------------------------------- bad records
-
-
 def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = factory.data_folder(tmp_path)
-    bad = write_class(STUDY, data, MACHINES, CASES)
+    bad = write_class(STUDY, data, 2, CASES)
     command = [STUDY, "--html", "--data", str(data), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    assert build.main(command) == 0
-    said = capsys.readouterr().out
-    for path, why in zip(bad, ("cases[", "schema: this field is missing"), strict=True):
-        (note,) = [line for line in said.splitlines() if "left out" in line and path.name in line]
-        assert why in note and "; " in note, "place, and what to do"
-    assert build.main([*command, "--check"]) == 1
-    said = capsys.readouterr().out
-    assert all(f"left out: data/{STUDY}/{path.name}" in said for path in bad)
-    page = (tmp_path / "out" / "html" / STUDY / "index.html").read_text("utf-8")
-    assert "classroom laptop 29" in page and bad[0].stem not in page
+    for expected, words in ((0, []), (1, ["--check"])):
+        assert build.main([*command, *words]) == expected
+        said = capsys.readouterr().out
+        for path, why in zip(bad, ("cases[", "schema: this field is missing"), strict=True):
+            (note,) = [x for x in said.splitlines() if "left out" in x and path.name in x]
+            assert why in note and "; " in note, "place, and what to do"
     records = (tmp_path / "out" / "html" / "records.html").read_text("utf-8")
     assert all(path.stem in records for path in bad)
-    machines = (tmp_path / "out" / "html" / "machines.html").read_text("utf-8")
-    assert all(f"classroom laptop {number}" in machines for number in range(1, MACHINES))
+    for page in ("machines.html", f"{STUDY}/index.html"):
+        text = (tmp_path / "out" / "html" / page).read_text("utf-8")
+        assert "classroom laptop 1" in text and bad[0].stem not in text
 
 
-def _of_another_study(path: Path) -> None:
-    path.write_text(path.read_text("utf-8").replace('"study": "conv_scaling"', '"study": "other"'))
-
-
-def _huge(path: Path) -> None:
-    os.truncate(path, 2**30)
-
-
-def _foreign_factor(path: Path) -> None:
-    """As another version of the experiment writes it: the hash in its name is right."""
-    path.unlink()
-    record = machine(base_record(STUDY, CASES), 2)
-    cases = tuple(_coloured(case) for case in record.cases)
-    write_record(msgspec.structs.replace(record, cases=cases), path.parent.parent)
-
-
-def _coloured(case: Case) -> Case:
-    return msgspec.structs.replace(case, factors={**case.factors, "colour": "red"})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        (lambda path: path.write_bytes(b""), "not valid JSON"),
-        (lambda path: path.write_bytes(b"\xff\xfe" * 99), "not UTF-8"),
-        (lambda path: path.write_bytes(path.read_bytes()[:999]), "found the end of the file"),
-        (_of_another_study, "in the folder 'conv_scaling'"),
-        (_huge, "more than any run writes"),
-        (_foreign_factor, "factors.colour"),
-        (
-            lambda path: path.write_text(path.read_text().replace('"seed": 0', '"seed": 1')),
-            "edited",
-        ),
-        (lambda path: path.rename(path.with_name("mine.json")), "found a name that is not"),
-    ],
-    ids=["empty", "binary", "cut off", "study", "huge", "version", "edited", "renamed"],
-)
-def test_a_bad_record_is_left_out_with_its_place_and_what_to_do(
-    spoil: Callable[[Path], None], why: str, tmp_path: Path
-) -> None:
-    first, second = (machine(base_record(STUDY, CASES), number) for number in (1, 2))
-    data = factory.data_folder(tmp_path, first)
-    path = write_record(second, data)
-    assert len(choose(STUDY, data).runs) == 2
-    spoil(path)
-    chosen = choose(STUDY, data)
-    assert [run[0] for run in chosen.runs] == [factory.stored(first).file]
-    assert chosen.notices[0].startswith(f"left out: data/{STUDY}/") and why in chosen.notices[0]
-    assert sum(each.get("left_out", False) for each in chosen.listing) == 1
-
-
-def test_a_bad_record_that_is_named_or_alone_is_an_error(tmp_path: Path) -> None:
+def test_a_bad_record_that_is_named_or_pinned_or_alone_is_an_error(tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path, machine(base_record(STUDY, CASES), 1))
     path = write_record(machine(base_record(STUDY, CASES), 2), data)
     path.write_bytes(b"{")
     file = path.relative_to(data).as_posix()
+    assert len(choose(STUDY, data).runs) == 1
     with pytest.raises(RecordError, match="not valid JSON"):
         choose(STUDY, data, (file,))
     (data / "pins.yaml").write_text(f"{STUDY}: [{file}]\n", "utf-8")
@@ -194,13 +136,3 @@ def test_a_bad_record_that_is_named_or_alone_is_an_error(tmp_path: Path) -> None
         good.unlink()
     with pytest.raises(RecordError, match="not valid JSON"):
         choose(STUDY, data)
-
-
-def test_a_record_whose_files_are_not_beside_it_is_left_out(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, machine(base_record(STUDY, CASES), 1))
-    source = next((ROOT / "data" / STUDY).glob("20261122T173825Z-*.json"))
-    (data / STUDY / source.name).write_bytes(source.read_bytes())
-    chosen = choose(STUDY, data)
-    assert len(chosen.runs) == 1
-    assert chosen.notices[0].startswith(f"left out: data/{STUDY}/{source.name}: ")
-    assert f"{source.stem}/onednn." in chosen.notices[0] and "No such file" in chosen.notices[0]
