@@ -15,7 +15,6 @@ from report.evidence.runs import Run
 from report.missing import Missing
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.tables import Table
-from report.quantity.expression import Absent
 from report.quantity.process import Process
 from report.records.record import Factor, Round
 from report.records.store import Stored
@@ -181,30 +180,6 @@ def test_a_ceiling_is_the_best_of_all_runs() -> None:
     assert both.sources == (NEW.file, fast.file)
     # All that is said of one run stays with it: its own work over its own time.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
-
-
-def test_the_scatter_between_runs_is_the_largest_ratio_of_their_medians() -> None:
-    """By hand: the medians are 1.15, 2.15 and 1.5 s."""
-    found = POOLED.between_runs("time", CASE)
-    assert value_of(found) == pytest.approx(2.15 / 1.15)
-    assert found.sources == (NEW.file, OLD.file, LAST.file)
-    assert str(found.unit) == "1"
-
-
-@pytest.mark.parametrize(
-    ("run", "quantity", "reason"),
-    [
-        (Run(NEW, "a"), "time", "measured in one run only on a"),
-        (POOLED, "allocated_after", "allocated after is the same in every run"),
-        (POOLED, "wait_time", "no wait time recorded on a"),
-    ],
-)
-def test_without_two_runs_there_is_no_scatter_between_them(
-    run: Run, quantity: str, reason: str
-) -> None:
-    found = run.between_runs(quantity, CASE)
-    assert isinstance(found, Absent)
-    assert found.reason == Missing(reason)
 
 
 def test_tables_and_figures_of_a_record_name_the_runs_that_are_pooled_with_it() -> None:

@@ -15,8 +15,7 @@ from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
 from report.evidence.remembered import remembered
 from report.missing import Missing
-from report.quantity.expression import Leaf, Quantity, absent, exact, named
-from report.quantity.operations import at_least, at_most
+from report.quantity.expression import Leaf, absent, exact
 from report.quantity.process import Process
 from report.records.layers import Layer
 from report.records.quantities import FIXED, QUANTITIES
@@ -206,24 +205,6 @@ class Run(MeasuredDevice):
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 yield stored.file, case
-
-    def between_runs(self, quantity: str, factors: Factors) -> Quantity:
-        """The largest ratio of the medians of two runs: how far apart the runs lie."""
-        what, unit = described(quantity, factors), QUANTITIES[quantity].unit
-        name = f"ratio between runs of {what}"
-        found = self.by_process(quantity, factors)
-        if isinstance(found, Missing):
-            return absent(name, "1", found.reason)
-        runs = tuple(dict.fromkeys(process.run for process in found))
-        if quantity in FIXED:
-            return absent(name, "1", f"{_words(quantity)} is the same in every run")
-        if len(runs) < 2:
-            return absent(name, "1", f"measured in one run only on {self.label}")
-        medians = [
-            self.of_processes(f"{what} of run {n}", unit, [p for p in found if p.run == run])
-            for n, run in enumerate(runs, start=1)
-        ]
-        return named(name, at_least(*medians) / at_most(*medians))
 
     def repeated(self, quantity: str, factors: Factors) -> Leaf:
         """A deterministic quantity, the same in every repetition, as an exact one."""
