@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -23,13 +22,3 @@ def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name not in but
     }
-
-
-def double_times(path: Path) -> None:
-    """Make all times of a record twice as long, under the same name."""
-    record = json.loads(path.read_text("utf-8"))
-    for case in record["cases"]:
-        for series in case["series"]:
-            if series["quantity"] == "time":
-                series["samples"] = [2 * sample for sample in series["samples"]]
-    path.write_text(json.dumps(record), "utf-8")

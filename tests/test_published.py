@@ -1,6 +1,6 @@
 """``out/html`` is the whole site: copied elsewhere by itself, no link of any page is dead.
 
-Uses the small project of ``test_freshness``.
+Uses the small project of ``tests.tiny``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.test_freshness import BOTH, ONE, another_typst, build, built, digests, project, ran
+from tests import tiny
+from tests.test_builds import another_typst, built, project
+from tests.tiny import STUDY
 
 __all__ = ["built", "project"]
 
 _LINK = re.compile(r'\s(?:href|src)="([^"]*)"')
-PAPER = f"{ONE}/{ONE}.pdf"
+PAPER = f"{STUDY}/{STUDY}.pdf"
 
 
 def dead_links(site: Path) -> Iterator[str]:
@@ -33,30 +35,29 @@ def dead_links(site: Path) -> Iterator[str]:
 
 def links_to_pdf(site: Path) -> set[str]:
     """The pages that lead to the PDF of a paper, relative to ``site``."""
-    papers = {f"{study}.pdf" for study in BOTH}
     return {
         page.relative_to(site).as_posix()
         for page in site.rglob("*.html")
-        if papers & {link.rpartition("/")[2] for link in _LINK.findall(page.read_text("utf-8"))}
+        if f"{STUDY}.pdf"
+        in {link.rpartition("/")[2] for link in _LINK.findall(page.read_text("utf-8"))}
     }
 
 
 def test_the_site_is_whole_by_itself(built: Path, tmp_path: Path) -> None:
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")
-    assert links_to_pdf(site) == {"index.html", *(f"{study}/index.html" for study in BOTH)}
+    assert links_to_pdf(site) == {"index.html", f"{STUDY}/index.html"}
     assert list(dead_links(site)) == []
-    for study in BOTH:
-        paper = (built / "out" / "pdf" / f"{study}.pdf").read_bytes()
-        assert (site / study / f"{study}.pdf").read_bytes() == paper
+    paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
+    assert (site / PAPER).read_bytes() == paper
 
 
 def test_a_new_pdf_leaves_the_page_alone(project: Path) -> None:
-    page = project / "out" / "html" / ONE / "index.html"
+    page = project / "out" / "html" / STUDY / "index.html"
     before = page.stat()
     another_typst(project)
-    assert ran(project) == {f"{study}/pdf" for study in BOTH}
+    assert tiny.ran(project) == {f"{STUDY}/pdf"}
     (project / "out" / "html" / PAPER).unlink()
-    assert ran(project, "--pdf") == {f"{ONE}/pdf"}
+    assert tiny.ran(project, "--pdf") == {f"{STUDY}/pdf"}
     after = page.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert list(dead_links(project / "out" / "html")) == []
@@ -67,13 +68,13 @@ def test_pages_alone_keep_a_pdf_that_is_there_and_promise_none_that_is_not(proje
     paper = (site / PAPER).read_bytes()
     style = project / "templates" / "html" / "page.html"
     style.write_text(style.read_text("utf-8").replace("<main", '<main data-new="1"', 1), "utf-8")
-    assert f"{ONE}/html" in ran(project, "--html")
+    assert f"{STUDY}/html" in tiny.ran(project, "--html")
     assert (site / PAPER).read_bytes() == paper
     assert list(dead_links(site)) == []
-    build(project, "--html", "--out", "pages")
+    tiny.build(project, "--html", "--out", "pages")
     assert links_to_pdf(project / "pages" / "html") == set()
     assert list(dead_links(project / "pages" / "html")) == []
-    build(project, "--pdf", "--out", "pages")
-    build(project, "--html", "--out", "pages")
-    build(project, "--out", "both")
-    assert digests(project, "pages") == digests(project, "both")
+    tiny.build(project, "--pdf", "--out", "pages")
+    tiny.build(project, "--html", "--out", "pages")
+    tiny.build(project, "--out", "both")
+    assert tiny.digests(project, "pages") == tiny.digests(project, "both")

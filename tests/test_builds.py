@@ -1,0 +1,283 @@
+"""Whatever is done to a project and its output, the next build gives what a cold one gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests import tiny
+from tests.tiny import STUDY, TEMPLATE, replace
+
+Change = Callable[[Path], None]
+
+
+def slower(project: Path) -> None:
+    """Make all times of the record twice as long, or as they were."""
+    path, kept = tiny.record_of(project), project / "kept.json"
+    if kept.exists():
+        kept.replace(path)
+        return
+    shutil.copyfile(path, kept)
+    record = json.loads(path.read_text("utf-8"))
+    for case in record["cases"]:
+        for series in (series for round in case["rounds"] for series in round["series"]):
+            series["samples"] = [2 * sample for sample in series["samples"]]
+    path.write_text(json.dumps(record), "utf-8")
+
+
+def another_typst(project: Path) -> None:
+    folder = project / "typst-99.0.dist-info"
+    if folder.exists():
+        folder.rmdir()
+    else:
+        folder.mkdir()
+
+
+#: The steps after the one that writes the document.
+FORMATS: Final = ("convert", "html", "tex", "pdf", "bundle", "site/quarto")
+WRITTEN: Final = ("manuscript", *FORMATS)
+#: What may be edited, where the same once more takes it back, and the steps that it makes run.
+EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
+    "value in a record": (slower, ("study", "samples", "figure/rates", *WRITTEN)),
+    "device that no record names": (
+        replace("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
+        ("study",),
+    ),
+    "bibliography": (replace("data/references.bib", "title = {", "title = {New: "), WRITTEN),
+    "word": (replace(TEMPLATE, "How does the rate", "How much does the rate"), WRITTEN),
+    "caption": (replace(TEMPLATE, "over the width on", "against the width on"), WRITTEN),
+    "drawing function": (
+        replace(
+            "figures/drawing/scaling.py",
+            "axes.set_xlabel(",
+            "axes.set_title('x'); axes.set_xlabel(",
+        ),
+        ("figure/rates", *FORMATS),
+    ),
+    "table of the study": (
+        replace(f"report/studies/{STUDY}/study.py", '"Width", "1"', '"Breadth", "1"'),
+        ("study", *WRITTEN),
+    ),
+    "comment in a helper": (
+        replace("report/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
+        ("study", "manuscript", "convert", "html", "tex", "site/quarto"),
+    ),
+    "page": (
+        replace("templates/html/page.html", "<main", '<main data-new="1"'),
+        ("convert", "html"),
+    ),
+    "LaTeX style": (
+        replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
+        ("tex", "bundle"),
+    ),
+    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("convert",)),
+    "package": (another_typst, ("pdf",)),
+}
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def alter(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 1] = b"\0"
+    path.write_bytes(content)
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    (path / "full").mkdir(parents=True)
+
+
+def make_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES: Final[tuple[Change, ...]] = (
+    Path.unlink,
+    truncate,
+    alter,
+    make_folder,
+    make_link,
+    make_pipe,
+)
+#: What is replaced at once: a paper is whole there, old or new, whenever a build is killed.
+WHOLES: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
+
+
+#: About a minute of one processor.
+BOUNDED: Final = settings(
+    max_examples=6,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+
+
+class Builds(RuleBasedStateMachine):
+    """One project of which everything may be changed, and what a cold build of it gives.
+
+    ``edits`` are those in force, ``built`` those with which ``out/`` was built, or None where it is
+    not as a build has left it.
+    """
+
+    project: Path
+    whole: Path
+    cold: dict[frozenset[str], dict[str, str]]
+
+    @initialize()
+    def begin(self) -> None:
+        self.edits: set[str] = set()
+        self.built: frozenset[str] | None = frozenset()
+        shutil.rmtree(self.project / "out", ignore_errors=True)
+        shutil.copytree(self.whole, self.project / "out")
+
+    def teardown(self) -> None:
+        for edit in self.edits:
+            EDITS[edit][0](self.project)
+
+    def expected(self) -> dict[str, str]:
+        """What a build from nothing gives, in another folder."""
+        edits = frozenset(self.edits)
+        if edits not in self.cold:
+            ended = tiny.build(self.project, "--out", "cold")
+            assert ended.code == 0, ended.said
+            self.cold[edits] = tiny.digests(self.project, "cold")
+            shutil.rmtree(self.project / "cold")
+        return self.cold[edits]
+
+    def check(self) -> None:
+        """``out/`` is as if it had been built from nothing, and nothing is left to do."""
+        assert tiny.digests(self.project) == self.expected()
+        assert not list((self.project / "out").glob(".scratch-*"))
+        self.built = frozenset(self.edits)
+        assert "Nothing to do" in tiny.build(self.project).said
+
+    def check_wholes(self) -> None:
+        """Each paper is the old one or the new one, though the build broke off."""
+        if self.built is not None:
+            now = tiny.digests(self.project)
+            for name in WHOLES:
+                there = {file: now[file] for file in now if file.startswith(name)}
+                assert there in [
+                    {file: cold[file] for file in cold if file.startswith(name)}
+                    for cold in (self.cold[self.built], self.expected())
+                ], name
+        self.built = None
+
+    @rule(edit=st.sampled_from(sorted(EDITS)))
+    def edit(self, edit: str) -> None:
+        EDITS[edit][0](self.project)
+        self.edits ^= {edit}
+
+    @rule(number=st.integers(0, 10_000), damage=st.sampled_from(DAMAGES))
+    def damage(self, number: int, damage: Change) -> None:
+        files = sorted(p for p in (self.project / "out").rglob("*") if p.is_file())
+        if files:
+            damage(files[number % len(files)])
+            self.built = None
+
+    @rule(name=st.sampled_from(["html", "qmd", "pdf", ".steps", f"html/{STUDY}/figures", ""]))
+    def remove(self, name: str) -> None:
+        shutil.rmtree(self.project / "out" / name, ignore_errors=True)
+        self.built = None
+
+    @rule()
+    def touch(self) -> None:
+        for room in ("report", "figures", "templates", "data", "out"):
+            for path in (self.project / room).rglob("*"):
+                if path.is_file():
+                    path.touch()
+        if self.built == self.edits:
+            assert "Nothing to do" in tiny.build(self.project).said
+
+    @rule()
+    def build(self) -> None:
+        ended = tiny.build(self.project)
+        assert ended.code == 0, ended.said
+        self.check()
+
+    @rule()
+    def build_twice_at_once(self) -> None:
+        for ended in [begun.wait() for begun in (tiny.start(self.project) for _ in range(2))]:
+            assert ended.code == 0, ended.said
+        self.check()
+
+    @rule()
+    def build_pages_alone(self) -> None:
+        ended = tiny.build(self.project, "--html")
+        assert ended.code == 0, ended.said
+        self.built = None
+
+    @rule(
+        milliseconds=st.integers(100, 1500),
+        number=st.sampled_from([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]),
+    )
+    def kill(self, milliseconds: int, number: int) -> None:
+        begun = tiny.start(self.project)
+        time.sleep(milliseconds / 1000)
+        begun.kill(number)
+        begun.wait()
+        if number != signal.SIGKILL:
+            assert not list((self.project / "out").glob(".scratch-*"))
+        self.check_wholes()
+
+    @rule()
+    def build_on_a_full_disk(self) -> None:
+        ended = tiny.build(self.project, files=10_000)
+        assert ended.code == 0 or "cannot be written" in ended.said
+        assert "Traceback" not in ended.said
+        self.check_wholes()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small project, built."""
+    project = tiny.write_project(tmp_path_factory.mktemp("built") / "project")
+    ended = tiny.build(project)
+    assert ended.code == 0, ended.said
+    return project
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(built, tmp_path / "project")
+
+
+def test_out_is_what_a_cold_build_gives(project: Path, built: Path) -> None:
+    Builds.project, Builds.whole = project, built / "out"
+    Builds.cold = {frozenset(): tiny.digests(built)}
+    run_state_machine_as_test(Builds, settings=BOUNDED)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_makes_nothing_run_that_does_not_depend_on_it(project: Path, edit: str) -> None:
+    """The lists of studies run too where the plain words of a paper change."""
+    change, steps = EDITS[edit]
+    change(project)
+    needed = {step if "/" in step[:5] else f"{STUDY}/{step}" for step in steps}
+    assert tiny.ran(project) - {"site/index"} == needed

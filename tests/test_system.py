@@ -1,0 +1,286 @@
+"""A build in the system: its processes and signals, streams, folders and links."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from report.engine import task
+from report.engine.pipeline import ROOT
+from report.engine.workers import Processes
+from report.system.signals import exit_on_signals
+from tests import folders, tiny
+from tests.test_builds import built, project, slower
+from tests.tiny import STUDY, TEMPLATE, replace
+
+__all__ = ["built", "project"]
+
+change_page = replace("templates/html/page.html", "<main", '<main data-new="1"')
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that happens by itself."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def processes(mark: str, words: bytes) -> list[int]:
+    """The processes with ``mark`` in their environment and ``words`` in their command (Linux)."""
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if _says(folder / "environ", mark.encode()) and _says(folder / "cmdline", words)
+    ]
+
+
+def _says(path: Path, words: bytes) -> bool:
+    try:
+        return words in path.read_bytes()
+    except OSError:
+        return False
+
+
+# ------------------------------------------------------------------------------- ends of processes
+
+
+def start(project: Path) -> subprocess.Popen[str]:
+    """``python build.py`` with two workers, known by its temporary folder."""
+    return subprocess.Popen(
+        [sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
+        cwd=project,
+        env={**os.environ, "TMPDIR": str(project)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_build_with_all_that_it_has_begun(project: Path, number: int) -> None:
+    slower(project)
+    process = start(project)
+    until(lambda: processes(str(project), b"spawn_main"))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert not list((project / "out").glob(".scratch-*"))
+    until(lambda: not processes(str(project), b""))
+
+
+def test_a_worker_that_is_killed_is_a_sentence(project: Path) -> None:
+    slower(project)
+    process = start(project)
+    until(lambda: processes(str(project), b"spawn_main"))
+    for worker in processes(str(project), b"spawn_main"):
+        os.kill(worker, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "was killed" in errors and "--jobs" in errors
+    assert "Traceback" not in errors
+
+
+def test_workers_end_whatever_they_do() -> None:
+    with Processes(2) as workers:
+        slow = [workers.submit(time.sleep, 600) for _ in range(2)]
+        until(lambda: all(future.running() for future in slow))
+    for future in slow:
+        with pytest.raises(BrokenExecutor):
+            future.result()
+
+
+_PROGRAM = """
+from pathlib import Path
+from report.render.command import run
+run(["sh", "-c", "sleep 600 & sleep 600"], Path("/"), 600)
+"""
+
+
+def test_programs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """As latexmk does, which starts pdflatex, when nothing can be tidied up."""
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
+    until(lambda: len(processes(str(tmp_path), b"sleep\x00600\x00")) == 2)
+    process.kill()
+    process.wait()
+    until(lambda: not processes(str(tmp_path), b"sleep"))
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As SIGHUP is under nohup; and the first of the others counts."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as ended, exit_on_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+        assert ended.value.code == 128 + signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+# ----------------------------------------------------------------------------------------- streams
+
+
+def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command line as the shell runs it, which also sees to the redirections."""
+    return subprocess.run(
+        ["bash", "-c", command.replace("python", '"$0"'), sys.executable],
+        cwd=project,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1", "2>&1 | true"])
+def test_output_that_cannot_be_written_is_dropped(project: Path, redirection: str) -> None:
+    change_page(project)
+    ended = shell(
+        project, f"python build.py --html --engine typst {redirection}; exit ${{PIPESTATUS[0]}}"
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert tiny.ran(project, "--html") == set()
+
+
+@pytest.mark.parametrize("command", ["build.py --check --format json", "-m experiments list"])
+def test_a_result_that_is_lost_is_an_error(command: str) -> None:
+    ended = shell(ROOT, f"python {command} >/dev/full")
+    assert ended.returncode == 1
+    assert "standard output: cannot be written" in ended.stderr
+    ended = shell(ROOT, f"python {command} 2>&1 >&- <&- | true; exit ${{PIPESTATUS[0]}}")
+    assert ended.stderr == ""
+
+
+def test_a_name_that_the_terminal_cannot_show_is_named_by_numbers(project: Path) -> None:
+    ended = shell(project, "python build.py --html --out 'aus gäbe'", PYTHONIOENCODING="ascii")
+    assert (ended.returncode, "aus g\\xe4be/html" in ended.stdout) == (0, True), ended
+
+
+# ------------------------------------------------------------------------------ folders and links
+
+
+def test_folders_may_have_any_name_and_links_may_lead_to_them(built: Path, tmp_path: Path) -> None:
+    place = tmp_path / "%20 ~a?b#c&d;e'f\"g$h -k*l[m]\n\\n研究 ü"
+    place.mkdir()
+    moved = shutil.copytree(built, place / "project", ignore=shutil.ignore_patterns("out"))
+    (moved / "data").rename(place / "data")
+    (place / "elsewhere").mkdir()
+    (place / "out").symlink_to(place / "elsewhere")
+    ended = tiny.build(moved, "--out", str(place / "out"), "--data", str(place / "data"))
+    assert ended.code == 0, ended.said
+    assert (place / "out").is_symlink()
+    assert tiny.digests(place, "elsewhere") == tiny.digests(built)
+
+
+def test_nothing_outside_of_out_is_touched(project: Path) -> None:
+    """Links in it are replaced by folders."""
+    elsewhere = project / "elsewhere"
+    elsewhere.mkdir()
+    links = [project / "out" / name for name in ("html", f"qmd/{STUDY}/figures", "pdf", ".steps")]
+    for link in links:
+        link.rename(elsewhere / link.name)
+        link.symlink_to(elsewhere / link.name)
+    slower(project)
+    before = folders.digests(project, {"kept.json"})
+    assert tiny.build(project).code == 0
+    after = folders.digests(project, {"kept.json"})
+    outside = {name for name in before if not name.startswith("out/")}
+    assert {name: after[name] for name in outside} == {name: before[name] for name in outside}
+    assert not any(link.is_symlink() for link in links)
+    assert tiny.build(project, "--out", "cold").code == 0
+    assert tiny.digests(project) == tiny.digests(project, "cold")
+
+
+def test_a_file_where_the_output_belongs_is_a_sentence(project: Path) -> None:
+    shutil.rmtree(project / "out")
+    (project / "out").write_text("in the way")
+    ended = tiny.build(project)
+    assert ended.code == 1
+    assert "cannot be written" in ended.said and "Traceback" not in ended.said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
+def test_a_read_only_folder_is_a_sentence(project: Path) -> None:
+    (project / "out").chmod(0o555)
+    assert "Nothing to do" in tiny.build(project).said
+    slower(project)
+    ended = tiny.build(project)
+    (project / "out").chmod(0o755)
+    assert ended.code == 1
+    assert "cannot be written" in ended.said and "Traceback" not in ended.said
+
+
+# --------------------------------------------------------------------------------- what is named
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "arguments"),
+    [
+        (TEMPLATE, "\n# Machines", "\n::: {.note}\n\n# Machines", "--html"),
+        (TEMPLATE, "\n# Machines", "\n```{=typst}\n#nosuch()\n```\n\n# Machines", "--pdf"),
+        (TEMPLATE, "\n# Machines", "\nBy [@nobody].\n\n# Machines", "--html"),
+        (TEMPLATE, "number-sections: true", "number-sections: [[", "--html"),
+        (TEMPLATE, "\n# Machines", "\n{{ v.no_such_value }}\n\n# Machines", "--html"),
+        (TEMPLATE, "\n# Machines", "\nSee @fig-nowhere.\n\n# Machines", "--html"),
+        (TEMPLATE, "\n# Machines", '\n![x](figures/none){#fig-none fig-alt="x"}\n', "--html"),
+        (TEMPLATE, "\n# Machines", "\nThe rate was 93.1 GFLOP/s.\n\n# Machines", "--html"),
+        (TEMPLATE, "\n# Machines", "\n{% if %}\n\n# Machines", "--html"),
+        ("data/references.bib", "@", "@book{bad,\n  year = 1\n  title = {X}\n}\n\n@", "--html"),
+    ],
+)
+def test_an_error_names_a_file_that_is_there_and_no_folder_of_the_build(
+    project: Path, file: str, old: str, new: str, arguments: str
+) -> None:
+    before = tiny.digests(project)
+    replace(file, old, new)(project)
+    ended = tiny.build(project, arguments)
+    assert ended.code == 1
+    said = [line for line in ended.said.splitlines() if f"{file}:" in line]
+    assert said, ended.said
+    assert not any(".scratch-" in line for line in said)
+    assert tiny.digests(project) == before
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_an_error_of_a_step_names_the_output_and_not_the_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: bool
+) -> None:
+    out = tmp_path / "out"
+    stage = out / ".scratch-x" / STUDY
+
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
+    def perform(job: task.Task) -> task.Done:
+        if copied:
+            (tmp_path / "source").mkdir()
+            (tmp_path / "source" / "x.pdf").touch()
+            shutil.copytree(tmp_path / "source", job.stage / "pdf", copy_function=full)
+        full("", str(job.stage / "pdf" / "x.pdf"))
+        return task.Done(())
+
+    monkeypatch.setattr(task, "import_action", lambda _: SimpleNamespace(perform=perform))
+    failure = task.do(task.Task("id", STUDY, "typst", stage, out, out, {})).failure
+    assert failure is not None
+    assert failure.startswith(f"{out}/pdf/x.pdf: cannot be written (")
+    assert "No space left on device" in failure and "make room" in failure
