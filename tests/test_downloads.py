@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from report.engine import pipeline
-from report.engine.actions import study as computing
+from report.engine import computing, pipeline
 from report.engine.pipeline import ROOT, Request
 from report.paper.findings import Download, Findings, Inputs
 from report.paper.tables import Column, Table
@@ -75,7 +74,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     return made
 
 
-@pytest.mark.parametrize("style", ["ieee", "report", "article"])
+@pytest.mark.parametrize("style", ["ieee", "report"])
 def test_a_reader_can_download_what_the_study_offers(
     build: Callable[[str, str], Path], style: str
 ) -> None:

@@ -58,15 +58,6 @@ def digest(salt: str = "study/fig-x") -> str:
 # -------------------------------------------------------------------------------- same bytes
 
 
-def test_the_ids_of_two_figures_differ() -> None:
-    def ids(salt: str) -> set[bytes]:
-        svg = render(DRAWING, salt).svg
-        return {part.split(b'"')[0] for part in svg.split(b'<clipPath id="')[1:]}
-
-    assert ids("study/fig-x")
-    assert not ids("study/fig-x") & ids("study/fig-y")
-
-
 ELSEWHERE = {
     "TZ": "Pacific/Auckland",
     "LC_ALL": "C.UTF-8",
@@ -147,14 +138,6 @@ def test_every_interval_ends_where_it_ends() -> None:
         (segments,) = [lines.get_segments() for lines in bars[2]]
         ends = [(float(s[0][1]), float(s[1][1])) for s in segments]
         assert ends == [pytest.approx(e) for e in zip(POINTS.low, POINTS.high, strict=True)]
-
-
-def test_a_ceiling_is_drawn_at_its_median_not_in_the_middle() -> None:
-    with drawn(draw, PANEL) as figure:
-        (axes,) = figure.axes
-        levels = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
-        assert 4.6 in levels
-        assert 4.75 not in levels
 
 
 def test_no_label_is_hidden_from_the_legend() -> None:

@@ -166,15 +166,6 @@ def test_intervals_of_a_low_level_say_so() -> None:
     assert " to " in two.cell_text(two.rows[0][2], two.columns[2])
 
 
-def test_every_reason_has_its_own_letter() -> None:
-    reasons = [Missing(f"reason {i}") for i in range(60)]
-    table = Table("tbl-many", "Many.", (Column("A", "1"),), tuple((r,) for r in reasons))
-    marks = [table.mark(reason) for reason in reasons]
-    assert len(set(marks)) == 60
-    assert (marks[0], marks[25], marks[26], marks[52]) == ("a", "z", "aa", "ba")
-    assert [text for _, text in table.note_texts()] == [reason.reason for reason in reasons]
-
-
 def test_a_bad_table_is_refused() -> None:
     with pytest.raises(ValueError, match="starts with tbl-"):
         Table("sample", "", (), ())

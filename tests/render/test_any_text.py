@@ -19,7 +19,6 @@ from pypdf import PdfReader
 
 from figures.bars import Bars, BarSeries
 from figures.canvas import Drawing
-from figures.characters import visible
 from figures.drawing.render import render
 from report.engine.compose import compose
 from report.records.filed import encode
@@ -28,7 +27,6 @@ from report.records.store import record_name
 from report.render.html import PageLinks, render_html
 from report.render.latex import LatexTools, compile_latex, write_latex
 from report.render.typst import render_typst
-from report.text.escape import bibtex
 from tests import factory
 from tests.boxes import misplaced, needs_pdftotext
 from tests.latex import TOOLS, needs_latex
@@ -211,28 +209,3 @@ def test_long_words_stay_within_the_text(
         pdf.write_bytes(compile_latex(tmp_path / "tex", "p").pdf)
     assert misplaced(pdf) == []
     assert LONG in _squeezed(_text_of(pdf.read_bytes()))
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain ﬁ 龙 \u200d\n\t", "plain ﬁ 龙 \u200d\n\t"),
-        ("\ud800\udc00", "‹U+D800 U+DC00›"),
-        ("a\U000e0041b\U0010ffff", "a‹U+E0041›b‹U+10FFFF›"),
-    ],
-)
-def test_hidden_characters_are_named(text: str, shown: str) -> None:
-    assert visible(text) == shown == visible(shown)
-
-
-@pytest.mark.parametrize(
-    ("text", "ascii_text"),
-    [
-        ("author = {Émile Žižek}", r"author = {{\'{E}}mile {\v{Z}}i{\v{z}}ek}"),
-        ("Łukasz Groß", r"{\L}ukasz Gro{\ss}"),
-        ("李 Ming", r"{{\guilsinglleft U+674E\guilsinglright}} Ming"),
-        ("1–2 µm & 50 %", r"1{--}2 {\ensuremath{\mu}}m & 50 %"),
-    ],
-)
-def test_bibtex_gets_letters_that_it_cannot_cut(text: str, ascii_text: str) -> None:
-    assert bibtex(text) == ascii_text

@@ -22,7 +22,6 @@ from report.render.single import single_file
 from report.render.site import (
     Entry,
     Paper,
-    first_sentences,
     record_pages,
     render_page,
 )
@@ -124,23 +123,6 @@ def test_the_search_finds_the_words_of_formulas(text: str) -> None:
     assert "(∑_(i = 1)^n Q_i)/√n (1 + 1/(2 n))" in texts
     assert "\\frac" not in texts
     assert formula_text("<math>&nbsp;</math>") == ""
-
-
-def test_a_table_with_a_file_of_numbers_links_to_it(page: Page, folder: Path) -> None:
-    """The sample has a CSV file for one of its tables."""
-    files = [link for link in page.all("a") if link["href"].endswith(".csv")]
-    assert [link["href"] for link in files] == ["tables/tbl-work.csv"]
-    assert files[0]["aria-label"] == "Table 1 as CSV"
-    assert "download" in files[0]
-    assert (folder / "tables/tbl-work.csv").read_text("utf-8").startswith("Batch,")
-
-
-def test_whatever_can_be_wide_has_a_region_that_scrolls(page: Page) -> None:
-    regions = [element for _, element in page.elements if element.get("class") == "scroll"]
-    assert len(regions) == len(page.all("img")) + len(page.all("table")) + 2
-    assert all(region["tabindex"] == "0" for region in regions)
-    labels = [region["aria-label"] for region in regions]
-    assert len(labels) == len(set(labels))
 
 
 def contrast(one: str, other: str) -> float:
@@ -343,16 +325,3 @@ def test_a_number_with_grouped_digits_stays_one(write: Callable[[str], Path]) ->
     text = render_html(write("$B = 10{,}616{,}832 + f(1,200)$"), "p", PageLinks())
     assert "<mn>10,616,832</mn>" in text
     assert "<mn>1</mn><mo>,</mo><mn>200</mn>" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
-    [
-        ("One is 1.5 MB. Two is more.", 320, "One is 1.5 MB. Two is more."),
-        ("One is 1.5 MB. Two is more.", 20, "One is 1.5 MB."),
-        ("A single long sentence.", 5, "A single long sentence."),
-        ("", 5, ""),
-    ],
-)
-def test_first_sentences(text: str, limit: int, expected: str) -> None:
-    assert first_sentences(text, limit) == expected

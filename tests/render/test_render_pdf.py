@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from pypdf import PdfReader
 
 from report.errors import RenderError
-from report.render import latex
 from report.render.latex import Missing, compile_latex, find_latex, write_latex
 from report.render.typst import render_typst
 from tests.latex import needs_latex
@@ -110,36 +108,6 @@ def test_latex_says_what_it_is(latex_pdf: bytes) -> None:
 
 
 @needs_latex
-def test_compiling_leaves_the_source_folder_clean(latex_folder: Path, latex_pdf: bytes) -> None:
-    names = {path.name for path in latex_folder.iterdir()}
-    assert latex_pdf.startswith(b"%PDF")
-    assert names == {
-        "README",
-        "figures",
-        "latexmkrc",
-        "references.bib",
-        "ridgepoint.sty",
-        "sample.tex",
-        "tables",
-    }
-
-
-@needs_latex
-@pytest.mark.parametrize("style", ["report", "article"])
-def test_latex_styles_know_the_characters_of_units(
-    write: Write, tmp_path: Path, style: str
-) -> None:
-    folder = write(
-        "# One {#sec-one}\n\nText of @sec-one. Sizes −1 ≤ x × 2 ≈ 3 µs → 5 Ω.\n",
-        head=f"---\ntitle: A paper\nauthor: [{{name: Ada}}]\nbibliography: references.bib\n"
-        f"abstract: The gist.\nprint-style: {style}\n---\n",
-    )
-    write_latex(folder, "p", tmp_path / "tex")
-    text = text_of(compile_latex(tmp_path / "tex", "p").pdf)
-    assert "Text of Section 1." in text
-
-
-@needs_latex
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -172,11 +140,3 @@ def test_without_latex_the_reason_names_the_packages(
     assert "texlive-publishers" in found.reason
     with pytest.raises(RenderError, match="latexmk, pdflatex not found"):
         compile_latex(tmp_path, "p")
-
-
-@needs_latex
-def test_a_missing_class_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(latex._NEEDED, "nosuch.cls", "texlive-nosuch")
-    found = find_latex()
-    assert isinstance(found, Missing)
-    assert re.search(r"nosuch\.cls not found.*install.* texlive-nosuch'", found.reason)

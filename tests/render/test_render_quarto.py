@@ -13,7 +13,6 @@ import yaml
 from report.errors import RenderError
 from report.render.pandoc import TEMPLATES, pandoc_path
 from report.render.quarto import (
-    FORMATS,
     collect,
     find_quarto,
     render_quarto,
@@ -71,25 +70,6 @@ def test_the_project_is_complete(project: Path) -> None:
         "sample/references.bib",
     ):
         assert (project / name).is_file()
-
-
-def test_each_paper_has_the_formats_of_its_style(project: Path) -> None:
-    config = yaml.safe_load((project / "sample/_metadata.yml").read_text("utf-8"))
-    assert set(config["format"]) == set(FORMATS)
-    assert config["format"]["html"]["default-image-extension"] == "svg"
-    assert config["format"]["pdf"]["default-image-extension"] == "pdf"
-    assert config["format"]["pdf"]["documentclass"] == "IEEEtran"
-    assert (project / "sample" / config["format"]["pdf"]["include-in-header"]).is_file()
-
-
-def test_what_pages_link_to_is_a_resource_of_the_project(project: Path) -> None:
-    config = yaml.safe_load((project / "_quarto.yml").read_text("utf-8"))
-    found = {
-        path.relative_to(project).as_posix()
-        for pattern in config["project"]["resources"]
-        for path in project.glob(pattern)
-    }
-    assert {"course/files/trace.json.gz", "sample/tables/tbl-work.csv"} <= found
 
 
 def run_extension(tmp_path: Path, style: str, form: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,47 +162,6 @@ def test_a_long_table_from_its_finished_file(write: Write, tmp_path: Path, engin
     assert [int(row) for row in rows] == list(range(80))
     assert sum("wordy" in text for text in pages) > 1
     assert "After it." in pages[-1]
-
-
-@needs_latex
-@pytest.mark.parametrize("rows", [3, 80])
-def test_a_table_that_is_a_fifth_too_wide_is_set_in_8_point(
-    write: Write, tmp_path: Path, rows: int
-) -> None:
-    """On one page and over several; scaled to the line, its type would be 7.5 pt and less."""
-    cells = " | ".join(["1,234 [56, 7890]"] * 8)
-    columns = "|".join(["---:"] * 8)
-    table = f"| {' | '.join('abcdefgh')} |\n|{columns}|\n" + f"| {cells} |\n" * rows
-    pdf = render("latex", write(table, head=head("article")), "p", tmp_path)
-    sizes = set()
-
-    def note(text: str, matrix: list[float], line: list[float], _: object, size: float) -> None:
-        if "1,234" in text:
-            sizes.add(size * line[0] * matrix[0])
-
-    PdfReader(io.BytesIO(pdf)).pages[0].extract_text(visitor_text=note)
-    assert min(sizes) == pytest.approx(8, abs=0.1)
-
-
-def test_two_columns_keep_their_tables(write: Write, tmp_path: Path) -> None:
-    """IEEE papers have no table that breaks."""
-    folder = write(to_markdown(replace(LONG, wide=True)), head=head("ieee"))
-    write_latex(folder, "p", tmp_path / "tex")
-    text = (tmp_path / "tex" / "p.tex").read_text("utf-8")
-    assert "longtable" not in text
-    assert not (tmp_path / "tex" / "onecolumn.sty").exists()
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_code_that_is_too_long_for_a_line_is_broken(
-    write: Write, tmp_path: Path, engine: str
-) -> None:
-    words = " ".join(f"--option-{i}" for i in range(30))
-    folder = write(f"# One\n\n```bash\npython {words}\n```\n", head=head("article"))
-    pdf = PdfReader(io.BytesIO(render(engine, folder, "p", tmp_path)))
-    lines = [line for line in pdf.pages[0].extract_text().split("\n") if "--option" in line]
-    assert len(lines) > 3
-    assert max(map(len, lines)) < 100
 
 
 @pytest.mark.parametrize("style", STYLES)
