@@ -163,13 +163,13 @@ def differ(options: argparse.Namespace) -> int:
     """Print what other data would make the papers say, and write the page that shows it."""
     from report.commands.difference import difference
 
-    found = difference(request_of(options), options.diff, _announcer(options))
+    text, studies = difference(request_of(options), options.diff, _announcer(options))
     clear_line()
-    print(found.text)
+    print(text)
     if options.debug:
-        traces = (side.trace for each in found.studies for side in each.refused.values())
+        traces = (side.trace for each in studies for side in each.refused.values())
         print("".join(traces), end="", file=sys.stderr)
-    return int(any("new" in each.refused for each in found.studies))
+    return int(any("new" in each.refused for each in studies))
 
 
 def verify_twice(options: argparse.Namespace) -> int:

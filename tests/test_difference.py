@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -15,8 +14,8 @@ from hypothesis import strategies as st
 
 import build
 from report.commands import difference as command
-from report.commands.compare import Change, differing, table_cells, text_changes, value_changes
-from report.commands.difference import LIMIT, Difference, difference, find_data
+from report.commands.compare import differing, table_cells, text_changes, value_changes
+from report.commands.difference import LIMIT, Studied, difference, find_data
 from report.engine.pipeline import Request, Summary
 from report.engine.run import Outcome
 from report.engine.workers import KILLED
@@ -229,12 +228,21 @@ def asked(data: Path, *studies: str) -> Request:
     return Request(studies or (STUDY,), ("html",), data.parent / "out", jobs=1, data=data)
 
 
-def compared(request: Request, against: Path | str) -> Difference:
-    return difference(request, str(against), lambda words, share: None)
+class Compared(NamedTuple):
+    """What the command prints, the outcome of each study, and the page."""
+
+    text: str
+    studies: tuple[Studied, ...]
+    page: Path
+
+
+def compared(request: Request, against: Path | str) -> Compared:
+    said = difference(request, str(against), lambda words, share: None)
+    return Compared(*said, request.out / "diff" / "index.html")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Difference:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     """The difference that a slower run makes."""
     room = tmp_path_factory.mktemp("measured")
     old = factory.data_folder(room / "old", factory.record())
@@ -243,7 +251,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Difference:
     return compared(asked(factory.data_folder(room / "new", new), STUDY, "conv_profiling"), old)
 
 
-def test_another_record_changes_numbers_cells_text_and_figures(measured: Difference) -> None:
+def test_another_record_changes_numbers_cells_text_and_figures(measured: Compared) -> None:
     own, other = measured.studies
     assert all(own.parts[kind] for kind in ("numbers", "table cells", "places in the text"))
     assert "best_rate" in {change.name for change in own.parts["numbers"]}
@@ -254,7 +262,7 @@ def test_another_record_changes_numbers_cells_text_and_figures(measured: Differe
     assert "conv_profiling: its data are the same" in measured.text
 
 
-def test_the_text_is_bounded_and_the_page_has_all(measured: Difference) -> None:
+def test_the_text_is_bounded_and_the_page_has_all(measured: Compared) -> None:
     text, page = measured.text, measured.page.read_text("utf-8")
     parts = measured.studies[0].parts
     for kind, found in parts.items():
@@ -267,7 +275,7 @@ def test_the_text_is_bounded_and_the_page_has_all(measured: Difference) -> None:
     assert not list(measured.page.parents[1].glob(".scratch-*")), "both builds are removed"
 
 
-def test_figures_stand_side_by_side_and_links_lead_somewhere(measured: Difference) -> None:
+def test_figures_stand_side_by_side_and_links_lead_somewhere(measured: Compared) -> None:
     page = measured.page.read_text("utf-8")
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
@@ -279,18 +287,13 @@ def test_figures_stand_side_by_side_and_links_lead_somewhere(measured: Differenc
         assert (measured.page.parent / link).is_file() or link.startswith("data:"), link
 
 
-def git_revision(repository: Path, data: Path) -> Iterator[Change]:
+def test_a_revision_without_records_is_compared_with_today(repository: Path, data: Path) -> None:
     record = write_record(factory.record(), data)
     found = compared(asked(data), "HEAD")
-    assert "not measured (" in found.text
-    assert [change.name for change in found.studies[0].parts["files of the data"]] == [
-        record.relative_to(data).as_posix()
-    ]
-    yield from found.studies[0].parts["numbers"]
-
-
-def test_a_revision_without_records_is_compared_with_today(repository: Path, data: Path) -> None:
-    assert any(change.old.startswith("not measured") for change in git_revision(repository, data))
+    (studied,) = found.studies
+    (file,) = studied.parts["files of the data"]
+    assert file.name == record.relative_to(data).as_posix()
+    assert any(change.old.startswith("not measured") for change in studied.parts["numbers"])
     assert not (data.parent / "out" / "values").exists(), "the papers stay as they are"
 
 

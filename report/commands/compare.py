@@ -44,18 +44,15 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[Change]]:
     """What differs in ``study`` between two folders that it was built in, by kind."""
     files = (out / f"values/{study}.json" for out in (old, new))
     one, other = (json.loads(file.read_text("utf-8")) for file in files)
+    claims = [{c["sentence"]: c["verdict"] for c in x["claims"].values()} for x in (one, other)]
     texts = [(out / f"qmd/{study}/{study}.qmd").read_text("utf-8") for out in (old, new)]
     return {
-        "claims": differing(*map(_verdicts, (one, other))),
+        "claims": differing(*claims),
         "numbers": value_changes(one["values"], other["values"]),
         "table cells": differing(*map(table_cells, texts)),
         "places in the text": text_changes(*texts),
         "figures": differing(*(_figures(out / f"qmd/{study}/figures") for out in (old, new))),
     }
-
-
-def _verdicts(side: Mapping[str, Any]) -> dict[str, str]:
-    return {claim["sentence"]: claim["verdict"] for claim in side["claims"].values()}
 
 
 def _figures(folder: Path) -> dict[str, str]:

@@ -50,19 +50,14 @@ class Studied(NamedTuple):
         return f"{', '.join(counts)} differ." if counts else "its data are the same."
 
 
-class Difference(NamedTuple):
-    """What the command prints, the page it wrote, and the outcome of each study."""
-
-    text: str
-    page: Path
-    studies: tuple[Studied, ...]
-
-
-def difference(request: Request, against: str, announce: Announce) -> Difference:
+def difference(
+    request: Request, against: str, announce: Announce
+) -> tuple[str, tuple[Studied, ...]]:
     """Compare the papers from ``against``, a git revision or a directory, with those of today.
 
-    Writes ``diff/`` below ``request.out`` in one step.  Raises ``RidgepointError`` if there are no
-    data to compare with, or the page cannot be written.
+    Returns what to print, and the outcome of each study.  Writes ``diff/`` below ``request.out``
+    in one step.  Raises ``RidgepointError`` if there are no data to compare with, or the page
+    cannot be written.
     """
     page = request.out / "diff" / "index.html"
     waiting = partial(announce, "waiting for a build to end", 0.0)
@@ -75,8 +70,7 @@ def difference(request: Request, against: str, announce: Announce) -> Difference
             install(scratch / "diff", page.parent)
         except OSError as error:
             raise unwritable(error) from error
-    text = "\n".join(_text(origins, studies, shown(page))).replace(NO_BREAK, " ")
-    return Difference(text, page, studies)
+    return "\n".join(_text(origins, studies, shown(page))).replace(NO_BREAK, " "), studies
 
 
 def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -> Iterator[Studied]:
