@@ -19,6 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figures.characters import visible
+from figures.drawing.scaling import draw
+from figures.scaling import Points, Scaling
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
 from report.engine.gather import gather, read_pins
@@ -655,3 +657,12 @@ def test_missing_shards_are_named_as_ranges(tmp_path: Path) -> None:
     file = refiled(factory.measurement(), tmp_path, change("shard", to=shard))
     choices = choices_of(list_records("conv_scaling", tmp_path), tmp_path, ())
     assert fate(choices, file)[1].endswith("missing 1 to 4 and 6 to 9000")
+
+
+def test_of_thousands_of_levels_a_few_are_named_on_an_axis() -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    points = Points("all", tuple(map(float, range(1, 5001))), (1.0,) * 5000)
+    axes = Canvas().subplots()
+    draw(Scaling("x", "y", (points,), x_ticks=points.x), axes)
+    assert 10 < len(axes.get_xticks()) <= 25

@@ -20,6 +20,8 @@ _RING: Final = 5.5
 _EDGE, _STEP = 0.99, 0.035
 #: The share of the axis that one line of a legend needs.
 _ROOM_A_LINE: Final = 0.13
+#: Labels that an axis has room for; of more levels every second or third has one.
+_MOST_TICKS: Final = 24
 #: Columns of a legend, where there is room for them.
 _COLUMNS: Final = 2
 
@@ -112,7 +114,8 @@ def _label(figure: Scaling, axes: Axes) -> None:
     if figure.y_scale == "log":
         style.plain_log_ticks(axes.yaxis)
     if figure.x_ticks:
-        axes.set_xticks(figure.x_ticks, labels=[f"{tick:,.10g}" for tick in figure.x_ticks])
+        ticks = figure.x_ticks[:: -(-len(figure.x_ticks) // _MOST_TICKS)]
+        axes.set_xticks(ticks, labels=[f"{tick:,.10g}" for tick in ticks])
     if figure.y_from_zero:
         axes.set_ylim(bottom=0)
     if figure.y_top is not None:
