@@ -1,14 +1,8 @@
-"""A class of made-up machines, cut from one committed record; for tests and scratch folders only.
-
-``python -m tests.classroom FOLDER`` copies ``data/`` to a new folder and adds a class to each of
-its studies, with one record cut off in its midst and one file of another tool.
-"""
+"""A class of made-up machines, cut from one committed record; for tests only."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cache
@@ -23,7 +17,6 @@ from report.engine.pipeline import ROOT
 from report.records.filed import encode
 from report.records.record import Cache, Case, Environment, Record, Round, Series
 from report.records.store import read_study, record_name
-from report.studies import STUDIES
 
 _changed = msgspec.structs.replace
 _PROCESSORS: Final = (
@@ -136,15 +129,3 @@ def write_class(
     foreign = folder / "20261123T120000Z-a-laptop-0123abcd.json"
     foreign.write_text(json.dumps({"context": {"date": "2026-11-23"}, "benchmarks": []}), "utf-8")
     return path, foreign
-
-
-def main(folder: Path) -> None:
-    """Write a data directory with a class in each study that has records of its own."""
-    shutil.copytree(ROOT / "data", folder)
-    for study in STUDIES:
-        if any((folder / study).glob("*.json")):
-            print(study, *(path.name for path in write_class(study, folder)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
