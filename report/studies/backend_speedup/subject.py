@@ -186,11 +186,6 @@ def parameter_count(hidden: int = HIDDEN) -> int:
     return (PIXELS + 1) * hidden + (hidden + 1) * CLASSES
 
 
-def forward_macs() -> Macs:
-    """Multiply-adds of the forward pass of one image."""
-    return Macs(PIXELS * HIDDEN + HIDDEN * CLASSES)
-
-
 def activation_count(setting: Setting) -> int:
     """Elements that the forward pass leaves for the backward pass."""
     return 2 * (setting.hidden + CLASSES) * setting.samples

@@ -12,7 +12,7 @@ from report.quantity.operations import at_least, furthest_from_zero
 from report.studies.inference_memory import scores
 from report.studies.inference_memory.measured import Run
 from report.studies.inference_memory.peaks import exact_peaks, off, parts
-from report.studies.inference_memory.subject import Call, Execution
+from report.studies.inference_memory.subject import Call
 from report.studies.inference_memory.sweeps import (
     amp_pairs,
     both_bases,
@@ -127,16 +127,6 @@ def scored(get: Callable[[Run, str], Quantity]) -> Getter:
 def both(choose: Callable[..., Quantity], get: Callable[[Run, Call, Call], Quantity]) -> Getter:
     """Of the networks with AMP and channels last at once."""
     return over(choose, lambda run: [get(run, with_both(run, b), b) for b in both_bases(run)])
-
-
-def executed(choose: Callable[..., Quantity], execution: Execution) -> Getter:
-    """Of the calls in one execution: the time over that of the same call in eager execution."""
-
-    def ratios(run: Run) -> list[Quantity]:
-        calls = run.timed(call for call in run.calls if call.execution == execution)
-        return [run.time_ratio(call, replace(call, execution="eager")) for call in calls]
-
-    return over(choose, ratios)
 
 
 def tiles(choose: Callable[..., Quantity], get: Callable[[Run, Call], Quantity]) -> Getter:

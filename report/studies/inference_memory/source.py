@@ -6,9 +6,6 @@ from fractions import Fraction
 
 from report.evidence.audit import Check, check, exact, printed_value, total
 from report.evidence.reported import Reported
-from report.paper.audit_table import audit_table
-from report.paper.findings import Inputs
-from report.paper.tables import Table
 
 #: Pixels a side of a CIFAR-10 image, by the data set's own description.
 CIFAR_SIDE = 32
@@ -51,13 +48,3 @@ def _same(side: Fraction) -> Fraction:
 def _period(rate: Fraction) -> Fraction:
     """Milliseconds of a frame."""
     return _MILLI / rate
-
-
-def audit(inputs: Inputs) -> Table:
-    """The audit as a table."""
-    return audit_table(
-        "tbl-audit",
-        "Numbers of the source that follow from others, computed again.",
-        checks(inputs.reported),
-        (inputs.reported_file,),
-    )

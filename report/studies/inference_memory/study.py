@@ -35,7 +35,7 @@ from report.studies.inference_memory.sweeps import (
     tiled_calls,
 )
 from report.studies.inference_memory.tables import all_tables
-from report.studies.inference_memory.timing import drifted, one_process
+from report.studies.inference_memory.timing import one_process
 from report.studies.inference_memory.values import RUN_VALUES, all_values
 from report.text.escape import markdown
 
@@ -113,7 +113,7 @@ def _facts(
 #: What the template asks of the run that the prose speaks of, and of a GPU; nothing without one.
 _OF_PRIMARY: Final = (
     "shallow", "deep", "one_image", "policies", "exact", "small_misses", "misses_bounded",
-    "learned", "held_out", "failed", "drifted", "one_process", "scored",
+    "learned", "held_out", "failed", "one_process", "scored",
     "datasets", "reduced", "best_arithmetic", "contiguous_worse", "needed_unmet",
     "other_reduced", "tiled",
 )  # fmt: skip
@@ -129,7 +129,6 @@ def _of_primary(run: Run) -> Mapping[str, Any]:
         "deep": names[-1],
         "one_image": ends(run)[0].batch == 1,
         "policies": len(run.policies) > 1,
-        "drifted": drifted(run),
         "one_process": point(one_process(run)) not in (0, 1) and len(run.policies) > 1,
         "exact": bool(peaks) and exact_peaks(peaks) == len(peaks),
         "small_misses": missed(run),

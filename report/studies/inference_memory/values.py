@@ -21,7 +21,6 @@ from report.studies.inference_memory.getters import (
     both,
     count,
     exactly,
-    executed,
     largest,
     of_deepest,
     over,
@@ -240,11 +239,6 @@ RUN_VALUES: Final[dict[str, Getter]] = {
     "both_time_most": both(at_least, Run.time_ratio),
     "needed_saved_least": _needed_saved(at_most),
     "needed_saved_most": _needed_saved(at_least),
-    # Fusion.
-    "folded_least": executed(at_most, "folded"),
-    "folded_most": executed(at_least, "folded"),
-    "compiled_least": executed(at_most, "compiled"),
-    "compiled_most": executed(at_least, "compiled"),
     # Tiles.
     "tile_best": tile_times(at_most),
     "tile_worst": tile_times(at_least),

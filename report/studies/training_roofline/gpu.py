@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from report.instruments.trace import Trace
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.values import Value
@@ -22,7 +21,7 @@ from report.studies.training_roofline.declared import (
     setting,
 )
 from report.studies.training_roofline.measured import Run
-from report.studies.training_roofline.memory import residuals, traces
+from report.studies.training_roofline.memory import residuals
 from report.studies.training_roofline.profiled import (
     LayerTime,
     Profile,
@@ -34,10 +33,6 @@ from report.studies.training_roofline.subject import HEAVY, NETWORKS, Step
 from report.studies.training_roofline.theory import own_sheet
 from report.text.escape import markdown
 from report.theory.roofline import Roof
-
-#: What the names of kernels hold that multiply less often than a direct convolution does.
-_FEWER_PRODUCTS: Final = ("winograd", "fft")
-
 
 #: The ends of the time near neither ceiling over the profiled steps.
 _NEITHER: Final = {
@@ -69,7 +64,7 @@ def gpu_values(inputs: Inputs, run: Run | None) -> Iterator[Value]:
         return
     yield from _speeds(run)
     yield setting("host_bound", "Wait of a host that is waited for", HOST_BOUND)
-    yield from declared({**_counts(inputs, run), **_above(inputs, run)})
+    yield from declared({**_counts(run), **_above(inputs, run)})
     yield from _memory(run)
     profile = next(iter(main_profiles(run)), None)
     none = _none(run, "no step was profiled")
@@ -109,16 +104,11 @@ def _efficiency(found: tuple[Run, Step]) -> Quantity:
     return to_digits(found[0].efficiency(found[1]), 2)
 
 
-def _counts(inputs: Inputs, run: Run) -> dict[str, Quantity]:
+def _counts(run: Run) -> dict[str, Quantity]:
     steps = len(run.timed(run.steps))
-    products = [_fewer_products(trace) for trace in traces(inputs, run).values()]
     counts: dict[str, tuple[str, int | Missing]] = {
         "gpu_steps": ("timed kinds of step", steps or _none(run, "none")),
         "gpu_hosted": ("steps that waited for the host", len(host_bound(run))),
-        "gpu_fewer_products": (
-            f"kernels named {' or '.join(_FEWER_PRODUCTS)}",
-            sum(products) if products else _none(run, "no step was traced"),
-        ),
     }
     file = run.file
     return {id_: fixed(name, number, "1", file) for id_, (name, number) in counts.items()}
@@ -142,11 +132,6 @@ def _above(inputs: Inputs, run: Run) -> dict[str, Quantity]:
 def _layer_rate(found: tuple[Profile, LayerTime]) -> Quantity:
     profile, layer = found
     return profile.rate([layer])
-
-
-def _fewer_products(trace: Trace) -> int:
-    names = [kernel.name.lower() for kernel in trace.kernels]
-    return sum(any(word in name for word in _FEWER_PRODUCTS) for name in names)
 
 
 def _memory(run: Run) -> Iterator[Value]:

@@ -45,13 +45,6 @@ from report.theory.work import flops, forward_macs
 OUTSIDE: Final = ("Peaks, bandwidths", "Parameters, work")
 
 
-def audit(
-    reported: Reported, layers: dict[str, tuple[Layer, ...]], devices: Devices
-) -> tuple[Check, ...]:
-    """Every derived number of the source, computed again."""
-    return tuple(chain.from_iterable(audit_by_kind(reported, layers, devices).values()))
-
-
 def audit_by_kind(
     reported: Reported, layers: dict[str, tuple[Layer, ...]], devices: Devices
 ) -> dict[str, tuple[Check, ...]]:
