@@ -44,7 +44,7 @@ from report.records.usage import choices_of, fate
 from report.render.shell import script_of
 from report.render.source import front_matter
 from report.system.outputs import write_json
-from tests import factory, profiling
+from tests import factory, fuzz, profiling
 from tests.small import small
 from tests.test_record_captures import record as captured
 
@@ -291,6 +291,10 @@ def test_the_published_schema_refuses_what_it_can_say(row: Refusal) -> None:
     assert VALIDATOR.is_valid(document)
     row.fault(document)
     assert VALIDATOR.is_valid(document) == row.beyond_schema
+
+
+def test_no_seeded_attack_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--count", "12"]) == 0, capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------ what is no JSON, no YAML
