@@ -97,6 +97,7 @@ def test_values_tables_facts_and_claims_are_printed(tmp_path: Path) -> None:
             2,
             "steps",
         ),
+        ("a\n{{ facts.devices | slice(v.flops.number) | list | length }}\n", 2, "slice"),
         ("a\n{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}\n", 2, "itself"),
         ("a\n{% include 'study.qmd.j2' %}{% include 'study.qmd.j2' %}\n", 2, "itself"),
     ],

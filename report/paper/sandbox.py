@@ -27,7 +27,7 @@ _OF_MAPPINGS: Final = ("get", "items", "keys", "values")
 #: Names of Jinja that fill memory or keep a state.
 _LEFT_OUT: Final = ("cycler", "dict", "joiner", "lipsum", "namespace")
 #: Filters whose results may be far larger than what they are given.
-_GROWING: Final = ("center", "format", "indent")
+_GROWING: Final = ("batch", "center", "format", "indent", "slice", "tojson")
 #: Turns of loops, calls and included files of one paper; the papers need about a hundred.
 _STEPS: Final = 100_000
 #: Macros and files within each other.
