@@ -32,12 +32,10 @@ from report.engine.manifest import (
 )
 from report.engine.packages import installed, versions
 from report.engine.pipeline import ROOT
-from report.engine.place import lay_out, only_build, put, stage_in, tidy
-from report.engine.plan import Places, World, altered, inputs_of, reasons
+from report.engine.plan import Places, World, inputs_of, reasons
 from report.engine.progress import Progress
 from report.engine.step import Files, Step, Wanted
 from report.engine.task import Task, do
-from report.errors import OutputError
 from report.system.outputs import install
 
 STUDY = "conv_scaling"
@@ -135,17 +133,6 @@ def test_the_code_of_a_step_is_all_that_its_imports_lead_to(project: Path) -> No
     }
 
 
-def test_a_helper_two_imports_away_changes_the_code(project: Path) -> None:
-    def digest() -> str:
-        return Code(str(project), Contents()).digest(("report.a",))
-
-    before = digest()
-    (project / "report" / "d.py").write_text("x = 1\n")
-    assert digest() == before, "nobody imports it"
-    (project / "report" / "rooms" / "e.py").write_text("x = 1\n")
-    assert digest() != before
-
-
 def test_imports_are_remembered_by_the_content_of_the_file(project: Path) -> None:
     first = Code(str(project), Contents())
     closure = first.closure(("report.a",))
@@ -226,43 +213,6 @@ def test_every_step_reads_steps_that_come_before_it() -> None:
         before.add(id)
 
 
-def test_the_graph_has_what_the_issue_of_a_paper_needs() -> None:
-    first = ["study", "figure/a", "manuscript", "convert"]
-    own = [*first, "tex", "pdf", "bundle", "samples", "html"]
-    assert list(all_steps()) == [f"{STUDY}/{name}" for name in own] + ["site/quarto", "site/index"]
-    page_only = Wanted(html=True, pdf=False, engine="typst")
-    later = later_steps(STUDY, (), FILES, page_only, links_pdf=False)
-    assert [step.id for step in later] == [
-        f"{STUDY}/{name}" for name in ("manuscript", "convert", "samples", "html")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "links_pdf", "formats"),
-    [
-        (Wanted(html=True, pdf=True, engine="typst"), True, "html latex typst"),
-        (Wanted(html=True, pdf=True, engine="latex"), True, "html latex"),
-        (Wanted(html=True, pdf=False, engine="latex"), True, "html latex"),
-        (Wanted(html=True, pdf=False, engine="typst"), False, "html"),
-        (Wanted(html=True, pdf=True, engine="quarto"), True, ""),
-    ],
-)
-def test_what_nobody_prints_is_not_converted(wanted: Wanted, links_pdf: bool, formats: str) -> None:
-    steps = later_steps(STUDY, (), FILES, wanted, links_pdf=links_pdf)
-    (convert,) = (step for step in steps if step.action == "convert")
-    assert dict(convert.parameters) == {"formats": formats}
-
-
-def test_another_print_style_is_a_matter_of_the_manuscript_alone() -> None:
-    plain, other = (
-        later_steps(STUDY, ("a",), FILES, BOTH._replace(style=style), links_pdf=True)
-        for style in (None, "acm")
-    )
-    assert [step.id for step, its in zip(plain, other, strict=True) if step != its] == [
-        f"{STUDY}/manuscript"
-    ]
-
-
 def test_figures_are_known_from_their_descriptions() -> None:
     outputs = (f".steps/{STUDY}/b.drawing", f".steps/{STUDY}/a.drawing", "x/findings.pickle")
     assert figure_names(outputs) == ("a", "b")
@@ -339,30 +289,7 @@ def test_reasons_name_what_changed(world: World) -> None:
     assert list(reasons(step, recoded, other, world)) == ["report/__init__.py changed"]
 
 
-def test_an_output_that_was_altered_or_lost_is_told(world: World, tmp_path: Path) -> None:
-    out = Path(world.places.out)
-    out.mkdir()
-    (out / "a").write_text("as it was")
-    entry = Entry(INPUTS, {"a": "0" * 64, "b": "1" * 64})
-    assert list(altered(entry, world)) == ["a was altered", "b is missing"]
-
-
 # ---------------------------------------------------------------------------------------- place
-
-
-def test_a_changed_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    out, stage = tmp_path / "out", tmp_path / "out" / ".scratch-1"
-    for place, text in ((out, "old"), (stage, "new")):
-        (place / "html" / "s").mkdir(parents=True)
-        (place / "html" / "s" / "index.html").write_text(text)
-        (place / "html" / "index.html").write_text(text)
-    (out / "html" / "s" / "gone.svg").write_text("old")
-    new = {"html/s/index.html": "1", "html/index.html": "2"}
-    made = put(stage, out, new, {"html/s/index.html", "html/s/gone.svg"})
-    assert made == [out / "html" / "s"]
-    assert (out / "html" / "s" / "index.html").read_text() == "new"
-    assert not (out / "html" / "s" / "gone.svg").exists()
-    assert (out / "html" / "index.html").read_text() == "old", "it was not changed"
 
 
 def test_two_folders_are_exchanged(tmp_path: Path) -> None:
@@ -378,42 +305,6 @@ def test_where_folders_cannot_be_exchanged_they_are_moved(
 ) -> None:
     monkeypatch.setattr("report.system.outputs._exchange", lambda one, other: False)
     test_two_folders_are_exchanged(tmp_path)
-
-
-def test_what_is_laid_out_is_not_written_into(tmp_path: Path) -> None:
-    out, stage = tmp_path / "out", tmp_path / "stage"
-    (out / "qmd").mkdir(parents=True)
-    (out / "qmd" / "a").write_text("text")
-    lay_out(["qmd/a"], out, stage)
-    assert (stage / "qmd" / "a").read_text() == "text"
-    with pytest.raises(OutputError, match="cannot be written"):
-        lay_out(["qmd/none"], out, stage)
-
-
-def test_the_stage_is_gone_in_any_event(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="broken"), stage_in(tmp_path) as stage:
-        assert stage.parent == tmp_path, "on the same file system"
-        raise RuntimeError("broken")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nobody_tidies_up_behind_a_build_that_goes_on(tmp_path: Path) -> None:
-    with only_build(tmp_path, lambda: None), stage_in(tmp_path) as stage:
-        tidy(tmp_path)
-        assert stage.exists()
-    stage.mkdir()
-    tidy(tmp_path)
-    assert not stage.exists()
-
-
-def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
-    left = tmp_path / ".scratch-dead"
-    left.mkdir()
-    with only_build(tmp_path, lambda: pytest.fail("nobody else builds")):
-        assert not left.exists()
-        with stage_in(tmp_path) as stage:
-            assert stage.is_dir()
-        assert not stage.exists()
 
 
 # ----------------------------------------------------------------------------------------- task
