@@ -11,7 +11,6 @@ if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import argparse
-import errno
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -47,8 +46,6 @@ from report.system.streams import check_output, open_streams
 OUTPUTS: tuple[Output, ...] = ("html", "pdf", "single-file")
 #: What is built where no format is named.
 USUAL: tuple[Output, ...] = ("html", "pdf")
-#: Files that a build holds open at once itself, and more with each job: pipes of its processes.
-_OWN_FILES, _FILES_OF_A_JOB = 16, 12
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -63,7 +60,7 @@ def request_of(options: argparse.Namespace) -> Request:
         outputs=named or USUAL,
         out=options.out.resolve(),
         engine=options.engine,
-        jobs=min(options.jobs, most_jobs()),
+        jobs=options.jobs,
         data=options.data.resolve(),
         use=_named_records(options, studies),
         style=options.style,
@@ -80,18 +77,6 @@ def _named_records(
     from report.engine.named_records import named_records
 
     return named_records(options.use, studies, options.data.resolve(), Path.cwd())
-
-
-def most_jobs() -> int:
-    """How many jobs can run at a time with the files that a process may open at once."""
-    try:
-        import resource
-    except ImportError:  # not a POSIX system
-        return sys.maxsize
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return max(1, (files - _OWN_FILES) // _FILES_OF_A_JOB)
 
 
 def explainer(options: argparse.Namespace) -> Explain | None:
@@ -248,9 +233,6 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 #: Options whose result is what is printed; a build has made its papers whoever reads of it.
 _RESULTS = ("version", "list", "dry_run", "check", "diff", "verify")
-_TOO_MANY_FILES = (
-    "too many files are open at once; raise the limit ('ulimit -n 1024') or close some."
-)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -265,11 +247,6 @@ def main(arguments: Sequence[str]) -> int:
         if options.debug:
             raise
         print(marked("error", sys.stderr), error, file=sys.stderr)
-        return 1
-    except OSError as error:
-        if options.debug or error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        print(marked("error", sys.stderr), _TOO_MANY_FILES, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130  # as a shell says of a command that was interrupted

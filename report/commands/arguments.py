@@ -15,6 +15,8 @@ from report.studies import STUDIES
 from report.system.completion import complete
 
 PORT: Final = 8000
+#: More processes than this win nothing, and open more files than some systems allow.
+_JOBS: Final = min(os.cpu_count() or 1, 16)
 #: How the names of papers' templates end.
 TEMPLATE: Final = ".qmd.j2"
 #: What a build fills into the title of a template.
@@ -93,7 +95,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="where to write (out)")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="where records lie (data)")
-    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--jobs", type=_positive, default=_JOBS, metavar="N")
     parser.add_argument(
         "--use",
         action="append",

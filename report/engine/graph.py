@@ -35,8 +35,6 @@ from report.studies import module_of
 ARTIFACTS: Final = ".steps"
 #: The folder of the papers that are a single HTML file.
 SINGLE: Final = "single"
-#: The folders of ``out/`` that steps write to.
-PLACES: Final = (ARTIFACTS, "html", "pdf", "qmd", "quarto", SINGLE, "tex", "values")
 #: How all begins that a build leaves in ``out/`` only when it is killed.
 SCRATCH: Final = ".scratch-"
 #: What the step ``study`` has chosen, and what it finds in that.
