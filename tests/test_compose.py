@@ -41,14 +41,6 @@ def test_a_source_folder_is_whole_and_the_same_twice(tmp_path: Path) -> None:
     assert values["records"] == [inputs.records[0].file]
 
 
-def test_without_records_nothing_was_measured(tmp_path: Path) -> None:
-    compose("conv_scaling", factory.data_folder(tmp_path), PAPERS, tmp_path / "one")
-    values = json.loads((tmp_path / "one" / "values.json").read_text(encoding="utf-8"))
-    assert (values["measured"], values["devices"], values["records"]) == (None, [], [])
-    assert values["values"]["best_rate"]["number"] is None
-    assert values["values"]["best_rate"]["reason"]
-
-
 def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> None:
     """Links are left: they may lead to any file of the machine."""
     papers, secret = tmp_path / "papers", tmp_path / "secret.png"
@@ -73,15 +65,6 @@ def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
     assert "restore it with git" in message
 
 
-def test_a_pinned_record_is_used(tmp_path: Path) -> None:
-    data = factory.data_folder(tmp_path, factory.record())
-    newer = write_record(factory.record(started="2026-12-01T10:00:00Z"), data)
-    old = next(p for p in newer.parent.iterdir() if p != newer and p.suffix == ".json")
-    assert gather("conv_scaling", data).records[0].file.endswith(newer.name)
-    (data / "pins.yaml").write_text(f"conv_scaling: [conv_scaling/{old.name}]", encoding="utf-8")
-    assert gather("conv_scaling", data).records[0].file.endswith(old.name)
-
-
 def test_only_the_attachments_that_a_study_asks_for_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +82,3 @@ def test_only_the_attachments_that_a_study_asks_for_are_read(
     monkeypatch.setattr("report.studies.conv_scaling.ATTACHMENTS", ("trace.*.json.gz",))
     found = gather("conv_scaling", data)
     assert found.attachments[file] == {"trace.layer-64.json.gz": b"trace"}
-
-
-# ------------------------------------------------------------------------------ putting in place

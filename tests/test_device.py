@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from report.evidence.allocator_replay import replayed
 from report.instruments.counters import ncu_logs
 from report.instruments.counters.logs import CaseLogs, pack
-from report.instruments.counters.ncu import case_range, products
+from report.instruments.counters.ncu import case_range
 from report.missing import Missing
 from report.paper.findings import Findings
 from report.paper.kernels import ATTACHMENT, Kernel, kernels_of
@@ -24,6 +22,7 @@ from report.theory.reconciliation import Reconciliation
 from tests import factory, papers
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
 from tests.papers import inputs_of
+from tests.test_ncu import ADD, CONVOLUTION, calibrating, table, values
 
 STUDY = "conv_scaling"
 OUTPUTS = OUTPUT_BYTES // 4
@@ -104,27 +103,46 @@ def test_counters_of_a_gpu_are_led_back_to_theory() -> None:
         assert found.explained
     (sixteen,) = (row for row in result.tables["tbl-work"].rows if row[0] == 16)
     assert sixteen[-2:] == (FLOPS_AN_IMAGE * 16 // 2, 2 * OUTPUTS * 16)
-    assert number(result, "residual_device_work") == 0
+    assert number(result, "residual_device_work") == number(result, "residual_replay") == 0
+    assert number(result, "replays") == 9 * len(BATCHES)
+    assert not any(id_.startswith("replay-") for id_ in result.reconciliations)
 
 
-def test_a_term_of_single_operations_needs_its_own_counter() -> None:
-    """One addition too many: the bias is not taken for it, and nothing hides the difference."""
-    result = of(gpu_case(64, **counted(64, additions=1)))
-    assert number(result, "residual_device_work") == OUTPUTS * 64 + 1
+WHOLE = FLOPS_AN_IMAGE * 64
+TENSOR = counted(64, tensor=WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("counters", "amounts", "residual"),
+    [
+        # One addition too many: the bias is not taken for it, and nothing hides the difference.
+        (counted(64, additions=1), (0, 1, 0, 0), OUTPUTS * 64 + 1),
+        # A bias in a kernel of its own, as an H100 has it: one multiply-add more an output.
+        (counted(64, padding=OUTPUTS * 64), (1, 1, 2, 0), 0),
+        # Moves in half precision are no work.
+        ({"ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
+        # Work of tensor cores is missing from the counters, where they are counted.
+        (TENSOR, (1, 1, 0, -WHOLE // (OUTPUTS * 64)), 0),
+        ({**TENSOR, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -WHOLE),
+        # What a kernel pads is not explained.
+        (counted(64, padding=500), (1, 1, 0, 0), 1000),
+    ],
+)
+def test_terms_are_what_counters_and_theory_say(
+    counters: dict[str, Any], amounts: tuple[int, ...], residual: int
+) -> None:
+    """``amounts`` are those of the terms, in outputs of the layer."""
+    result = of(gpu_case(64, **counters))
+    assert number(result, "residual_device_work") == residual
     (found,) = device_work(result)
-    bias = found.terms[0]
-    assert (bias.amount, bias.evidence) == (0, "0: not equal to the counted additions")
+    assert tuple(term.amount for term in found.terms) == tuple(n * OUTPUTS * 64 for n in amounts)
+    assert found.explained == (residual == 0)
 
 
-def test_a_bias_in_a_kernel_of_its_own_is_one_multiply_add_an_output() -> None:
-    """As an H100 does it: 10,653,696 multiply-adds an image, 36,864 more than theory."""
-    result = of(gpu_case(64, **counted(64, padding=OUTPUTS * 64)))
-    assert number(result, "residual_device_work") == 0
-    (found,) = device_work(result)
-    assert {term.name: term.amount for term in found.terms}["Bias in its own kernel"] == (
-        2 * OUTPUTS * 64
-    )
-    assert result.claims["device-work-explained"].verdict == "supported"
+def test_what_was_not_counted_is_missing() -> None:
+    result = of(factory.case(64, time=factory.scattered(1e-3), memory=factory.memory(1, 2)))
+    for id_ in ("device_work", "replay"):
+        assert isinstance(number(result, f"residual_{id_}"), Missing)
 
 
 def without_bias(batch: int, additions: int) -> Case:
@@ -155,34 +173,6 @@ def test_a_backward_pass_that_executes_less_than_theory_is_told() -> None:
     assert of(gpu_case(8)).claims["backward-saves"].verdict == "not measured"
 
 
-def test_half_precision_moves_are_no_work() -> None:
-    result = of(gpu_case(64, ncu_cuda_core_flops=[10**12] * 2))
-    assert number(result, "residual_device_work") == 0
-
-
-def test_work_of_tensor_cores_is_missing_from_the_counters() -> None:
-    whole = FLOPS_AN_IMAGE * 64
-    result = of(gpu_case(64, **counted(64, tensor=whole)))
-    (found,) = device_work(result)
-    assert found.terms[-1].amount == -whole
-    assert number(result, "residual_device_work") == 0
-    silent = of(gpu_case(64, **{**counted(64, tensor=whole), "ncu_tensor_core_flops": ()}))
-    assert number(silent, "residual_device_work") == -whole
-
-
-def test_what_a_kernel_pads_is_unexplained() -> None:
-    result = of(gpu_case(64, **counted(64, padding=500)))
-    assert number(result, "residual_device_work") == 1000
-    assert not device_work(result)[0].explained
-
-
-def test_bytes_are_explained_to_the_last_one() -> None:
-    result = of()
-    assert number(result, "residual_replay") == 0
-    assert number(result, "replays") == 9 * len(BATCHES)
-    assert not any(id_.startswith("replay-") for id_ in result.reconciliations)
-
-
 def test_a_block_that_is_not_split_is_rounding() -> None:
     """By hand: 110 outputs of 147,456 B have a segment of 8 · 2 MiB; 557,056 B are left of it,
     less than 1 MiB, so that they stay with the block."""
@@ -201,64 +191,7 @@ def test_statistics_that_the_model_does_not_foresee_are_printed() -> None:
     papers.assert_whole(STUDY, result)
 
 
-def test_a_record_without_counters_and_history_says_so() -> None:
-    bare = factory.case(64, time=factory.scattered(1e-3), memory=factory.memory(1, 2))
-    result = of(bare)
-    assert not any(id_.startswith("tbl-device") for id_ in result.tables)
-    for id_ in ("device_work", "replay"):
-        assert isinstance(number(result, f"residual_{id_}"), Missing)
-    text = papers.assert_whole(STUDY, result)
-    assert "every forward call is accounted for" not in text
-    assert "replays its" not in text
-
-
-def test_without_a_gpu_nothing_is_said_of_one() -> None:
-    result = findings(inputs_of(STUDY, factory.record()))
-    assert result.facts["gpu"] == ""
-    for found in (result.values, result.tables, result.reconciliations):
-        assert not any("device" in id_ or "replay" in id_ for id_ in found)
-    assert "On a GPU" not in papers.assert_whole(STUDY, result)
-
-
 # ----------------------------------------------------------------------------------- kernels
-
-GEMM = "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(T1::Params)"
-ADD = "void at::native::elementwise_kernel<128, 2, at::native::{lambda(int) (1)}>(int, T3)"
-METRICS = {
-    **{f"smsp__sass_thread_inst_executed_op_{k}{op}_pred_on.sum": 0
-       for k in "dfh" for op in ("add", "mul", "fma")},
-    "sm__ops_path_tensor_src_tf32_dst_fp32.sum": 0,
-    "sm__ops_path_tensor_src_bf16_dst_fp32.sum": 0,
-}  # fmt: skip
-
-
-def launch(kernel: str, range_: str, **counts: int) -> list[object]:
-    values = {
-        name: next((n for key, n in counts.items() if key in name), zero)
-        for name, zero in METRICS.items()
-    }
-    cell = f'7  "<default domain>:{range_}:none:none:none:none:none:none"'
-    return [kernel, cell, "9.0", *values.values()]
-
-
-def kept_table(factors: dict[str, Any], **off: float) -> str:
-    """What ncu prints of two calls of a case, after the products that calibrate it."""
-    keys = {"fp32": ("op_ffma", 2), "tf32": ("src_tf32", 1), "bf16": ("src_bf16", 1)}
-    rows = [
-        launch("gemm", p.range, **{key: round(p.flops * off.get(p.precision, 1)) // half})
-        for p in products("9.0")
-        for key, half in (keys[p.precision],)
-    ]
-    for call in (0, 1):
-        name = case_range(factors, call)
-        rows.append(launch(GEMM, name, op_ffma=FLOPS_AN_IMAGE * 32, op_fmul=OUTPUTS * 64))
-        rows.append(launch(ADD, name, op_fadd=OUTPUTS * 32))
-        rows.append(launch(ADD, name, op_fadd=OUTPUTS * 32))
-    header = ["Kernel Name", "Id:Domain:Start/Stop_Range:Msg", "CC", *METRICS]
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerows([header, [""] * len(header), *rows])
-    return buffer.getvalue()
 
 
 def kernels(content: bytes) -> tuple[Kernel, ...]:
@@ -270,12 +203,16 @@ def kernels(content: bytes) -> tuple[Kernel, ...]:
 
 
 def printed(**off: float) -> bytes:
-    """What ncu printed of batch 64."""
-    record = gpu_record()
+    """What ncu printed of two calls of batch 64, after the products that calibrate it."""
     index = BATCHES.index(64)
-    factors = record.cases[index].factors
+    factors = gpu_record().cases[index].factors
     ranges = [case_range(factors, call) for call in (0, 1)]
-    logs = ncu_logs.logs_of(kept_table(factors, **off), ranges)
+    launches = calibrating(**off)
+    for name in ranges:
+        product = values(op_ffma=FLOPS_AN_IMAGE * 32, op_fmul=OUTPUTS * 64)
+        added = (ADD, name, values(op_fadd=OUTPUTS * 32))
+        launches += [(CONVOLUTION, name, product), added, added]
+    logs = ncu_logs.logs_of(table(launches), ranges)
     return pack(ncu_logs.TOOL, [CaseLogs(case=index, logs=logs)])
 
 

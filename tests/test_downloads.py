@@ -44,9 +44,6 @@ See {{ downloads["trace"] }}.
 def test_a_name_is_one_file_everywhere(name: str) -> None:
     with pytest.raises(ValueError, match="a name has letters, digits, dots"):
         Download(name, b"", "Title")
-
-
-def test_two_downloads_of_one_name_are_refused() -> None:
     again = replace(TRACE, name="TRACE-1.json.gz")
     with pytest.raises(ValueError, match=r"two have the file name trace-1\.json\.gz"):
         replace(FINDINGS, downloads={"trace": TRACE, "again": again})

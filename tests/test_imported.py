@@ -153,24 +153,6 @@ def test_what_was_imported_is_whole(stored: StoredImport) -> None:
         assert read_attachment(stored, attachment.name, data)
 
 
-@pytest.mark.parametrize(
-    ("file", "image", "rate"),
-    [
-        ("benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv", 224, 3025.40),
-        ("benchmark-infer-amp-nchw-pt210-cu121-rtx3090.csv", 224, 3021.24),
-        ("benchmark-infer-amp-nchw-pt210-cu121-rtx3090.csv", 288, 1790.94),
-    ],
-)
-def test_one_card_agrees_with_itself_at_equal_image_sizes(
-    file: str, image: int, rate: float
-) -> None:
-    """ResNet-50 with AMP in NCHW, images a second; 41 % less is a larger image."""
-    (record,) = (each for each in SURVEYED if each.origin.file == file)
-    level = {"network": "resnet50", "batch": 1024, "image": image}
-    (resnet,) = (each for each in record.cases if each.factors == level)
-    assert resnet.samples("image_rate") == (rate,)
-
-
 def test_a_file_that_two_studies_read_is_the_same_in_both() -> None:
     once = {each.origin.file: each for each in SURVEYED}
     again = [s.record for s in IMPORTS if s.record.study != "gpu_survey"]

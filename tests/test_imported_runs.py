@@ -102,8 +102,3 @@ def test_a_new_record_of_others_makes_its_study_stale(data: Path) -> None:
     files = list_files(places, [STUDY]).records[STUDY]
     assert {f"data/{each.file}" for each in list_imports(STUDY, data)} < set(files)
     assert len(files) == 3
-
-
-def stored() -> StoredImport:
-    """A record of others as if it had been read."""
-    return StoredImport(imported(), "s/imported/x.json", "0" * 64)

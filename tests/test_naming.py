@@ -46,6 +46,8 @@ def test_the_first_difference_that_a_reader_knows_is_named(
 ) -> None:
     expected = words or ["L3 cache of 32 MiB", "L3 cache of 16 MiB"]
     assert told(device("a", {}), device("b", host)) == expected
+    large = device("b", {}, memory_bytes=64 * 2**30)
+    assert told(device("a", {}), large) == ["16 GiB of memory", "64 GiB of memory"]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,6 @@ def test_a_mere_brand_of_amd_is_named_with_its_microarchitecture(
     machine = device("a", {"family": family, "model": model}, cpu=cpu)
     assert machine.label == f"{label}, 2 threads"
     assert device("a", cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
-
-
-def test_memory_and_cores_tell_machines_apart() -> None:
-    large = device("b", {}, memory_bytes=64 * 2**30)
-    assert told(device("a", {}), large) == ["16 GiB of memory", "64 GiB of memory"]
 
 
 def test_several_properties_are_named_where_one_does_not_do() -> None:

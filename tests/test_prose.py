@@ -135,11 +135,6 @@ def test_prose_without_digits_is_never_refused(lines: list[str]) -> None:
     assert typed_results("\n".join(lines)) == ()
 
 
-@pytest.mark.parametrize("path", sorted(PAPERS.glob("*.j2")), ids=lambda path: path.stem)
-def test_no_paper_types_a_result(path: Path) -> None:
-    assert typed_results(path.read_text(encoding="utf-8")) == ()
-
-
 @pytest.mark.parametrize("paper", sorted(PAPERS.glob("*.j2")), ids=lambda paper: paper.stem)
 def test_no_condition_swallows_the_end_of_a_paragraph(paper: Path) -> None:
     """Jinja drops the line's end behind ``{% endif %}``, which glues two paragraphs together."""

@@ -20,6 +20,7 @@ from report.records.quantities import LARGEST, SHORTEST_S, Quantity
 from report.records.record import SCHEMA_VERSION, Case, Record, Round, Shard
 from report.records.schema import SCHEMA_FILE, record_schema, schema_text
 from tests import factory
+from tests.test_refusals import CASE, RECORD, change
 
 OLD_RECORDS = sorted((Path(__file__).parent / "records").glob("v*/*.json"))
 PLACE = "data/conv_scaling/x.json"
@@ -27,14 +28,10 @@ PLACE = "data/conv_scaling/x.json"
 
 def in_rounds(**change: Any) -> Case:
     """A case that two processes measured; ``change`` is that of the second one's round."""
-    case = factory.case(2, subject="example")
-    first = factory.round_(1, {"time": (0.5, 0.25)}, policy="default")
-    return msgspec.structs.replace(
-        case, rounds=(first, factory.round_(2, {"time": (0.75,)}, **change))
-    )
+    first, second = CASE.rounds
+    return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **change)))
 
 
-RECORD = factory.record([*factory.layer_cases(), in_rounds()])
 GOOD: dict[str, Any] = json.loads(encode(RECORD))
 
 
@@ -100,8 +97,8 @@ def test_samples_of_a_case_are_those_of_its_rounds_under_the_policy() -> None:
         (0.75,), (0.5, 0.25), (),
     ]  # fmt: skip
     assert in_rounds(policy="default").samples("time", "jemalloc") == (0.5, 0.25, 0.75)
-    for change in ({"status": "failed", "reason": "It broke."}, {"disturbance": "Another ran."}):
-        found = in_rounds(policy="default", **change)
+    for fault in ({"status": "failed", "reason": "It broke."}, {"disturbance": "Another ran."}):
+        found = in_rounds(policy="default", **fault)
         assert found.samples("time", "default") == (0.5, 0.25)
     assert in_rounds(disturbance="Another program ran.").samples("time") == (0.75,)
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
@@ -167,15 +164,6 @@ def test_a_case_of_version_1_is_ok_if_one_of_its_processes_was(statuses: tuple[s
 def test_a_case_of_version_1_of_which_no_process_went_well_says_why() -> None:
     case = read(version_1("failed", "unavailable")).cases[1]
     assert (case.status, case.reason, case.layers) == ("failed", "It broke.", ())
-
-
-def change(*path: Any, to: Any) -> Any:
-    def apply(document: Any) -> None:
-        for step in path[:-1]:
-            document = document[step]
-        document[path[-1]] = to
-
-    return apply
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,3 @@ def test_every_number_leads_to_its_line() -> None:
         ["Share", "50 %", "a / b", "9", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
     ]
-
-
-# ------------------------------------------------------------------- what a study hands over

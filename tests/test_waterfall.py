@@ -192,6 +192,3 @@ def test_no_text_overlaps_another_or_leaves_the_page(name: str) -> None:
     for text, box in boxes:
         assert -1 <= box.x0 < box.x1 <= width + 1, text
         assert -1 <= box.y0 < box.y1 <= height + 1, text
-
-
-# ------------------------------------------------------------------------------------------- canvas

@@ -293,6 +293,9 @@ def test_letters_of_figures_are_outlines_for_typst(write: Write) -> None:
         typst(folder)
 
 
+KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
+
+
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
@@ -300,6 +303,14 @@ def test_letters_of_figures_are_outlines_for_typst(write: Write) -> None:
         ("---\ntitle: [\n---\n", "not valid YAML"),
         ("---\ntitle: A\n---\n", "author: missing"),
         ("---\ntitle: A\nauthor: [B]\nbibliography: b\n---\n", "a mapping with a name"),
+        (f"{KEYS}abstrakt: A\n---\n", "abstrakt: unknown in a front matter; write abstract"),
+        (KEYS.replace("name: A", "name: A, mail: b") + "---\n", "author.mail: unknown"),
+        (KEYS.replace("name: A", "name: A, orcid: 0000-0002-1825-0098") + "---\n", "no ORCID iD"),
+        (f"{KEYS}print-style: report\ntoc: 'yes'\n---\n", "toc: found 'yes'"),
+        (f"{KEYS}print-style: report\nlof: 1\n---\n", "lof: found 1"),
+        (f"{KEYS}print-style: report\ntoc-depth: 4\n---\n", "from 1 to 3"),
+        (f"{KEYS}print-style: report\ntoc-depth: true\n---\n", "toc-depth: found True"),
+        (f"{KEYS}print-style: ieee\nlot: true\n---\n", "lot: the style ieee has no such list"),
         ("---\nprint-style: poster\n---\n", "print-style: found 'poster'; use one of ieee"),
     ],
 )

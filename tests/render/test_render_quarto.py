@@ -155,15 +155,7 @@ def test_quarto_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("QUARTO_PATH", str(tmp_path / "none"))
     with pytest.raises(RenderError, match="not found by QUARTO_PATH="):
         find_quarto()
-
-
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [("1.3.450", "found quarto 1.3.450, which is too old; install 1.4"), ("dev", "no number")],
-)
-def test_versions_that_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, words: str
-) -> None:
-    monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", version=version)))
-    with pytest.raises(RenderError, match=words):
-        find_quarto()
+    for version, words in (("1.3.450", "found quarto 1.3.450"), ("dev", "no number")):
+        monkeypatch.setenv("QUARTO_PATH", str(stand_in(tmp_path / "bin", version=version)))
+        with pytest.raises(RenderError, match=words):
+            find_quarto()

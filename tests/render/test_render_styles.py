@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from report.errors import RenderError
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.render.html import PageLinks, render_html
 from report.render.latex import compile_latex, write_latex
@@ -118,23 +117,6 @@ def test_the_page_has_contents(write: Write, keys: dict[str, object]) -> None:
     assert '<nav class="contents"' in page
     assert 'href="#sec-one"' in page
     assert ('href="#sec-two"' in page) is ("toc_depth" not in keys)
-
-
-@pytest.mark.parametrize(
-    ("style", "keys", "words"),
-    [
-        ("report", {"toc": "'yes'"}, "toc: found 'yes'; write true or false"),
-        ("report", {"lof": 1}, "lof: found 1; write true or false"),
-        ("report", {"toc_depth": 4}, "toc-depth: found 4; write a number from 1 to 3"),
-        ("report", {"toc_depth": "true"}, "toc-depth: found True"),
-        ("ieee", {"lot": "true"}, "lot: the style ieee has no such list; leave it out or use repo"),
-    ],
-)
-def test_keys_that_are_refused(
-    write: Write, style: str, keys: dict[str, object], words: str
-) -> None:
-    with pytest.raises(RenderError, match=words):
-        read_source(write("Text.\n", head=head(style, **keys)), "p")
 
 
 LONG = Table(
