@@ -15,10 +15,12 @@ from figures.drawing import style
 
 
 @contextmanager
-def drawn(draw: Callable[[Any, Axes], None], panel: Any, inches: float = 3.5) -> Iterator[Figure]:
+def drawn(
+    draw: Callable[[Any, Axes], None], panel: Any, inches: float = 3.5, height: float = 2.3
+) -> Iterator[Figure]:
     """The figure with ``panel`` alone."""
     with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
-        figure = Figure(figsize=(inches, 2.3), layout="constrained")
+        figure = Figure(figsize=(inches, height), layout="constrained")
         FigureCanvasAgg(figure)
         draw(panel, figure.subplots())
         figure.canvas.draw()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from itertools import combinations
 
 import matplotlib as mpl
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -18,6 +16,7 @@ from matplotlib.transforms import Bbox
 from figures.drawing import style
 from figures.drawing.waterfall import LESS, MEASURED, MORE, UNEXPLAINED, draw
 from figures.waterfall import Axis, Bar, Waterfall
+from tests import canvas
 
 
 def waterfall(
@@ -80,12 +79,8 @@ ALL = {
 
 def drawn(figure: Waterfall) -> Figure:
     """The figure in the width of a column, laid out as it is printed."""
-    with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[dict-item]
-        page = Figure(figsize=(style.COLUMN_INCHES, figure.height), layout="constrained")
-        FigureCanvasAgg(page)
-        draw(figure, page.subplots())
-        page.savefig(io.BytesIO(), format="png")
-    return page
+    with canvas.drawn(draw, figure, style.COLUMN_INCHES, figure.height) as page:
+        return page
 
 
 def bars(axes: Axes) -> list[tuple[int, float, float, str]]:

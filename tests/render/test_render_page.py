@@ -25,6 +25,7 @@ from report.render.site import (
     render_page,
 )
 from tests.render.conftest import HEAD
+from tests.render.test_dark_figures import luminance
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "col"}
 
@@ -126,13 +127,8 @@ def test_the_search_finds_the_words_of_formulas(text: str) -> None:
 
 def contrast(one: str, other: str) -> float:
     """The contrast of two colours by WCAG 2.2."""
-
-    def luminance(colour: str) -> float:
-        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    parts = [tuple(int(each[i : i + 2], 16) / 255 for i in (1, 3, 5)) for each in (one, other)]
+    dark, light = sorted(map(luminance, parts))
     return (light + 0.05) / (dark + 0.05)
 
 
