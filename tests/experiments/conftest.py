@@ -13,9 +13,11 @@ import pytest
 import tiny_study
 
 from experiments import registry
-from experiments.harness.journal import Header
-from experiments.harness.study import Factors, Study
-from report.records.record import Case, Code, Environment
+from experiments.harness import counting
+from experiments.harness.counters.tools import TOOLS, Tool
+from experiments.harness.journal import Finish, Header, Journal, read_run_log
+from experiments.harness.study import CounterChoice, Factors, Study
+from report.records.record import Case, Code, Environment, Series
 from report.records.store import Stored, read_study
 from tests import factory
 
@@ -101,6 +103,36 @@ def make_header(study: Study, **changes: object) -> Header:
         "cases": study.cases({f.name: f.levels for f in study.factors}),
     }
     return Header(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def only_to_count(path: Path, header: Header, other: Mapping[int, str]) -> Path:
+    """A journal of a run of which only the counting is left.
+
+    Each case has one time of 0.5 s but those of ``other``, which ended with that status.
+    """
+    with Journal(path) as writing:
+        writing.append(msgspec.structs.replace(header, counters="auto"))
+        for index, factors in enumerate(header.cases):
+            status = other.get(index, "ok")
+            outcome = Case(
+                factors=factors,
+                status=status,  # type: ignore[arg-type]
+                reason=None if status == "ok" else "It did not go well.",
+                layers=(),
+                series=(Series(quantity="time", unit="s", samples=(0.5,)),) * (status == "ok"),
+            )
+            writing.append(Finish(case=index, outcome=outcome))
+    return path
+
+
+def count(
+    study: Study, path: Path, notes: Notes, counters: CounterChoice, *tools: Tool
+) -> counting.Outcome:
+    """Count what the run of the journal ``path`` has not counted yet."""
+    run_log = read_run_log(path)
+    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
+    with Journal(path, run_log.valid_bytes) as writing:
+        return counting.count(study, run_log, writing, notes, tools or TOOLS)
 
 
 #: ``python -m experiments``, measuring nothing again that was disturbed: beside other tests all is,

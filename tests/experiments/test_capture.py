@@ -14,7 +14,12 @@ from torch import nn  # noqa: E402
 from experiments import conv_scaling  # noqa: E402
 from experiments.harness.capture import layers_of  # noqa: E402
 from experiments.networks.blocks import Add  # noqa: E402
-from experiments.networks.mnist import mnist_cnn, second_convolution  # noqa: E402
+from experiments.networks.mnist import (  # noqa: E402
+    mnist_cnn,
+    second_convolution,
+    second_convolution_input_shape,
+    second_convolution_output_shape,
+)
 from report.errors import MeasurementError  # noqa: E402
 from report.records.layers import (  # noqa: E402
     Activation,
@@ -61,6 +66,16 @@ def test_the_mnist_cnn() -> None:
         if isinstance(layer, Convolution | Linear)
     )
     assert macs == 11_992_448
+
+
+@pytest.mark.parametrize("channels", [(1, 1), (20, 40), (33, 65)])
+def test_what_is_left_of_an_image_fits_the_linear_layer(channels: tuple[int, int]) -> None:
+    network: Any = mnist_cnn(channels).eval()
+    image = torch.zeros(2, 1, 28, 28)
+    first = network.conv1(image)
+    assert first.shape[1:] == second_convolution_input_shape(channels)
+    assert network.conv2(first).shape[1:] == second_convolution_output_shape(channels)
+    assert network(image).shape == (2, 10)
 
 
 def test_the_network_computes_what_the_example_computes() -> None:

@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import counted_study
-import msgspec
 import pytest
-from conftest import FOLDER, Notes, make_header
+from conftest import FOLDER, Notes, count, make_header, only_to_count
 
 from experiments import registry
 from experiments.harness import counting, host
 from experiments.harness.counters import lackey
 from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ready
 from experiments.harness.counters.tools import Tool, calls_on_cpu
-from experiments.harness.journal import Finish, Journal, RunLog, read_run_log
+from experiments.harness.journal import read_run_log
 from experiments.harness.study import CounterChoice
 from report.errors import MeasurementError
 from report.instruments.counters.lackey import series_of
 from report.instruments.counters.logs import unpack
-from report.records.record import Case, Series
+from report.records.record import Series
 from report.records.store import digest
 
 STUDY = counted_study.STUDY
@@ -79,41 +78,16 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.STUDIES, "counted", "counted_study")
 
 
-def finished(size: int, status: str = "ok") -> Case:
-    reason = None if status == "ok" else "it did not go well"
-    return Case(
-        factors={"size": size},
-        status=status,  # type: ignore[arg-type]
-        reason=reason,
-        layers=(),
-        series=(Series(quantity="time", unit="s", samples=(0.5,)),) if status == "ok" else (),
-    )
-
-
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     """A run of sizes 1 to 6 that has only to be counted; size 2 failed."""
-    path = tmp_path / ".run.journal.jsonl"
-    with Journal(path) as writing:
-        writing.append(msgspec.structs.replace(make_header(STUDY), counters="auto"))
-        for index, size in enumerate((1, 2, 3, 4, 5, 6)):
-            outcome = finished(size, "failed" if size == 2 else "ok")
-            writing.append(Finish(case=index, outcome=outcome))
-    return path
-
-
-def told(path: Path, counters: CounterChoice = "auto") -> RunLog:
-    run_log = read_run_log(path)
-    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
-    return run_log
+    return only_to_count(tmp_path / ".run.journal.jsonl", make_header(STUDY), {1: "failed"})
 
 
 def run(
     path: Path, played: Played, notes: Notes, counters: CounterChoice = "auto"
 ) -> counting.Outcome:
-    run_log = told(path, counters)
-    with Journal(path, run_log.valid_bytes) as writing:
-        return counting.count(STUDY, run_log, writing, notes, (played.tool,))
+    return count(STUDY, path, notes, counters, played.tool)
 
 
 def figures(outcome: counting.Outcome) -> dict[int, float]:
@@ -135,7 +109,7 @@ def test_cases_that_ended_well_are_counted_longest_first(
     assert attachment.sha256 == digest(outcome.files["lackey.json.gz"])
     kept = unpack(outcome.files["lackey.json.gz"], "lackey", "a file")
     assert {item.case: item.logs["figure"] for item in kept} == {0: "100", 2: "300", 4: "500"}
-    cases = outcome.added(told(journal).finished.values())
+    cases = outcome.added(read_run_log(journal).finished.values())
     assert cases[0].samples("time") == (0.5,)
     assert cases[0].samples("lackey_multiply_adds") == (100,)
     assert cases[5].samples("lackey_multiply_adds") == ()

@@ -213,8 +213,11 @@ def test_a_step_of_training_holds_three_times_its_parameters(run: Callable[[str]
     # Parameters, gradients and momentum, then buffers and the batch.
     assert 3 * 4 * 11_689_512 < first == second < 3 * 4 * 11_689_512 + 200_000
     (round_,) = case.rounds
-    for quantity in ("forward_time", "backward_time", "update_time"):
-        assert len(round_.samples(quantity)) == len(round_.samples("time"))
+    times, warm = round_.samples("time"), round_.samples("warmup_time")
+    assert len(round_.samples("step_loss")) == 1 + len(warm) + len(times)
+    phases = [round_.samples(f"{phase}_time") for phase in ("forward", "backward", "update")]
+    for whole, *parts in zip(times, *phases, strict=True):
+        assert min(parts) > 0 and sum(parts) <= whole
 
 
 def test_a_profile_times_and_marks_every_layer_both_ways(run: Callable[[str], Run]) -> None:
@@ -225,9 +228,12 @@ def test_a_profile_times_and_marks_every_layer_both_ways(run: Callable[[str], Ru
         assert [len(way) % len(case.layers) for way in ways] == [0, 0]
         assert sum(map(sum, ways)) < sum(round_.samples("time"))
     ((name, content),) = found.files().items()
-    marks = {o.name for o in read_trace(content, name).operators if o.mark}
-    wanted = {f"{way} {layer.name}" for layer in case.layers for way in ("forward", "backward")}
-    assert wanted <= marks
+    marks = {o.name: o for o in read_trace(content, name).operators if o.mark}
+    for way in ("forward", "backward"):
+        phase = marks[f"ridgepoint.{way}"]
+        for layer in case.layers:
+            mark = marks[f"{way} {layer.name}"]
+            assert phase.start <= mark.start <= mark.end <= phase.end
 
 
 def test_training_from_scratch_learns_and_says_what_its_library_is(

@@ -24,7 +24,6 @@ from experiments.harness import (
     machine,
     runtime,
 )
-from experiments.harness.identity import slug
 from experiments.harness.study import UsageError
 from experiments.harness.text import without_paths
 from report.errors import MeasurementError
@@ -78,20 +77,15 @@ def fake_torch(cudnn: int | None) -> Any:
     )
 
 
-def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_driver", lambda: "560.35")
-    gpu, missing = environment._gpu(fake_torch(90100))
-    assert (gpu.model, gpu.compute_capability, gpu.driver) == ("NVIDIA H200", "9.0", "560.35")
-    assert (gpu.cuda, gpu.cudnn, missing) == ("12.6", "90100", {})
-    assert slug(gpu.model) == "nvidia-h200"
-
-
 def test_the_key_of_a_run_on_a_gpu_names_it_and_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     one = fake_torch(90100).cuda
     monkeypatch.setattr(torch.cuda, "current_device", one.current_device)
     monkeypatch.setattr(torch.cuda, "get_device_properties", one.get_device_properties)
     monkeypatch.setattr(environment, "_driver", lambda: "560.35")
+    gpu, missing = environment._gpu(fake_torch(90100))
+    assert (gpu.model, gpu.compute_capability, gpu.driver) == ("NVIDIA H200", "9.0", "560.35")
+    assert (gpu.cuda, gpu.cudnn, missing) == ("12.6", "90100", {})
     keys = []
     for count in (1, 8):
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)

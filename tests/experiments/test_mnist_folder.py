@@ -35,11 +35,7 @@ def test_its_own_files_keep_their_split(tmp_path: Path, packed: bool) -> None:
     assert np.array_equal(images.train.pixels[:, 0], some_images(20, 1))
     assert np.array_equal(images.train.labels, some_labels(20))
     assert np.array_equal(images.test.pixels[:, 0], some_images(10, 2))
-    assert images.split == "MNIST's own split is kept: 20 images to train on, 10 to test on"
-    suffix = ".gz" if packed else ""
-    assert images.source == (
-        f"MNIST from the IDX files {', '.join(name + suffix for name in IDX.values())}"
-    )
+    assert all(name in images.source for name in IDX.values())
     assert str(tmp_path) not in images.source
 
 
@@ -68,61 +64,33 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert f"found no {LABELS}," in refused(mnist, tmp_path)
 
 
-CUT = "found the end of the file, expected"
-ANNOUNCED = "expected 15,696 bytes, as its header announces 20 entries of 784."
-MAGIC = "expected the magic number 2,051 of IDX images."
 WHOLE = idx_images(some_images(20, 1))
 ODD_LABEL = idx_labels([*some_labels(7), 26, *some_labels(12)])
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "byte", "words"),
     [
-        (IMAGES, b"", f"byte 0: found an empty file, {MAGIC}"),
-        (IMAGES, WHOLE[:3], f"byte 3: {CUT} a header of 16 bytes."),
-        (IMAGES, WHOLE[:10], f"byte 10: {CUT} a header of 16 bytes."),
-        (IMAGES, WHOLE[:5000], f"byte 5,000: found the end of the file, {ANNOUNCED}"),
-        (IMAGES, WHOLE + bytes(2), f"byte 15,696: found 2 bytes more, {ANNOUNCED}"),
-        (
-            IMAGES,
-            b"\x89PNG\r\n\x1a\n" + bytes(50),
-            f"byte 0: found the number 2,303,741,511, {MAGIC}",
-        ),
-        (
-            IMAGES,
-            idx_labels(some_labels(20)),
-            f"byte 0: found the number 2,049 of IDX labels, {MAGIC}",
-        ),
-        (
-            IMAGES,
-            idx_images(some_images(5, shape=(32, 32))),
-            "byte 8: found images of 32×32 pixels, expected MNIST's 28×28.",
-        ),
-        (
-            IMAGES,
-            idx_images(some_images(0)),
-            "byte 4: found a count of 0, expected at least one entry.",
-        ),
-        (
-            IMAGES,
-            WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:],
-            f"byte 15,696: {CUT} 3,367,254,359,296 bytes, "
-            "as its header announces 4,294,967,295 entries of 784.",
-        ),
-        (
-            LABELS,
-            idx_labels(some_labels(21)),
-            f"byte 4: found a count of 21 labels, expected 20, one for each image in {IMAGES}.",
-        ),
-        (LABELS, ODD_LABEL, "byte 15: found the label 26, expected a digit from 0 to 9."),
+        (IMAGES, b"", "0", "an empty file"),
+        (IMAGES, WHOLE[:3], "3", "a header of 16 bytes"),
+        (IMAGES, WHOLE[:10], "10", "a header of 16 bytes"),
+        (IMAGES, WHOLE[:5000], "5,000", "20 entries of 784"),
+        (IMAGES, WHOLE + bytes(2), "15,696", "found 2 bytes more"),
+        (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "0", "the number 2,303,741,511"),
+        (IMAGES, idx_labels(some_labels(20)), "0", "2,049 of IDX labels"),
+        (IMAGES, idx_images(some_images(5, shape=(32, 32))), "8", "32×32"),
+        (IMAGES, idx_images(some_images(0)), "4", "a count of 0"),
+        (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "15,696", "4,294,967,295 entries"),
+        (LABELS, idx_labels(some_labels(21)), "4", "a count of 21 labels, expected 20"),
+        (LABELS, ODD_LABEL, "15", "the label 26"),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_broken_file(
-    tmp_path: Path, name: str, content: bytes, sentence: str, packed: bool
-) -> None:
-    (write_idx(tmp_path) / name).write_bytes(gzip.compress(content) if packed else content)
-    assert refused(mnist, tmp_path) == f"{name}: {sentence}"
+def test_a_broken_file(tmp_path: Path, name: str, content: bytes, byte: str, words: str) -> None:
+    file = write_idx(tmp_path) / name
+    for packed in (False, True):
+        file.write_bytes(gzip.compress(content) if packed else content)
+        sentence = refused(mnist, tmp_path)
+        assert sentence.startswith(f"{name}: byte {byte}: ") and words in sentence
 
 
 @pytest.mark.parametrize("how", ["cut", "changed", "checksum"])
@@ -134,9 +102,7 @@ def test_damaged_gzip(tmp_path: Path, how: str) -> None:
     else:
         content[300 if how == "changed" else -6] ^= 0xFF
     file.write_bytes(content)
-    sentence = refused(mnist, tmp_path)
-    assert re.match(rf"{IMAGES}.gz: byte [\d,]+: found damaged or truncated gzip data", sentence)
-    assert sentence.endswith("expected a whole gzip file.")
+    assert re.match(rf"{IMAGES}.gz: byte [\d,]+: .*gzip", refused(mnist, tmp_path))
 
 
 def test_a_small_file_that_unpacks_to_too_much(
@@ -153,7 +119,5 @@ def test_another_set_in_the_clothes_of_mnist(
 ) -> None:
     """Fashion-MNIST has the same format and the same counts; it is brighter."""
     monkeypatch.setattr(module, "_WHOLE", 20)
-    assert refused(mnist, write_idx(tmp_path)) == (
-        f"{IMAGES}: found 20 images with a mean brightness of 0.5020, expected MNIST's 0.1307 "
-        "(Fashion-MNIST and others come in the same format)."
-    )
+    sentence = refused(mnist, write_idx(tmp_path))
+    assert sentence.startswith(IMAGES) and "0.5020" in sentence and "0.1307" in sentence

@@ -17,16 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import tiny_study
-from conftest import Notes, make_environment, make_header
+from conftest import Notes, count, make_environment, make_header, only_to_count
 
 from experiments import registry
 from experiments.harness import counting
 from experiments.harness.counters import ncu
-from experiments.harness.counters.plan import Counted, Event, Job, Plan, Ran
-from experiments.harness.journal import Finish, Journal, read_run_log
+from experiments.harness.counters.plan import Counted, Job, Plan, Ran
 from experiments.harness.study import CounterChoice, Counting
 from report.errors import MeasurementError
 from report.instruments.counters import ncu_logs
@@ -34,7 +32,7 @@ from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import products
 from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
 from report.records.quantities import QUANTITIES
-from report.records.record import Case, Gpu, Series
+from report.records.record import Gpu
 from report.records.store import digest
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
@@ -192,21 +190,13 @@ def stand_ins(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def events(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Event]]:
+def counted(stand_ins: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, Counted]]:
     """Count with the stand-ins; keyword arguments in capitals are environment variables."""
 
-    def go(limit_s: float = 60, **environment: str) -> list[Event]:
+    def go(limit_s: float = 60, **environment: str) -> dict[int, Counted]:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        return list(ncu.count(PLAN, limit_s))
-
-    return go
-
-
-@pytest.fixture
-def counted(events: Callable[..., list[Event]]) -> Callable[..., dict[int, Counted]]:
-    def go(limit_s: float = 60, **environment: str) -> dict[int, Counted]:
-        found = events(limit_s, **environment)
+        found = list(ncu.count(PLAN, limit_s))
         return {event.case: event for event in found if isinstance(event, Counted)}
 
     return go
@@ -337,30 +327,10 @@ def journal(tmp_path: Path, stand_ins: None, monkeypatch: pytest.MonkeyPatch) ->
     """A run on a GPU of sizes 1 to 6 that has only to be counted; size 2 ran out of memory."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_gpu")
     monkeypatch.setattr(counting, "release", lambda device: None)
-    path = tmp_path / ".run.journal.jsonl"
     gpu = Gpu(model="NVIDIA H200", memory_bytes=2**37, compute_capability="9.0", driver="570.1",
               cuda="12.8", cudnn="90100")  # fmt: skip
     header = make_header(COUNTED, environment=make_environment(device="cuda", gpu=gpu))
-    with Journal(path) as writing:
-        writing.append(msgspec.structs.replace(header, counters="auto"))
-        for index in range(6):
-            full = index == 1
-            outcome = Case(
-                factors={"size": index + 1},
-                status="out_of_memory" if full else "ok",
-                reason="Memory ran out." if full else None,
-                layers=(),
-                series=() if full else (Series(quantity="time", unit="s", samples=(0.5,)),),
-            )
-            writing.append(Finish(case=index, outcome=outcome))
-    return path
-
-
-def run(path: Path, notes: Notes, counters: CounterChoice = "auto") -> counting.Outcome:
-    run_log = read_run_log(path)
-    run_log.header = msgspec.structs.replace(run_log.header, counters=counters)
-    with Journal(path, run_log.valid_bytes) as writing:
-        return counting.count(COUNTED, run_log, writing, notes)
+    return only_to_count(tmp_path / ".run.journal.jsonl", header, {1: "out_of_memory"})
 
 
 def figures(outcome: counting.Outcome) -> dict[int, dict[str, tuple[float, ...]]]:
@@ -371,7 +341,7 @@ def figures(outcome: counting.Outcome) -> dict[int, dict[str, tuple[float, ...]]
 
 
 def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
-    outcome = run(journal, notes)
+    outcome = count(COUNTED, journal, notes, "auto")
     assert figures(outcome) == {
         case: {
             "ncu_cuda_core_flops": (4000 * (case + 1),) * 2,
@@ -389,7 +359,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     again = {item.case: ncu_logs.series_of(item.logs, "a case") for item in kept}
     assert again == outcome.series
     assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    assert sorted(run(journal, notes, "all").series) == [0, 2, 3, 4, 5]
+    assert sorted(count(COUNTED, journal, notes, "all").series) == [0, 2, 3, 4, 5]
 
 
 CORE = ("ncu_cuda_core_flops", "ncu_fp32_additions", "ncu_fp32_multiplications",
@@ -423,30 +393,8 @@ def test_why_something_is_not_counted_is_told_for_every_quantity(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    outcome = run(journal, notes, counters)
+    outcome = count(COUNTED, journal, notes, counters)
     assert outcome.missing.keys() == set(missing)
     assert all(said in reason for reason in outcome.missing.values())
     assert sorted(outcome.series) == counted_cases
     assert not any(name in missing for found in figures(outcome).values() for name in found)
-
-
-def test_what_a_process_counted_survives_an_interruption(
-    journal: Path, notes: Notes, asked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ncu, "CASES", 1)
-    first = notes.progressed
-
-    def stop(text: str | None, done: float, left: str) -> None:
-        first(text, done, left)
-        if text is not None:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(notes, "progressed", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(journal, notes)
-    monkeypatch.setattr(notes, "progressed", first)
-    outcome = run(journal, notes)
-    assert sorted(outcome.series) == [0, 2]
-    assert [text for text, _, _ in notes.counted] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    assert run(journal, notes).files == outcome.files
-    assert len(asked.read_text().splitlines()) == 4, "no case was counted twice"

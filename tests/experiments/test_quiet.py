@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -43,44 +41,41 @@ def later(
 # ------------------------------------------------------------------------------------ the rule
 
 
-def test_a_stretch_without_others_is_undisturbed() -> None:
-    for threads in (1, 2, 4):
-        assert disturbance(START, later(own=20.0), threads) is None
-    assert disturbance(START, START, 2) is None
-
-
-def test_others_on_a_full_machine_disturb_from_a_tenth_of_a_processor_on() -> None:
-    assert disturbance(START, later(used=0.99, own=20.0), 2) is None
-    said = disturbance(START, later(used=8.0, own=12.0), 2)
-    assert said == "other processes used 0.8 of 2 processors"
-
-
-def test_waiting_counts_from_two_percent_of_all_threads_on() -> None:
-    assert disturbance(START, later(used=0.9, wait=0.39), 2) is None
-    assert disturbance(START, later(used=0.9, wait=0.41), 2) is not None
-    assert disturbance(START, later(used=0.9, wait=0.21), 1) is not None
-
-
-def test_threads_that_wait_for_each_other_are_not_disturbed() -> None:
-    assert disturbance(START, later(own=10.0, wait=8.0), 1) is None
-    assert disturbance(START, later(own=10.0, used=0.1, wait=8.0), 1) is None
-    assert disturbance(START, later(own=10.0, stolen=0.3, wait=8.0), 1) is not None
-
-
-def test_what_the_hypervisor_takes_disturbs_with_spare_processors_too() -> None:
-    for threads in (1, 2):
-        said = disturbance(START, later(stolen=2.8), threads)
-        assert said == "the processor was taken away 14 % of the time"
-    assert disturbance(START, later(stolen=0.9), 1) is None
-
-
-def test_others_and_the_hypervisor_count_together() -> None:
-    assert disturbance(START, later(used=0.6, stolen=0.6), 1) is None
-    assert disturbance(START, later(used=0.7, stolen=0.6), 2) is not None
-    said = disturbance(START, later(used=5.0, stolen=4.0), 2)
-    assert said == (
-        "other processes used 0.5 of 2 processors and the processor was taken away 20 % of the time"
-    )
+@pytest.mark.parametrize(
+    ("end", "threads", "words"),
+    [
+        (later(own=20.0), 1, ()),
+        (later(own=20.0), 2, ()),
+        (later(own=20.0), 4, ()),
+        (START, 2, ()),
+        # Others on a full machine, from a tenth of a processor on.
+        (later(used=0.99, own=20.0), 2, ()),
+        (later(used=8.0, own=12.0), 2, ("used 0.8 of 2",)),
+        # Waiting, from two percent of all threads on; threads may wait for each other.
+        (later(used=0.9, wait=0.39), 2, ()),
+        (later(used=0.9, wait=0.41), 2, ("",)),
+        (later(used=0.9, wait=0.21), 1, ("",)),
+        (later(own=10.0, wait=8.0), 1, ()),
+        (later(own=10.0, used=0.1, wait=8.0), 1, ()),
+        (later(own=10.0, stolen=0.3, wait=8.0), 1, ("",)),
+        # What the hypervisor takes, with spare processors too, and together with others.
+        (later(stolen=2.8), 1, ("14 %",)),
+        (later(stolen=2.8), 2, ("14 %",)),
+        (later(stolen=0.9), 1, ()),
+        (later(used=0.6, stolen=0.6), 1, ()),
+        (later(used=0.7, stolen=0.6), 2, ("",)),
+        (later(used=5.0, stolen=4.0), 2, ("used 0.5 of 2", "20 %")),
+        # Others never use more than there is.
+        (later(wall=0.006, used=0.03), 2, ()),
+        (later(wall=0.1, used=0.5), 2, ("used 2.0 of 2",)),
+    ],
+)
+def test_from_when_on_a_stretch_is_disturbed(
+    end: Reading, threads: int, words: tuple[str, ...]
+) -> None:
+    said = disturbance(START, end, threads)
+    assert (said is not None) == bool(words)
+    assert all(word in str(said) for word in words)
 
 
 @pytest.mark.parametrize("processors", [1, 2, 8, 64])
@@ -110,15 +105,8 @@ def test_what_rounding_to_ticks_adds_up_to_never_counts(processors: int) -> None
     assert alarms <= 2
 
 
-def test_others_never_use_more_than_there_is() -> None:
-    assert disturbance(START, later(wall=0.006, used=0.03), 2) is None  # «5.0 of 2 processors»
+def test_others_are_never_negative_nor_more_than_there_is() -> None:
     assert quiet.others(START, later(wall=0.1, used=0.5), 0.0) == pytest.approx(0.2)
-    assert disturbance(START, later(wall=0.1, used=0.5), 2) == (
-        "other processes used 2.0 of 2 processors"
-    )
-
-
-def test_others_are_never_negative() -> None:
     assert quiet.others(START, later(own=1.0), 5.0) == quiet.others(START, START, 1.0) == 0.0
     assert quiet.others(START, later(own=1.0, used=2.0), 1.0) == pytest.approx(2.0)
 
@@ -166,14 +154,8 @@ def test_a_process_may_have_any_name() -> None:
 
 def test_the_busiest_processes_are_named() -> None:
     before = {1: ("idle", 5.0), 2: ("cc1", 1.0), 3: ("cc1", 1.0), 4: ("b", 0.0), 5: ("a", 0.0)}
-    after = {
-        1: ("idle", 5.0),
-        2: ("cc1", 1.4),
-        3: ("cc1", 1.4),
-        4: ("b", 0.5),
-        5: ("a", 0.5),
-        6: ("new", 0.06),
-    }
+    now = {2: ("cc1", 1.4), 3: ("cc1", 1.4), 4: ("b", 0.5), 5: ("a", 0.5), 6: ("new", 0.06)}
+    after = before | now
     assert quiet.busiest(before, after, 1.0) == ("cc1", "a", "b")
     assert quiet.busiest(before, after, 10.0) == ("cc1", "a", "b")
     assert quiet.busiest(before, before, 1.0) == ()
@@ -217,21 +199,17 @@ def test_the_quiet_seconds_must_follow_each_other(notes: Notes) -> None:
     machine = Machine(1.5, 0, 0, 0, 0, 0.5, 0)
     assert machine.wait(1.0, notes) is None
     assert machine.seconds == 11
-    assert notes.notes == [
-        "Waiting for a quiet machine, at most 59 s: other processes used 1.5 of 2 processors (cc1)."
-    ]
+    (said,) = notes.notes
+    assert "at most 59 s" in said and "1.5 of 2" in said and "(cc1)" in said
 
 
 @pytest.mark.usefixtures("linux")
 def test_waiting_ends_and_says_what_disturbs(notes: Notes) -> None:
     machine = Machine(2.0)
-    assert machine.wait(2.0, notes) == (
-        "The machine did not become quiet within 2 min: other processes used 2.0 of 2 processors "
-        "(cc1)."
-    )
+    said = str(machine.wait(2.0, notes))
+    assert "2 min" in said and "2.0 of 2" in said and "(cc1)" in said
     assert machine.seconds == 120
     assert len(notes.notes) == 12, "a line every ten seconds"
-    assert "at most 2 min" in notes.notes[0] and "at most 9 s" in notes.notes[-1]
 
 
 def test_without_proc_nobody_waits_and_the_reason_is_noted_once(
@@ -239,37 +217,7 @@ def test_without_proc_nobody_waits_and_the_reason_is_noted_once(
 ) -> None:
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
     assert quiet.wait_quiet(5.0, notes) is None
-    (said,) = notes.notes
-    assert said.startswith("Not waiting for a quiet machine: the system does not count")
+    assert len(notes.notes) == 1
     found = quiet.read()
     assert (found.busy_s, found.steal_s, found.waits_s) == (None, None, None)
     assert found.processors >= 1
-
-
-# ------------------------------------------------------------------------------- this machine
-
-needs_proc = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs Linux's /proc")
-
-BUSY = """
-import sys, time
-while time.process_time() < 1.0:
-    pass
-print(time.process_time(), flush=True)
-sys.stdin.read()
-"""
-
-
-@needs_proc
-def test_what_a_busy_process_burns_is_found_with_others() -> None:
-    before, running = quiet.read(), quiet.processes()
-    with subprocess.Popen(
-        [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None and child.stdin is not None
-        burnt = float(child.stdout.readline())
-        # It still runs, so that its time is not yet this process's own.
-        after, now = quiet.read(), quiet.processes()
-        child.stdin.close()
-    used = quiet.others(before, after, after.own_s - before.own_s)
-    assert used > burnt / 2
-    assert now[child.pid][1] > burnt / 2 and child.pid not in running

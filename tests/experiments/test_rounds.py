@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -77,9 +76,12 @@ def test_water_is_shared_out_to_the_last_drop_and_to_who_has_least(
             assert spent + amount == pytest.approx(level)
 
 
-def test_what_fits_is_measured_by_every_process() -> None:
+def test_what_fits_is_measured_and_what_a_policy_has_not_measured_is_never_left_out() -> None:
     log = [ended(case, 1.0) for case in range(4)]
     assert affordable(range(4), log, "retained", turns_left=5, left_s=20.0) == (0, 1, 2, 3)
+    log = [ended(0, 1.0), ended(1, 500.0)]
+    assert affordable((0, 1), log, "retained", turns_left=2, left_s=10.0) == (0,)
+    assert affordable((0, 1), log, "default", turns_left=2, left_s=10.0) == (0, 1)
 
 
 def test_long_cases_are_measured_by_fewer_processes() -> None:
@@ -95,12 +97,6 @@ def test_long_cases_are_measured_by_fewer_processes() -> None:
     assert (counts[0], counts[1]) == (6, 6)
     assert counts[2] == 2
     assert left >= 0
-
-
-def test_a_case_that_a_policy_has_not_measured_is_never_left_out() -> None:
-    log = [ended(0, 1.0), ended(1, 500.0)]
-    assert affordable((0, 1), log, "retained", turns_left=2, left_s=10.0) == (0,)
-    assert affordable((0, 1), log, "default", turns_left=2, left_s=10.0) == (0, 1)
 
 
 def test_a_disturbed_case_is_repeated_until_a_quiet_process_has_made_up_for_it() -> None:
@@ -157,51 +153,35 @@ def run(study: Study, path: Path, notes: Notes, sizes: Sequence[int] = (1, 2, 3)
     return list(rounds.added(alone_cases, run_log.rounds))
 
 
-def test_each_case_is_measured_by_each_process(tmp_path: Path, timed: Study, notes: Notes) -> None:
-    cases = run(timed, tmp_path / ".j.journal.jsonl", notes)
-    for case in cases:
-        found = [(r.policy, r.process, r.status) for r in case.rounds]
-        assert sorted(found, key=str) == [
-            ("default", 1, "ok"),
-            ("retained", 1, "ok"),
-            ("retained", 2, "ok"),
-        ]
-        assert case.samples("time") == (float(case.factors["size"]),) * 2
-
-
-def test_each_case_has_a_process_of_its_own_with_its_policy_set(
+def test_each_case_has_each_process_to_itself_with_its_policy_set(
     tmp_path: Path, timed: Study, notes: Notes
 ) -> None:
     cases = run(timed, tmp_path / ".j.journal.jsonl", notes)
-    processes = [r.samples("step_loss")[0] for case in cases for r in case.rounds]
+    for case in cases:
+        found = {(r.policy, r.process, r.status) for r in case.rounds}
+        assert found == {("default", 1, "ok"), ("retained", 1, "ok"), ("retained", 2, "ok")}
+        assert case.samples("time") == (float(case.factors["size"]),) * 2
+    rounds_ = [r for case in cases for r in case.rounds]
+    assert len(rounds_) == 9
     if worker.can_fork("cpu"):
-        assert len(set(processes)) == 9
-    told = {(r.policy, r.samples("train_loss")[0]) for case in cases for r in case.rounds}
+        assert len({r.samples("step_loss")[0] for r in rounds_}) == 9
+    told = {(r.policy, r.samples("train_loss")[0]) for r in rounds_}
     assert told == {("default", 0), ("retained", 1)}
 
 
-def second_is_killed(timed: Study, folder: Path, notes: Notes) -> list[Case]:
-    """Run three cases of which the second kills its process, and no other one fails."""
-    cases = run(timed, folder / ".j.journal.jsonl", notes, sizes=(1, tiny_study.CRASHING, 3))
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_case_that_kills_its_process_takes_no_other_with_it(
+    tmp_path: Path, timed: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch, forks: bool
+) -> None:
+    if forks and not worker.can_fork("cpu"):
+        pytest.skip("cases share their process here")
+    monkeypatch.setattr(worker, "can_fork", lambda device: forks)
+    path = tmp_path / ".j.journal.jsonl"
+    cases = run(timed, path, notes, sizes=(1, tiny_study.CRASHING, 3))
     assert [case.status for case in cases] == ["ok", "failed", "ok"]
     assert "killed, most likely for lack of memory" in str(cases[1].reason)
-    return cases
-
-
-def test_a_case_that_kills_its_process_takes_no_other_with_it(
-    tmp_path: Path, timed: Study, notes: Notes
-) -> None:
-    if not worker.can_fork("cpu"):
-        pytest.skip("cases share their process here")
-    second_is_killed(timed, tmp_path, notes)
-
-
-def test_where_cases_share_a_process_the_others_are_measured_by_a_further_one(
-    tmp_path: Path, timed: Study, notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "can_fork", lambda device: False)
-    cases = second_is_killed(timed, tmp_path, notes)
-    assert {len(case.rounds) for case in cases} == {3}
+    if not forks:  # the others are measured by a further process
+        assert {len(case.rounds) for case in cases} == {3}
 
 
 def test_what_the_journal_holds_is_not_measured_again(
@@ -219,8 +199,7 @@ def test_what_the_journal_holds_is_not_measured_again(
 def test_disturbed_rounds_are_kept_marked_and_repeated_as_often_as_allowed(
     tmp_path: Path, timed: Study, notes: Notes
 ) -> None:
-    study = replace(timed)
-    cases = run(study, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.LOUD))
+    cases = run(timed, tmp_path / ".j.journal.jsonl", notes, sizes=(1, tiny_study.LOUD))
     quiet, loud = cases
     assert {r.disturbance for r in quiet.rounds} == {None}
     assert len(loud.rounds) > 3

@@ -57,12 +57,5 @@ def test_listing_imports_no_torch_and_names_every_study() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    overview, _, details = done.stdout.partition("\n\n")
-    assert all(f"\n{study} " in overview for study in registry.STUDIES)
-    assert "\nconv_scaling: How do" in details
-    told = (
-        "full plan: 52 cases, each in 8 processes with memory retained, 6 with default and 2 with "
-        "jemalloc (5 to 30 samples, about 0.5 s in each), 15 min at most, large ceilings"
-    )
-    assert told in done.stdout
-    assert "factor pass: forward, forward_backward" in done.stdout
+    assert all(f"\n{study} " in done.stdout for study in registry.STUDIES)
+    assert "52 cases" in done.stdout and "forward, forward_backward" in done.stdout

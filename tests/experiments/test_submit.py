@@ -53,7 +53,9 @@ def check_whole(driver: Driver, again: list[str], shards: int = 4) -> None:
     assert len(read_study("tiny", driver.data)) == shards
     (run,) = runs_of(read_study("tiny", driver.data))
     assert missing_shards(run) == ()
-    for case in whole(run).record.cases:
+    record = whole(run).record
+    assert record.shard is None and "--shard" not in record.command
+    for case in record.cases:
         size = case.factors["size"]
         assert (case.status, case.samples("allocated_peak")) == ("ok", (size,))
         assert Counter((r.policy, r.process) for r in case.rounds) == Counter(
@@ -131,22 +133,18 @@ def test_options_win_over_a_profile_and_wrong_profiles_are_refused(tmp_path: Pat
     path.write_text("uni: {partition: gpu, account: me, time: 90}\n")
     found = profile_of(tmp_path, "uni", {"partition": "cpu"})
     assert (found.partition, found.account, found.minutes) == ("cpu", "me", 90)
-    with pytest.raises(UsageError, match=r"--profile lab: .*clusters\.yaml has uni\."):
-        profile_of(tmp_path, "lab", {})
-    with pytest.raises(UsageError, match=r"--time 'soon' is no time"):
-        profile_of(tmp_path, None, {"time": "soon"})
+    for folder, name, options, words in (
+        (tmp_path, "lab", {}, r"--profile lab: .*uni\."),
+        (tmp_path, None, {"time": "soon"}, "'soon'"),
+        (tmp_path / "elsewhere", "uni", {}, "there is no"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            profile_of(folder, name, options)
     path.write_text("uni: {partitions: gpu}\n")
     with pytest.raises(RecordError, match=r"clusters\.yaml: .*partitions"):
         profile_of(tmp_path, "uni", {})
-    with pytest.raises(UsageError, match="there is no"):
-        profile_of(tmp_path / "elsewhere", "uni", {})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("90", 90), ("00:00:30", 1), ("02:00:01", 121), ("1-00:00:00", 1440)]
-)
-def test_times_are_those_of_sbatch(text: str, expected: int) -> None:
-    assert minutes(text) == expected
+    times = {"90": 90, "00:00:30": 1, "02:00:01": 121, "1-00:00:00": 1440}
+    assert {text: minutes(text) for text in times} == times
 
 
 # ------------------------------------------------------------------------------------- SLURM
@@ -259,6 +257,3 @@ def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
     assert refused.returncode == 1
     assert "The jobs cannot be submitted: sbatch: error: " in messages
     check_whole(driver, again=["3"])
-
-
-# --------------------------------------------------------------------------------- documentation

@@ -14,26 +14,18 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from experiments.harness import layer_times, sensors, steps, timing  # noqa: E402
-from experiments.harness.profiling import trace_of_call  # noqa: E402
-from experiments.harness.sensors import Log  # noqa: E402
-from experiments.harness.study import QUICK, Session  # noqa: E402
+from experiments.harness.study import QUICK  # noqa: E402
 from experiments.harness.training_step import (  # noqa: E402
     Batch,
-    marked,
     synthetic,
     trainer,
 )
-from experiments.harness.workload import Workload  # noqa: E402
 from experiments.networks.blocks import Residual  # noqa: E402
 from report.errors import MeasurementError  # noqa: E402
-from report.instruments.trace import read_trace  # noqa: E402
-from report.records.record import Series  # noqa: E402
 
-FOLDER = Path(__file__).parent
 PROTOCOL = msgspec.structs.replace(
     QUICK.protocol, warmup_calls=4, minimum_samples=3, maximum_samples=12, case_budget_s=60.0
 )
-SESSION = Session("cpu", PROTOCOL)
 CLASSES = 5
 
 
@@ -56,16 +48,9 @@ def small() -> nn.Sequential:
     )
 
 
-NAMES = ("0", "1", "2.conv", "2.bn", "2.add", "2.last", "3", "4", "5", "6", "7")
-
-
 def batch() -> Batch:
     torch.manual_seed(1)
     return synthetic(4, 8, CLASSES)
-
-
-def samples(found: tuple[Series, ...]) -> dict[str, tuple[float, ...]]:
-    return {series.quantity: series.samples for series in found}
 
 
 # ------------------------------------------------------------------------------------- one step
@@ -100,27 +85,6 @@ def test_reduced_precision_leaves_weights_and_gradients_alone() -> None:
 # ------------------------------------------------------------------------------------ durations
 
 
-def run(log: Log | None = None, loads: bool = False) -> dict[str, tuple[float, ...]]:
-    made, images = trainer(small(), "cpu"), batch()
-    found = steps.measured(made.step, lambda: images, PROTOCOL, "cpu", log or Log({}), loads=loads)
-    return samples(found)
-
-
-def test_every_step_is_kept_with_its_phases() -> None:
-    found = run()
-    assert len(found["first_call_time"]) == 1
-    assert len(found["warmup_time"]) >= PROTOCOL.warmup_calls
-    assert len(found["time"]) == 12
-    assert len(found["step_loss"]) == 1 + len(found["warmup_time"]) + 12
-    assert all(0 < loss < 10 for loss in found["step_loss"])
-    names = ("forward_time", "backward_time", "update_time")
-    for whole, *parts in zip(found["time"], *(found[name] for name in names), strict=True):
-        assert all(part > 0 for part in parts)
-        assert sum(parts) <= whole
-    assert "loader_wait_time" not in found
-    assert len(run(loads=True)["loader_wait_time"]) == 12
-
-
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
     slow = msgspec.structs.replace(PROTOCOL, warmup_calls=2, case_budget_s=2.0)
     assert timing.warmed_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == (5.0, 5.0)
@@ -136,32 +100,6 @@ def test_a_layer_that_was_not_seen_is_no_zero() -> None:
         pass
     with pytest.raises(MeasurementError, match="Layer b: 0 of 1 steps were seen"):
         layer_times.series_of(clock, ("a", "b"))
-
-
-def test_a_trace_shows_phases_and_layers() -> None:
-    def build() -> Workload:
-        made, images = trainer(small(), "cpu"), batch()
-
-        def call() -> object:
-            with layer_times.watched(made.module, layer_times.profile_mark):
-                return made.step(images, marked)
-
-        return Workload(call, lambda: None)
-
-    trace = read_trace(trace_of_call(build, "cpu"), "trace")
-    marks = {operator.name: operator for operator in trace.operators if operator.mark}
-    for way, phase in (("forward", "ridgepoint.forward"), ("backward", "ridgepoint.backward")):
-        for name in NAMES:
-            mark = marks[f"{way} {name}"]
-            assert marks[phase].start <= mark.start <= mark.end <= marks[phase].end
-    assert marks["ridgepoint.update"].end <= marks["ridgepoint.call"].end
-    inside = {
-        trace.operators[place].name
-        for operator in trace.operators
-        if operator.name == "aten::convolution_backward"
-        for place in trace.ancestors(operator)
-    }
-    assert {"backward 0", "backward 2.conv"} <= inside
 
 
 # -------------------------------------------------------------------------------------- sensors
