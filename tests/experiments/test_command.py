@@ -25,10 +25,7 @@ from tests import factory
     ("words", "said"),
     [
         (["run", "conv"], "There is no study 'conv'; possible are "),
-        (
-            ["run", "conv_scaling", "--set", "size=1"],
-            "possible are subject, batch, pass, layout, variant.",
-        ),
+        (["run", "conv_scaling", "--set", "size=1"], "possible are subject"),
         (["run", "conv_scaling", "--threads", "0"], "possible are 1 to "),
         (["run", "conv_scaling", "--device", "tpu"], "choose from"),
         (["run", "conv_scaling", "--budget", "-1"], "not a number of seconds above 0"),
