@@ -88,7 +88,7 @@ PANELS: dict[str, Panel] = {
 #: What a user may have set for drawings of their own.
 SETTINGS = {
     "lines.linewidth": 9, "font.size": 30, "axes.grid": False, "savefig.bbox": "tight",
-    "image.cmap": "gray", "path.simplify": False, "svg.fonttype": "none",
+    "image.cmap": "gray", "path.simplify": False, "svg.fonttype": "none", "axes.facecolor": "red",
 }  # fmt: skip
 
 
