@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import HOST, make_environment, make_header
 
 from experiments.__main__ import main, next_build
 from experiments.harness import opening
@@ -19,6 +18,7 @@ from experiments.harness.study import Study
 from report.records.record import Record
 from report.records.store import read_study, write_record
 from tests import factory
+from tests.experiments.conftest import HOST, make_environment, make_header
 
 
 @pytest.mark.parametrize(

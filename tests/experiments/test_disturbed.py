@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 import tiny_busy
-from conftest import Notes, make_header
 
 from experiments import registry
 from experiments.harness import quiet, rounds
 from experiments.harness.journal import Finish, Journal, read_run_log
 from experiments.harness.study import Session
 from report.records.record import Case
+from tests.experiments.conftest import Notes, make_header
 
 pytestmark = pytest.mark.skipif(
     quiet.unavailable() is not None, reason="this system does not say what others use"

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import HOST
 
 from experiments.harness import host, identity, machine
 from experiments.harness.identity import device_key
 from experiments.harness.study import UsageError
 from report.records.record import Cache, Gpu, Host
+from tests.experiments.conftest import HOST
 
 AMD = """\
 processor\t: 0

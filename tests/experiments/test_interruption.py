@@ -8,9 +8,9 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from conftest import Driver, finished
 
 from report.records.store import read_study
+from tests.experiments.conftest import Driver, finished
 
 LIMIT_S = 60
 

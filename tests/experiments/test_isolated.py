@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import FOLDER
 
 from experiments.harness import isolated
 from experiments.harness.outcomes import OutcomeError, UnavailableError, outcome_of
 from experiments.harness.study import QUICK, CaseFile, Session
+from tests.experiments.conftest import FOLDER
 
 
 def echo(what: str, session: Session) -> tuple[int, Session, CaseFile]:

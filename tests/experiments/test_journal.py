@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import make_header
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from experiments.harness.journal import (
 from experiments.harness.study import Study
 from report.errors import MeasurementError
 from report.records.record import Case
+from tests.experiments.conftest import make_header
 
 
 def outcome(size: int) -> Case:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import counted_study
 import pytest
-from conftest import FOLDER, Notes, count, make_header, only_to_count
 
 from experiments import registry
 from experiments.harness import counting, host
@@ -22,6 +21,7 @@ from report.instruments.counters.lackey import series_of
 from report.instruments.counters.logs import unpack
 from report.records.record import Series
 from report.records.store import digest
+from tests.experiments.conftest import FOLDER, Notes, count, make_header, only_to_count
 
 STUDY = counted_study.STUDY
 

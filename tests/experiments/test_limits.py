@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
 from experiments.harness import limits
 from experiments.harness.outcomes import NotStartedError, outcome_of
+from tests.experiments.conftest import ROOT
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits need Linux")
 

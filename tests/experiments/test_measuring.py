@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, measured, run_study
 from image_files import write_idx
 
 from experiments import registry
@@ -29,6 +28,7 @@ from report.records.filed import content_hash
 from report.records.quantities import QUANTITIES
 from report.records.record import Case, Series
 from report.records.store import Stored, read_attachment
+from tests.experiments.conftest import ROOT, measured, run_study
 
 #: A batch of a thousand million images fits into no machine: 86 TB.
 TOO_MANY = 10**9

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import HOST, ROOT, make_environment
 
 from experiments.harness import (
     cgroups,
@@ -27,6 +26,7 @@ from experiments.harness import (
 from experiments.harness.study import UsageError
 from experiments.harness.text import without_paths
 from report.errors import MeasurementError
+from tests.experiments.conftest import HOST, ROOT, make_environment
 
 
 def test_paths_are_reduced_to_their_last_part() -> None:

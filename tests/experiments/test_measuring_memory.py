@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.harness import memory
 from experiments.harness.workload import Workload
+from tests.experiments.conftest import ROOT
 
 OUTPUT_BYTES = 64 * 24 * 24 * 4
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 import tiny_study
-from conftest import Notes, count, make_environment, make_header, only_to_count
 
 from experiments import registry
 from experiments.harness import counting
@@ -34,6 +33,7 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metrics_for
 from report.records.quantities import QUANTITIES
 from report.records.record import Gpu
 from report.records.store import digest
+from tests.experiments.conftest import Notes, count, make_environment, make_header, only_to_count
 
 OPERATIONS = [f"{kind}{op}" for kind in "dfh" for op in ("add", "mul", "fma")]
 NAMES = [

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import measured
 
 from experiments.datasets import DataSetError
 from experiments.datasets.image_folder import identity, photographs
 from experiments.harness.study import Session
 from experiments.training_roofline import STUDY, prepare
+from tests.experiments.conftest import measured
 
 
 def photograph(path: Path, size: tuple[int, int] = (50, 40), colour: str = "red") -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
-from conftest import make_environment, make_header, of
 
 from experiments import conv_profiling, conv_scaling, inference_memory, registry
 from experiments import inference_refusals as refusals
@@ -25,6 +24,7 @@ from report.records.layers import Convolution
 from report.records.record import Case, Policy
 from report.theory.liveness import Conditions, peaks
 from report.theory.work import macs, training_macs
+from tests.experiments.conftest import make_environment, make_header, of
 
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 BOTH = [(name, device) for name in STUDIES for device in ("cpu", "cuda")]

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import Notes
 
 from experiments.harness import quiet
 from experiments.harness.quiet import Reading, disturbance
+from tests.experiments.conftest import Notes
 
 START = Reading(
     at_s=100.0,

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import tiny_study
-from conftest import Notes, make_header
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from experiments.harness.journal import Ended, Finish, Journal, read_run_log
 from experiments.harness.rounds import Turn, affordable, shuffled, to_repeat, turns, water_level
 from experiments.harness.study import Session, Study
 from report.records.record import Case, Policy, Round, Series
+from tests.experiments.conftest import Notes, make_header
 
 # ---------------------------------------------------------------------------------------- planning
 

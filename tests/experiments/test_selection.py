@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import registry
 from experiments.harness.selection import select
 from experiments.harness.study import UsageError
+from tests.experiments.conftest import ROOT
 
 STUDY = registry.load("conv_scaling")
 

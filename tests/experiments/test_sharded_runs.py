@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Driver, finished
 
 from report.records.record import Record
 from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
+from tests.experiments.conftest import Driver, finished
 
 LIMIT_S = 120
 SIZES = ["1", "2", "3", "4", "5", "6"]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Driver
 
 from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script
 from experiments.harness.run import Request
@@ -21,6 +20,7 @@ from experiments.harness.study import UsageError
 from report.errors import RecordError
 from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
+from tests.experiments.conftest import Driver
 
 LIMIT_S = 240
 SIZES = ["1", "2", "3", "4", "5", "6"]

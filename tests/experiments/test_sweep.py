@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Notes, make_header
 
 from experiments.harness.journal import Journal, read_run_log
 from experiments.harness.run import Terminated
@@ -16,6 +15,7 @@ from experiments.harness.sweep import run_case, sweep
 from report.errors import MeasurementError
 from report.records.layers import Flatten
 from report.records.record import Case, Series
+from tests.experiments.conftest import Notes, make_header
 
 LAYER = Flatten(name="f", input_shape=(1, 2, 2), output_shape=(1, 4), dtype="float32")
 
