@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from report.engine.manifest import INDEX
 from tests import tiny
 from tests.tiny import STUDY, TEMPLATE, replace
 
@@ -135,6 +136,7 @@ BOUNDED: Final = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
+    phases=(Phase.generate,),
 )
 
 
@@ -164,6 +166,9 @@ class Builds(RuleBasedStateMachine):
         """What a build from nothing gives, in another folder."""
         edits = frozenset(self.edits)
         if edits not in self.cold:
+            (self.project / "cold").mkdir()
+            # What modules import is known; that of files is of another folder, and so is not used.
+            shutil.copyfile(self.whole / INDEX, self.project / "cold" / INDEX)
             ended = tiny.build(self.project, "--out", "cold")
             assert ended.code == 0, ended.said
             self.cold[edits] = tiny.digests(self.project, "cold")
@@ -234,10 +239,12 @@ class Builds(RuleBasedStateMachine):
         self.built = None
 
     @rule(
-        milliseconds=st.integers(100, 1500),
-        number=st.sampled_from([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]),
+        edit=st.sampled_from(sorted(EDITS)),
+        milliseconds=st.integers(200, 1000),
+        number=st.sampled_from([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT]),
     )
-    def kill(self, milliseconds: int, number: int) -> None:
+    def kill(self, edit: str, milliseconds: int, number: int) -> None:
+        self.edit(edit)
         begun = tiny.start(self.project)
         time.sleep(milliseconds / 1000)
         begun.kill(number)
@@ -245,6 +252,7 @@ class Builds(RuleBasedStateMachine):
         if number != signal.SIGKILL:
             assert not list((self.project / "out").glob(".scratch-*"))
         self.check_wholes()
+        self.build()
 
     @rule()
     def build_on_a_full_disk(self) -> None:
