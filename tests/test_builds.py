@@ -175,10 +175,14 @@ class Builds(RuleBasedStateMachine):
             shutil.rmtree(self.project / "cold")
         return self.cold[edits]
 
+    def scratch(self) -> list[Path]:
+        """The folders in which builds work."""
+        return list((self.project / "out").glob(".scratch-*"))
+
     def check(self) -> None:
         """``out/`` is as if it had been built from nothing, and nothing is left to do."""
         assert tiny.digests(self.project) == self.expected()
-        assert not list((self.project / "out").glob(".scratch-*"))
+        assert not self.scratch()
         self.built = frozenset(self.edits)
         assert "Nothing to do" in tiny.build(self.project).said
 
@@ -240,17 +244,18 @@ class Builds(RuleBasedStateMachine):
 
     @rule(
         edit=st.sampled_from(sorted(EDITS)),
-        milliseconds=st.integers(200, 1000),
+        milliseconds=st.integers(0, 800),
         number=st.sampled_from([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT]),
     )
     def kill(self, edit: str, milliseconds: int, number: int) -> None:
         self.edit(edit)
         begun = tiny.start(self.project)
+        while begun.process.is_alive() and not self.scratch():
+            time.sleep(0.01)
         time.sleep(milliseconds / 1000)
         begun.kill(number)
         begun.wait()
-        if number != signal.SIGKILL:
-            assert not list((self.project / "out").glob(".scratch-*"))
+        assert number == signal.SIGKILL or not self.scratch()
         self.check_wholes()
         self.build()
 
@@ -276,10 +281,27 @@ def project(built: Path, tmp_path: Path) -> Path:
     return shutil.copytree(built, tmp_path / "project")
 
 
-def test_out_is_what_a_cold_build_gives(project: Path, built: Path) -> None:
+@pytest.fixture
+def builds(project: Path, built: Path) -> type[Builds]:
     Builds.project, Builds.whole = project, built / "out"
     Builds.cold = {frozenset(): tiny.digests(built)}
-    run_state_machine_as_test(Builds, settings=BOUNDED)
+    return Builds
+
+
+def test_out_is_what_a_cold_build_gives(builds: type[Builds]) -> None:
+    run_state_machine_as_test(builds, settings=BOUNDED)
+
+
+@pytest.mark.parametrize(
+    ("edit", "milliseconds"), [("value in a record", 0), ("word", 200), ("drawing function", 500)]
+)
+def test_a_killed_build_leaves_nothing_for_long(
+    builds: type[Builds], edit: str, milliseconds: int
+) -> None:
+    """What the machine of states may not come upon in a minute."""
+    machine = builds()
+    machine.begin()
+    machine.kill(edit, milliseconds, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("edit", EDITS)
