@@ -21,6 +21,7 @@ require_packages()
 
 from experiments import registry
 from experiments.cluster.submit import add_submit, export_script, jobs_of, submit
+from experiments.gpu_session import measure_all
 from experiments.harness.close import close
 from experiments.harness.doctor import doctor
 from experiments.harness.listing import listing, overview
@@ -169,6 +170,12 @@ def _run(options: argparse.Namespace) -> int:
 
     from experiments.harness.progress import watch
 
+    if options.all:
+        observer = watch(Console(stderr=True), options.debug)
+        say = partial(print, flush=True)
+        return measure_all(options.device, options.minutes, options.records, observer, say)
+    if options.study is None:
+        raise UsageError("Name the study to run, or give --all; run --help tells more.")
     return _print_outcome(
         *run(request_of(options), watch(Console(stderr=True), options.debug)), options.records
     )

@@ -66,6 +66,9 @@ WIDENED_AT: Final = {"digits": 1_438, "mnist": 4_000}
 #: Neurons at which the number of images is varied; the other network's memory allows fewer images.
 SAMPLED_AT: Final = (HIDDEN, 128)
 CONVNET_SAMPLES: Final = range(1, 4_001)
+#: A width at which a GPU is full, and up to how many images a processor beside it computes that.
+WIDE: Final = 2_048
+WIDE_UP_TO: Final = 16_000
 #: Which library compiles a whole iteration.
 COMPILING: Final = {"compiled": "jax", "inductor": "torch"}
 #: Neurons at which PyTorch does so: too few for its kernels to matter, some, and many.
@@ -79,7 +82,9 @@ _DTYPES: Final[tuple[DType, ...]] = ("float32", "float64")
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """On a CPU; that a GPU's libraries are not available there, one case each says."""
     return tuple(
-        case for case in cases_on_gpu(levels) if case["backend"] in ON_CPU or _is_source(case)
+        case
+        for case in cases_on_gpu(levels)
+        if (case["backend"] in ON_CPU and not _is_wide(case)) or _is_source(case)
     )
 
 
@@ -103,6 +108,11 @@ def _is_compiled(backend: Level, execution: Level, size: Factors) -> bool:
     return backend == "jax" or (
         size.get("hidden") in INDUCTOR_WIDTHS and size["samples"] in widened
     )
+
+
+def _is_wide(factors: Factors) -> bool:
+    """Whether many neurons meet many images, which takes a processor seconds."""
+    return _is_sized(factors) and factors.get("hidden") == WIDE
 
 
 def _is_source(factors: Factors) -> bool:
@@ -138,7 +148,8 @@ def _scaled(base: Factors, levels: Levels) -> Iterator[Factors]:
     for hidden in levels["hidden"] if simple else levels["hidden"][::2]:
         yield {"hidden": hidden, "samples": WIDENED_AT[str(base["dataset"])]}
     for hidden, samples in product(levels["hidden"], levels["samples"]):
-        if simple and hidden in SAMPLED_AT:
+        few = hidden in SAMPLED_AT or (hidden == WIDE and int(samples) <= WIDE_UP_TO)
+        if simple and few:
             yield {"hidden": hidden, "samples": samples}
 
 
@@ -156,7 +167,15 @@ def measure_case(factors: Factors, session: Session) -> tuple[Series, ...]:
         raise UnavailableError(
             f"{factors['backend']} computes on a GPU; measure it with --device cuda where one is."
         )
+    if session.device == "cuda" and _is_sized(factors):
+        return ()  # a process of its own, which takes seconds, only where the width is varied
     return child.isolated_call(child.measured, _task(factors, session))
+
+
+def _is_sized(factors: Factors) -> bool:
+    """Whether a case varies the number of images."""
+    widened = WIDENED_AT[str(factors["dataset"])]
+    return factors["subject"] == "scaling" and factors["samples"] != widened
 
 
 def needs(factors: Factors) -> tuple[object, ...]:

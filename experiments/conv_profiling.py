@@ -14,6 +14,8 @@ inputs from a fixed seed.  Factors:
 - ``pass``: ``forward`` is one call under ``torch.no_grad()``; ``forward_backward`` one call with
   gradients on and ``backward``: of a fixed random gradient for the layer, whose input requires its
   gradient too, as it does inside the network; of the loss for the network.
+- ``precision``: ``tfloat32`` lets cuDNN compute in that mode of NVIDIA's tensor cores, on a GPU
+  alone; a case that names none computes in float32.
 - ``dataset``: ``digits`` are those of scikit-learn, ``mnist`` a folder of the user's own.
 
 Dimensions other than the example's are varied one at a time, forward, at batch 1 and 8.  At batch
@@ -24,6 +26,7 @@ processor has and with AVX2's.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -89,6 +92,18 @@ def _layer_cases(levels: Levels) -> list[Factors]:
     names = ("channels", "kernel", "input", "pass", "batch")
     found = (_layer_case(*chosen) for chosen in product(*(levels[name] for name in names)))
     return [factors for factors in found if _is_measured(factors)]
+
+
+def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
+    """The layer of the example in both precisions, forward and backward; and all else."""
+    found = cases(levels)
+    fast = [
+        {**case, "precision": "tfloat32"}
+        for case in found
+        if case["subject"] == "layer" and case.items() >= BASE.items()
+    ]
+    precisions = levels["precision"]
+    return (*found * ("float32" in precisions), *fast * ("tfloat32" in precisions))
 
 
 def _layer_case(
@@ -175,10 +190,14 @@ def _output_shape(factors: Factors) -> tuple[int, ...]:
 
 
 def build(factors: Factors, device: Device) -> Workload:
-    """Module and input on ``device``, the same values every time; not of what is trained."""
+    """Module and input on ``device``, the same values every time; not of what is trained.
+
+    Sets the precision of convolutions on a GPU for this process until the next case.
+    """
     import torch
 
     torch.manual_seed(SEED)
+    torch.backends.cudnn.allow_tf32 = factors.get("precision") == "tfloat32"
     with torch.device(device):
         return _network(factors) if _is_network(factors) else _layer(factors)
 
@@ -225,6 +244,7 @@ def _trained(factors: Factors, session: Session) -> tuple[Series, ...]:
     from experiments.harness.training import train
 
     torch.manual_seed(SEED)
+    torch.backends.cudnn.allow_tf32 = False
     with torch.device(session.device):
         module, _ = _subject(factors)
     images = images_of(factors, session)
@@ -307,7 +327,7 @@ def calls_on_gpu(factors: Factors, thorough: bool) -> int:
     return 2 if factors["subject"] == "layer" else 0
 
 
-STUDY = Study(
+_ON_CPU: Final = Study(
     name="conv_profiling",
     question="What do the profilers see of one convolution, and does theory say so beforehand?",
     factors=(
@@ -346,4 +366,16 @@ STUDY = Study(
     ),
     prepare=check_folder,
     images="mnist",
+)
+
+STUDY = replace(
+    _ON_CPU,
+    on_gpu=replace(
+        _ON_CPU,
+        cases=cases_on_gpu,
+        factors=(
+            *_ON_CPU.factors,
+            Factor("precision", levels=("float32", "tfloat32"), quick=("float32", "tfloat32")),
+        ),
+    ),
 )

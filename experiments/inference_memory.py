@@ -319,14 +319,23 @@ _ON_CPU: Final = Study(
     quick=replanned(QUICK, minimum_samples=3, warmup_calls=1),
 )
 
+_GPU_FACTORS: Final = (
+    Factor("sweep", levels=tuple(sweeps.SWEEPS_ON_GPU), quick=tuple(sweeps.SWEEPS)[:-1]),
+    Factor("batch", levels=sweeps.LEVELS, quick=(1, 8, 64), any_count=True),
+)
+
 #: A GPU computes in milliseconds what takes a CPU seconds.
 _ON_GPU: Final = replace(
     _ON_CPU,
+    cases=sweeps.cases_on_gpu,
     factors=tuple(
-        replace(factor, levels=sweeps.LEVELS) if factor.name == "batch" else factor
+        next((other for other in _GPU_FACTORS if other.name == factor.name), factor)
         for factor in _ON_CPU.factors
     ),
-    is_timed=is_timed,
+    is_timed=lambda factors: (
+        is_timed(factors)
+        and int(factors.get("batch", 0)) <= sweeps.LARGEST.get(str(factors.get("network")), 1024)
+    ),
 )
 
 STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -42,6 +42,14 @@ LARGEST: Final = {"LeNet-5": 1024, "CIFAR": 1024, "AlexNet": 128} | dict.fromkey
 MEMORY_ONLY: Final = {"ZFNet": (1, 8, 32), "VGG-16": (1, 8)}
 #: A case that runs out of memory on a machine with 24 GiB: three maps of 8.2 GB at once.
 TOO_LARGE: Final = ("VGG-16", 640)
+#: On a GPU the peak is asked for at these batches, and of some networks until memory is exhausted.
+PEAK_BATCHES: Final = (64, 128, 256, 512, 1024)
+EXHAUSTING: Final = {
+    "LeNet-5": (4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304),
+    "AlexNet": (2048, 4096, 8192, 16_384, 32_768, 65_536),
+    "VGG-16": (2048, 4096),
+    "ResNet-20": (2048, 4096, 16_384, 65_536, 262_144, 524_288),
+}
 LEVELS: Final = tuple(sorted((*BATCHES, TOO_LARGE[1])))
 #: A processor takes seconds where a GPU takes milliseconds: every other size, and times only up to
 #: the size from which on they grow with every image alike.
@@ -71,12 +79,21 @@ PRODUCT_SIDE: Final = 2048
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """The cases of the sets that ``levels["sweep"]`` names, each once, without other levels."""
+    return _cases(levels, SWEEPS)
+
+
+def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
+    """The same for a GPU."""
+    return _cases(levels, SWEEPS_ON_GPU)
+
+
+def _cases(levels: Levels, sweeps: dict[str, Sweep]) -> tuple[Factors, ...]:
     found = {
         frozenset(case.items()): case
-        for name, made in SWEEPS.items()
+        for name, made in sweeps.items()
         if name in levels["sweep"]
         for case in made(levels)
-        if _is_asked_for(case, levels)
+        if made is _peaks or _is_asked_for(case, levels)
     }
     return tuple(sorted(found.values(), key=_place))
 
@@ -205,6 +222,15 @@ def _limit(levels: Levels) -> Iterator[Factors]:
                 yield inference(network, batch, layout, precision, memory_limit=limit)
 
 
+def _peaks(levels: Levels) -> Iterator[Factors]:
+    """Every network in every precision; with all batches, some until the memory is exhausted."""
+    batches = [batch for batch in PEAK_BATCHES if batch in levels["batch"]]
+    for network in levels["network"]:
+        more = EXHAUSTING.get(str(network), ()) if len(batches) == len(PEAK_BATCHES) else ()
+        for batch, precision in product((*batches, *more), levels["precision"]):
+            yield inference(network, batch, precision=precision)
+
+
 SWEEPS: Final[dict[str, Sweep]] = {
     "batch": _batch,
     "precision": _precision,
@@ -213,6 +239,11 @@ SWEEPS: Final[dict[str, Sweep]] = {
     "fusion": _fusion,
     "best": _best,
     "limit": _limit,
+}
+#: A GPU has no limit on its address space; of its memory all is asked for.
+SWEEPS_ON_GPU: Final[dict[str, Sweep]] = {
+    **{name: make for name, make in SWEEPS.items() if name != "limit"},
+    "peaks": _peaks,
 }
 
 

@@ -20,7 +20,15 @@ def add_run(go: argparse.ArgumentParser) -> None:
         help="call this machine by its host's name, where it has no --label; by default no record "
         "holds that name",
     )
-    add_measured(go)
+    add_measured(go, study_needed=False)
+    go.add_argument(
+        "--all",
+        action="store_true",
+        help="with --device cuda: measure what all papers need of a GPU, instead of one study",
+    )
+    go.add_argument(
+        "--minutes", type=_minutes, default=25.0, metavar="MIN", help="time for --all; default: 25"
+    )
     go.add_argument(
         "--shard",
         type=_shard,
@@ -35,9 +43,10 @@ def add_run(go: argparse.ArgumentParser) -> None:
     go.add_argument("--resume", action="store_true", help="continue the newest unfinished run")
 
 
-def add_measured(go: argparse.ArgumentParser) -> None:
+def add_measured(go: argparse.ArgumentParser, *, study_needed: bool = True) -> None:
     """The options that ``run`` and ``submit`` have in common."""
-    go.add_argument("study", help=f"one of: {', '.join(sorted(registry.STUDIES))}")
+    names = ", ".join(sorted(registry.STUDIES))
+    go.add_argument("study", nargs=None if study_needed else "?", help=f"one of: {names}")
     go.add_argument(
         "--device",
         choices=("cpu", "cuda"),

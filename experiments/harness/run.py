@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,9 +35,11 @@ from experiments.harness.study import (
     Session,
     Study,
     UsageError,
+    replanned,
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError, RidgepointError
+from report.records.captures import Captures
 from report.records.record import Moment, Protocol, Record, Shard
 from report.records.shards import OPTION, measures_case
 from report.records.store import digest, write_record
@@ -49,7 +51,8 @@ class Request:
 
     ``records`` is where the record goes, ``images`` the folder of a data set of the user's own.
     ``label`` is what people call this machine.  ``budget`` is in s; ``wait_quiet`` says for how
-    many minutes at most to wait until the machine does nothing else.  Executed work is counted
+    many minutes at most to wait until the machine does nothing else.  ``rounds_s`` is the time for
+    all timed processes together (s).  Executed work is counted
     (``auto``) in a full plan and else not.  ``shard`` is (i, n) for the i-th of n shards, from 1;
     with ``if_missing`` one that is measured is left as it is, and an unfinished one is continued.
     """
@@ -61,6 +64,8 @@ class Request:
     quick: bool = False
     settings: tuple[str, ...] = ()
     budget: float | None = None
+    rounds_s: float | None = None
+    ceilings: CeilingSize | None = None
     resume: bool = False
     if_missing: bool = False
     counters: CounterChoice | None = None
@@ -193,13 +198,19 @@ def sweep_of(request: Request, selection: Selection) -> str:
 def selected(request: Request) -> tuple[Study, Selection]:
     """The study and what of it a run measures; raises ``UsageError``."""
     study = registry.load(request.study).on(request.device)
-    return study, select(
+    selection = select(
         study,
         quick=request.quick,
         settings=request.settings,
         budget=request.budget,
         images=request.images is not None,
     )
+    plan = selection.plan
+    if request.rounds_s is not None:
+        plan = replanned(plan, budget_s=request.rounds_s)
+    if request.ceilings is not None:
+        plan = replace(plan, ceilings=request.ceilings)
+    return study, replace(selection, plan=plan)
 
 
 def shard_of(
@@ -225,8 +236,8 @@ def _possible(protocol: Protocol, device: Device) -> Protocol:
     """
     planned = protocol.processes
     there = {p: n for p, n in planned.items() if policies.unavailable(p, device) is None}
-    if len(there) == 1 and planned:
-        there = dict.fromkeys(there, max(planned.values()))
+    if planned and len(there) <= 1:
+        there = dict.fromkeys(there or ("default",), max(planned.values()))
     return msgspec.structs.replace(
         protocol,
         timer=timing.TIMERS[device] if protocol.timer == UNSET else protocol.timer,
@@ -267,7 +278,12 @@ def _measured(
     cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
-    whole = captures.kept(study, counted.added(cases), device, observer)
+    # The operators of a GPU are those of a processor, and its time is dear.
+    whole = (
+        captures.kept(study, counted.added(cases), device, observer)
+        if device == "cpu"
+        else captures.Kept(counted.added(cases), Captures(), {})
+    )
     reasons = ceiling_reasons(run_log.ceilings.reason, after.reason)
     missing = {**reasons, **counted.missing, **whole.missing}
     record = record_of(

@@ -1,0 +1,140 @@
+"""All that the papers need of a GPU, in one command and a time that is given beforehand.
+
+``python -m experiments run --all --device cuda --minutes 25`` measures the parts of ``PARTS``, the
+most valuable first, each within its share of the time.  A part whose time is over ends with a
+record of what it measured until then.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final, NamedTuple
+
+from experiments.harness.close import close
+from experiments.harness.run import Request, StoppedError, Terminated, run
+from experiments.harness.study import CeilingSize, CounterChoice, Device, UsageError
+from experiments.harness.sweep import Observer
+from report.errors import RidgepointError
+
+
+class Part(NamedTuple):
+    """A run of one study.
+
+    ``weight`` is its share of the time, ``budget`` the time of a case in a process (s).
+    """
+
+    study: str
+    weight: float
+    settings: tuple[str, ...]
+    counters: CounterChoice
+    budget: float
+    ceilings: CeilingSize
+
+
+_TRAINING: Final = ("image=224", "execution=eager", "layout=contiguous")
+_LAYER: Final = ("subject=layer", "channels=32-64", "kernel=3", "input=28")
+PARTS: Final = (
+    # Peaks of all networks in three precisions until the memory is exhausted, and their times.
+    Part("inference_memory", 6, ("sweep=peaks",), "none", 0.1, "none"),
+    # Work and bytes of steps, and of the layer with TF32 off and on: one process, then ncu.
+    Part(
+        "training_roofline",
+        3,
+        ("sweep=batch,precision", "batch=32", *_TRAINING),
+        "auto",
+        0.1,
+        "none",
+    ),
+    Part("conv_profiling", 3, ("batch=1,8,64,512", *_LAYER), "auto", 0.1, "none"),
+    # Times by as many processes as there is time for.
+    Part(
+        "training_roofline",
+        6,
+        ("sweep=batch,precision", "batch=8,32,64,128,256", *_TRAINING),
+        "none",
+        0.4,
+        "large",
+    ),
+    Part("conv_scaling", 3, (), "none", 0.2, "small"),
+    # One network on three libraries, from calls that cost more than their work to a full device.
+    Part(
+        "backend_speedup",
+        7,
+        (
+            "network=perceptron",
+            "dtype=float32",
+            "execution=eager",
+            "backend=numpy,torch_cuda,cupy",
+            "hidden=10,128,512,2048",
+            "samples=1000,16000,60000",
+        ),
+        "none",
+        0.06,
+        "none",
+    ),
+)
+#: The share of a part's time for its timed processes; before them memory is measured, and where
+#: work is counted, which comes last, one process is enough.
+_ROUNDS: Final = 0.65
+
+
+def measure_all(
+    device: Device, minutes: float, records: Path, observer: Observer, say: Callable[[str], None]
+) -> int:
+    """Measure every part that the time allows; the exit code: 0 if all of them left a record.
+
+    What a part leaves of its time falls to those after it.  Raises ``UsageError`` without a GPU.
+    """
+    if device != "cuda":
+        raise UsageError("--all measures what papers need of a GPU; give --device cuda.")
+    left, failed = 60 * minutes, 0
+    for number, part in enumerate(PARTS):
+        share = part.weight / sum(other.weight for other in PARTS[number:])
+        began = time.monotonic()
+        try:
+            say(f"{part.study}: {_measured(part, device, left * share, records, observer)}")
+        except RidgepointError as error:
+            failed += 1
+            say(f"{part.study}: {error}")
+        left -= time.monotonic() - began
+    return int(failed > 0)
+
+
+def _measured(part: Part, device: Device, seconds: float, records: Path, observer: Observer) -> str:
+    """The record of a part, as a sentence."""
+    request = Request(
+        study=part.study,
+        records=records,
+        device=device,
+        settings=part.settings,
+        budget=part.budget,
+        rounds_s=seconds * _ROUNDS if part.counters == "none" else 0.0,
+        ceilings=part.ceilings,
+        counters=part.counters,
+    )
+    try:
+        with _ended_after(seconds):
+            return str(run(request, observer)[1])
+    except StoppedError:
+        return f"{close(part.study, records)[-1][1]} (its {seconds:.0f} s were over)"
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """Raise ``Terminated`` inside once ``seconds`` are over."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
