@@ -39,7 +39,6 @@ from experiments.harness.study import (
     Factor,
     Factors,
     Levels,
-    NetworkCall,
     Session,
     Study,
 )
@@ -218,22 +217,6 @@ def _subject(factors: Factors) -> tuple[nn.Module, tuple[int, ...]]:
     return mnist.second_convolution(), (batch, *mnist.SECOND_CONVOLUTION_INPUT_SHAPE)
 
 
-def operations(factors: Factors) -> NetworkCall | None:
-    """The layer or the network whose operators a forward case runs with all instructions."""
-    import torch
-
-    if factors["pass"] != "forward" or factors["subject"] == "avx2":
-        return None
-    with torch.device("meta"):
-        _, shape = _subject(factors)
-    return NetworkCall(
-        name=f"{factors.get('variant', factors['subject'])}, forward",
-        build=lambda: _subject(factors)[0],
-        shape=shape,
-        layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
-    )
-
-
 def _variant(name: str) -> tuple[nn.Module, tuple[int, ...]]:
     """The module that a variant names, and the shape of one input."""
     from torch import nn
@@ -324,7 +307,6 @@ _ON_CPU: Final = Study(
     is_timed=lambda factors: factors["subject"] != "variant",
     effort=effort,
     files=files,
-    operations=operations,
     counting=Counting(
         workload=build,
         multiply_adds=multiply_adds,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from experiments.harness.study import SEED, Device, Factors, NetworkCall
+from experiments.harness.study import SEED, Device, Factors
 from experiments.harness.workload import Workload
 from experiments.inference_scores import precisely
 from report.records.layers import Layer
@@ -27,19 +26,6 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
             product = torch.nn.Linear(side, side, bias=False)
             return layers_of(product, torch.empty(side, side), root="product")
         return layers_of(_network(factors).eval(), torch.empty(input_shape(factors)))
-
-
-def operations(factors: Factors) -> NetworkCall | None:
-    """The network whose operators a case runs as they stand, in float32 and in one piece."""
-    plain = factors.get("execution") == "eager" and factors["precision"] == "float32"
-    if factors["subject"] != "inference" or not plain:
-        return None
-    return NetworkCall(
-        name=f"{factors['network']}, {factors['image']} pixels, forward",
-        build=partial(_network, factors),
-        shape=input_shape(factors),
-        layout=factors["layout"],  # type: ignore[arg-type]
-    )
 
 
 def _network(factors: Factors) -> nn.Sequential:

@@ -53,7 +53,7 @@ from experiments.harness.study import (
     replanned,
 )
 from experiments.harness.workload import Workload
-from experiments.inference_calls import build, input_shape, layers, operations
+from experiments.inference_calls import build, input_shape, layers
 from experiments.inference_refusals import needed_bytes, refuse_float16
 from experiments.inference_scores import (
     history_series,
@@ -305,7 +305,6 @@ _ON_CPU: Final = Study(
         warm_up=sweeps.inference("LeNet-5", 1),
         calls_on_gpu=calls_on_gpu,
     ),
-    operations=operations,
     imports=("torch._dynamo", "torch._inductor"),
     prepare=prepare,
     full=replanned(

@@ -1,11 +1,8 @@
-"""Which layers a case of the study of training consists of, and which operators it runs."""
+"""Which layers a case of the study of training consists of."""
 
 from __future__ import annotations
 
-from functools import partial
-
-from experiments.harness.study import Factors, NetworkCall
-from experiments.training_cases import PLAIN
+from experiments.harness.study import Factors
 from report.records.layers import DType, Layer, Linear
 
 
@@ -25,25 +22,6 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     with torch.device("meta"):
         module = network(str(factors["network"])).eval()
         return layers_of(module, torch.empty(batch, 3, size, size))
-
-
-def operations(factors: Factors) -> NetworkCall | None:
-    """The step whose operators a case runs as they stand, in float32 and in one piece."""
-    way = {name: factors.get(name, level) for name, level in PLAIN.items() if name != "layout"}
-    if factors["subject"] not in {"training", "profile"} or not way.items() <= PLAIN.items():
-        return None
-    from experiments.harness.training_step import WEIGHT_DECAY
-    from experiments.networks.catalogue import network
-
-    size = int(factors["image"])
-    return NetworkCall(
-        name=f"{factors['network']}, {size} pixels, training step",
-        build=partial(network, str(factors["network"]), in_place=True),
-        shape=(int(factors["batch"]), 3, size, size),
-        layout=factors["layout"],  # type: ignore[arg-type]
-        train=True,
-        weight_decay=WEIGHT_DECAY,
-    )
 
 
 def _product_layer(factors: Factors) -> Linear:

@@ -50,7 +50,7 @@ from experiments.harness.study import (
 )
 from experiments.harness.workload import Workload
 from experiments.training_cases import CPU, GPU, NETWORKS, PLAIN, SWEEPS, cases
-from experiments.training_layers import layers, operations
+from experiments.training_layers import layers
 from report.records.record import Factor as Level
 from report.records.record import Policy, Series
 
@@ -291,7 +291,6 @@ _ON_CPU: Final = Study(
         },
         calls_on_gpu=calls_on_gpu,
     ),
-    operations=operations,
     prepare=prepare,
     images="folder",
     # A step takes up to seconds: fewer of them in a process leave time for more processes.

@@ -46,7 +46,6 @@ from report.render.source import front_matter
 from report.system.outputs import write_json
 from tests import factory, fuzz, profiling
 from tests.small import small
-from tests.test_record_captures import record as captured
 
 Fault = Callable[[Any], Any]
 HUGE, MANY, LONG = 10**309, 10**6, "x" * 10**5
@@ -116,14 +115,12 @@ def read_at(reader: Callable[[Path], Any], name: str) -> Callable[[bytes, Path],
 #: Kinds of files: a good one, and how one is read.
 GOOD: dict[str, Callable[[], Any]] = {
     "record": lambda: json.loads(TEXT),
-    "captures": lambda: json.loads(encode(captured())),
     "reported": lambda: json.loads((DATA / "reported" / "conv_scaling.json").read_bytes()),
     "devices": lambda: yaml.safe_load((DATA / "devices.yaml").read_text("utf-8")),
     "pins": lambda: {"conv_scaling": ["conv_scaling/a.json"]},
 }
 READERS: dict[str, Callable[[bytes, Path], Any]] = {
     "record": lambda text, folder: parse(text, "data/x.json"),
-    "captures": lambda text, folder: parse(text, "data/x.json"),
     "reported": read_at(read_reported, "reported/conv_scaling.json"),
     "devices": read_at(read_devices, "devices.yaml"),
     "pins": read_at(lambda path: read_pins(path.parent), "pins.yaml"),
@@ -145,7 +142,6 @@ TIME, BEFORE = ("cases", 0, "series", 0), ("cases", 0, "series", 1)
 ROUNDS, IN_ROUNDS = ("cases", 8, "rounds"), "cases[8].rounds"
 LAYER = ("networks", 0, 0)
 FACTORS = json.loads(TEXT)["cases"][1]["factors"]
-CAPTURE = ("operations", "networks", 0)
 FIRST, PEAK = ("tables", 0), ("devices", 0, "peaks", 0)
 SHARD = {"number": 1, "of": 2, "sweep": "0" * 64}
 REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
@@ -213,17 +209,6 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("record", change("schema", to=True), "schema", "found true"),
     ("record", change("schema", to=0), "schema", "version 0, older than 1"),
     ("record", change("schema", to=99), "schema", "version 99, newer than 3"),
-    ("captures", change("cases", 0, "operations", "capture", to=9), "cases[0].operations", "9"),
-    ("captures", change(*CAPTURE, "calls", 1, 0, to=9), "calls[1]", "found operator 9"),
-    ("captures", change("operations", "operators", 1, "writes", to=[99]), "operators[1]", "99"),
-    ("captures", change(*CAPTURE, "resident", to=3), "networks[0]", "found resident 3"),
-    ("captures", change(*CAPTURE, "calls", 1, 2, to=[3]), "calls[1]", "found 1 storages"),
-    ("captures", change(*CAPTURE, "calls", 2, 3, to=[3, 99]), "calls[2]", "found storage 99"),
-    ("captures", change(*CAPTURE, "calls", 2, 2, to=[4, 40]), "networks[0]", "storage 40"),
-    ("captures", change(*CAPTURE, "sizes", to={"77": 1}), "sizes", "found storage 77"),
-    ("captures", change("operations", "tensors", 0, 0, to="quaternion"), "tensors[0]", "'qua"),
-    ("captures", change("operations", "tensors", 1, 2, to=[1]), "tensors[1]", "found 1 strides"),
-    ("captures", change("operations", "tensors", 0, 1, to=["-3N"]), "operations.tensors[0]", "-3N"),
     ("reported", change("remark", to="x"), "remark", "unknown field"),
     ("reported", drop("device"), "device", "missing"),
     ("reported", change("source", to="Goyal 2024"), "source", "regex"),

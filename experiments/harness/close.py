@@ -22,7 +22,6 @@ from experiments.harness.study import Study
 from experiments.harness.sweep import elsewhere
 from experiments.harness.sweep_status import is_same_sweep, read_shard
 from report.errors import MeasurementError
-from report.records.captures import Captures
 from report.records.record import Case, Record
 from report.records.store import write_record
 
@@ -75,15 +74,10 @@ def _closed(study: Study, path: Path, records: Path) -> tuple[Record, Path]:
             ceilings=before.ceilings,
             environment=environment.closed(
                 run_log.header.environment,
-                {
-                    **ceiling_reasons(before.reason, _ENDED),
-                    **counted.missing,
-                    "operations": _ENDED,
-                },
+                {**ceiling_reasons(before.reason, _ENDED), **counted.missing},
                 _ENDED,
             ),
             attachments=counted.attachments,
-            operations=Captures(),
             finished=utc(finished),
         )
         written = write_record(record, records, files_of(run_log, counted))

@@ -18,7 +18,6 @@ from experiments.harness.summary import factors_text, instability
 from report.errors import RecordError, RidgepointError
 from report.records.record import Case, Record
 from report.records.store import Stored, read_anywhere, read_attachments, write_once
-from report.theory.recorded import operator_faults
 from report.theory.work import flops, forward_macs
 
 #: A case may be this much faster than the best ceiling, since ceilings scatter too.
@@ -126,7 +125,6 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[Check]:
     yield _outcomes(record)
     yield _quiet(record)
     yield _plausible(record)
-    yield _operators(record)
 
 
 def _machine(record: Record) -> Check:
@@ -212,18 +210,6 @@ def _plausible(record: Record) -> Check:
         text = f"{factors_text(case.factors)} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling "
         return Check("problem", "ceilings", f"{text}{best / 1e9:.0f}; measure again")
     return Check("ok", "ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
-
-
-def _operators(record: Record) -> Check:
-    """Whether the operators of each case are known, and multiply as often as its layers."""
-    kept = sum(case.operations is not None for case in record.cases)
-    if not kept:
-        why = record.environment.missing.get("operations", "the record keeps none")
-        return Check("note", "operators", why)
-    fault = next(operator_faults(record), None)
-    if fault is not None:
-        return Check("problem", "operators", f"{fault}; hand in the file that was written")
-    return Check("ok", "operators", f"of {kept} cases have the multiply-adds of their layers")
 
 
 def _rate(case: Case) -> float:

@@ -7,7 +7,6 @@ from datetime import datetime
 from experiments.harness import counting
 from experiments.harness.journal import RunLog
 from report.errors import MeasurementError
-from report.records.captures import Captures
 from report.records.filed import encode, parse
 from report.records.record import SCHEMA_VERSION, Attachment, Case, Ceiling, Environment, Record
 from report.records.store import digest
@@ -31,7 +30,6 @@ def record_of(
     ceilings: tuple[Ceiling, ...],
     environment: Environment,
     attachments: tuple[Attachment, ...],
-    operations: Captures,
     finished: str,
 ) -> Record:
     """The record of a run, as it will be read: never write what cannot be.
@@ -55,7 +53,6 @@ def record_of(
         environment=environment,
         ceilings=ceilings,
         shard=header.shard,
-        operations=operations,
         cases=cases,
         attachments=(*_attached(run_log), *attachments),
     )

@@ -11,7 +11,6 @@ import msgspec
 
 from experiments import registry
 from experiments.harness import (
-    captures,
     ceilings,
     code,
     counting,
@@ -39,7 +38,6 @@ from experiments.harness.study import (
 )
 from experiments.harness.sweep import Observer, sweep
 from report.errors import MeasurementError, RidgepointError
-from report.records.captures import Captures
 from report.records.record import Moment, Protocol, Record, Shard
 from report.records.shards import OPTION, measures_case
 from report.records.store import digest, write_record
@@ -278,21 +276,13 @@ def _measured(
     cases = rounds.added(alone, run_log.rounds)
     after = _ceilings(device, threads, size, "after", observer)
     counted = counting.count(study, run_log, journal, observer)
-    # The operators of a GPU are those of a processor, and its time is dear.
-    whole = (
-        captures.kept(study, counted.added(cases), device, observer)
-        if device == "cpu"
-        else captures.Kept(counted.added(cases), Captures(), {})
-    )
-    reasons = ceiling_reasons(run_log.ceilings.reason, after.reason)
-    missing = {**reasons, **counted.missing, **whole.missing}
+    missing = {**ceiling_reasons(run_log.ceilings.reason, after.reason), **counted.missing}
     record = record_of(
         run_log,
-        cases=whole.cases,
+        cases=counted.added(cases),
         ceilings=(*run_log.ceilings.ceilings, *after.ceilings),
         environment=environment.closed(header.environment, missing),
         attachments=counted.attachments,
-        operations=whole.captures,
         finished=_now(),
     )
     return record, files_of(run_log, counted)

@@ -12,13 +12,12 @@ import msgspec
 from experiments.harness.text import period_text
 from experiments.harness.workload import Workload
 from report.errors import MeasurementError
-from report.records.captures import Layout
 from report.records.layers import Layer
 from report.records.record import Factor as Level
 from report.records.record import Policy, Protocol, Series
 
 if TYPE_CHECKING:
-    from torch import nn
+    pass
 
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
@@ -167,29 +166,11 @@ class Counting:
 
 
 @dataclass(frozen=True)
-class NetworkCall:
-    """A network as a case calls it, whose operators the record keeps.
-
-    ``name`` tells it from others, with the size of its images and what is done; ``shape`` is that
-    of its input, the batch first.  ``weight_decay`` is that of a training step (``train``), else it
-    is called once in evaluation mode.
-    """
-
-    name: str
-    build: Callable[[], nn.Module]
-    shape: tuple[int, ...]
-    layout: Layout = "contiguous"
-    train: bool = False
-    weight_decay: float = 0.0
-
-
-@dataclass(frozen=True)
 class Study:
     """A question with the cases that answer it.
 
     ``cases`` turns the levels of each factor into the combinations to measure, in order.
-    ``layers`` gives the geometry of the layers of a case without running it on the device, and
-    ``operations`` the network whose operators it runs, where they are those of PyTorch in float32.
+    ``layers`` gives the geometry of the layers of a case without running it on the device.
     ``measure`` returns what the run's own process finds of a case, such as its bytes; what it
     raises becomes the case's outcome.  ``timed`` returns what each of several processes finds of
     it, such as its times, of the cases that ``is_timed`` names; None where nothing is.  Under the
@@ -225,7 +206,6 @@ class Study:
     begin: Callable[[Factors, Session], None] = lambda factors, session: None
     files: Callable[[Factors, Session], tuple[CaseFile, ...]] | None = None
     counting: Counting | None = None
-    operations: Callable[[Factors], NetworkCall | None] = lambda factors: None
     prepare: Callable[[Session], None] | None = None
     images: str | None = None
     full: Plan = FULL

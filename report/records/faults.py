@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from report.records.capture_faults import capture_faults
 from report.records.quantities import LARGEST, QUANTITIES, SHORTEST_S, Quantity
 from report.records.strict import repeated
 
@@ -34,7 +33,6 @@ def faults(record: Record) -> Iterator[str]:
     yield from case_faults(record.cases)
     if record.shard is not None and record.shard.number > record.shard.of:
         yield f"shard.number: expected at most {record.shard.of}, found {record.shard.number}"
-    yield from capture_faults(record.operations, record.cases)
     if twice := repeated(attachment.name for attachment in record.attachments):
         yield f"attachments: found the name {twice} twice"
 

@@ -1,8 +1,8 @@
 """The record as it lies in a file: JSON in which nothing stands twice.
 
 Every network's layers stand once, as those of one image, and cases refer to them; in memory a case
-has its layers at hand, while operators stay as they lie in the file until they are asked for.  A
-file holds a line for each series, layer, ceiling and operator, so that git can compare runs and
+has its layers at hand.  A
+file holds a line for each series, layer and ceiling, so that git can compare runs and
 people can read them.
 """
 
@@ -16,7 +16,6 @@ import msgspec
 
 from report.errors import RecordError
 from report.records import strict
-from report.records.captures import CaptureRef
 from report.records.faults import faults
 from report.records.layers import Extent, Layer
 from report.records.migration import MIGRATIONS
@@ -51,8 +50,8 @@ class LayersRef(_Filed, frozen=True):
 class FiledCase(_Filed, frozen=True, omit_defaults=True):
     """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
 
-    ``layers`` is null where none ran; ``rounds`` stand where there are any, and ``operations``
-    where they were captured.
+    ``layers`` is null where none ran; ``rounds`` stand where there are any.  ``operations`` of
+    older records are not read.
     """
 
     factors: dict[str, Factor]
@@ -61,7 +60,7 @@ class FiledCase(_Filed, frozen=True, omit_defaults=True):
     layers: LayersRef | None
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
-    operations: CaptureRef | None = None
+    operations: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class FiledRecord(Whole, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,6 +70,7 @@ class FiledRecord(Whole, frozen=True, kw_only=True, omit_defaults=True):
     or, where the layers of one run differ in their images, as they ran.
     """
 
+    operations: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     networks: tuple[Network, ...]
     cases: tuple[FiledCase, ...]
     attachments: tuple[Attachment, ...]
@@ -84,7 +84,6 @@ _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: So many lists and mappings may lie in each other in one line: a series with its samples.
 _LINE_DEPTH: Final = 2
 _HOLDING: Final = (dict, list)
-_ROWS: Final = "operators"
 #: All but the cases lies in a file as it is in memory.
 _SHARED: Final = tuple(name for name in Record.__struct_fields__ if name != "cases")
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -132,7 +131,6 @@ def _filed(record: Record) -> FiledRecord:
                 layers=refs[id(case.layers)],
                 series=case.series,
                 rounds=case.rounds,
-                operations=case.operations,
             )
             for case in record.cases
         ),
@@ -172,20 +170,12 @@ def laid_out(part: Any, indent: str = "") -> str:
     inner = indent + " "
     if isinstance(part, dict):
         opening, closing = "{}"
-        members = [f"{_compact(key)}: {_member(key, part[key], inner)}" for key in part]
+        members = [f"{_compact(key)}: {laid_out(part[key], inner)}" for key in part]
     else:
         opening, closing = "[]"
         members = [laid_out(member, inner) for member in part]
     lines = f",\n{inner}".join(members)
     return f"{opening}\n{inner}{lines}\n{indent}{closing}"
-
-
-def _member(name: str, part: Any, indent: str) -> str:
-    """A member of a mapping; operators stand in a line each, whatever lies in them."""
-    if name != _ROWS or type(part) is not list or not part:
-        return laid_out(part, indent)
-    lines = f",\n{indent} ".join(map(_one_line, part))
-    return f"[\n{indent} {lines}\n{indent}]"
 
 
 def _one_line(part: Any) -> str:
@@ -244,7 +234,6 @@ def _record(filed: FiledRecord, place: str) -> Record:
                 layers=known[case.layers],
                 series=case.series,
                 rounds=case.rounds,
-                operations=case.operations,
             )
             for case in filed.cases
         ),

@@ -187,9 +187,8 @@ def _record(filed: FiledImport, cases: tuple[Case, ...]) -> ImportedRecord:
 def _filed_faults(filed: FiledImport) -> Iterator[str]:
     """What would be lost in memory."""
     for index, case in enumerate(filed.cases):
-        for name in ("layers", "operations"):
-            if getattr(case, name) is not None:
-                yield f"cases[{index}].{name}: found {name}, which imported cases do not have"
+        if case.layers is not None:
+            yield f"cases[{index}].layers: found layers, which imported cases do not have"
     if filed.table is not None:
         expected = (len(filed.table.factors), len(filed.table.columns))
         for index, row in enumerate(filed.table.rows):

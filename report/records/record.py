@@ -20,7 +20,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from report.records.captures import CaptureRef, Captures
 from report.records.layers import Layer
 from report.records.microarchitecture import with_microarchitecture
 
@@ -233,8 +232,7 @@ class Case(_Part, frozen=True):
     """One combination of factors with its outcome; ``reason`` is null exactly when it is ok.
 
     ``series`` are what is the same in every process, or was measured by the run's own; ``rounds``
-    are what processes of their own measured, in the order of measuring.  ``operations`` are the
-    operators that it ran, null where none were kept.
+    are what processes of their own measured, in the order of measuring.
     """
 
     factors: dict[str, Factor]
@@ -243,7 +241,6 @@ class Case(_Part, frozen=True):
     layers: tuple[Layer, ...]
     series: tuple[Series, ...]
     rounds: tuple[Round, ...] = ()
-    operations: CaptureRef | None = None
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """The raw samples of ``quantity``, process after process, empty if the case has none."""
@@ -329,7 +326,6 @@ class Whole(_Part, frozen=True, kw_only=True):
     environment: Environment
     ceilings: tuple[Ceiling, ...]
     shard: Shard | None = None
-    operations: Captures = Captures()
 
 
 class Record(Whole, frozen=True, kw_only=True):

@@ -106,8 +106,7 @@ def whole(stored: Stored) -> Stored:
 def merged(parts: Sequence[Record]) -> Record:
     """The run that shards make together, in the order of ``joined``.
 
-    Its values are those of one run of the same samples.  All parts have the same cases, and each
-    keeps the operators of all of them.
+    Its values are those of one run of the same samples.  All parts have the same cases.
     """
     first, originals = parts[0], tuple(_originals(parts))
     numbers = _numbers(parts)
@@ -123,9 +122,7 @@ def merged(parts: Sequence[Record]) -> Record:
         ),
         ceilings=_ceilings(parts),
         cases=tuple(
-            msgspec.structs.replace(
-                _case(index, shards, cases, numbers), operations=cases[0].operations
-            )
+            _case(index, shards, cases, numbers)
             for index, cases in enumerate(zip(*(part.cases for part in parts), strict=True))
         ),
         attachments=_attachments(originals),

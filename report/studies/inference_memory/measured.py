@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -17,9 +17,8 @@ from report.records.record import Case, Factor
 from report.records.store import Stored
 from report.studies.inference_memory.subject import Call, Precision, call_of, order
 from report.theory.liveness import INPUT, PARAMETERS, STATISTICS, Held, held, peaks
-from report.theory.recorded import conditions_of
 from report.theory.work import flops, forward_macs
-from report.theory.workspaces import Conditions
+from report.theory.workspaces import Conditions, vector_block
 
 #: The square matrices of the ceilings in reduced precision.
 _SIDE: Final = 2048
@@ -164,9 +163,15 @@ class Run(any_study.Run):
 
     def conditions(self, call: Call) -> Conditions:
         """How a call ran, as theory needs it."""
-        autocast = None if call.precision == "float32" else call.precision
-        found = conditions_of(self.stored.record.environment)
-        return replace(found, layout=call.layout, autocast=autocast)
+        environment = self.stored.record.environment
+        flags = environment.host.flags if environment.host else ()
+        return Conditions(
+            threads=environment.threads,
+            block=vector_block(environment.torch.cpu_capability),
+            tiles="amx_bf16" in (*environment.cpu.vector_extensions, *flags),
+            layout=call.layout,
+            autocast=None if call.precision == "float32" else call.precision,
+        )
 
     @remembered
     def _peaks(self, place: _Place, conditions: Conditions) -> tuple[Held, Held] | Missing:
