@@ -7,289 +7,258 @@ submitted again, and go on where they were.
 from __future__ import annotations
 
 import argparse
-import getpass
 import os
+import shlex
 import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from experiments.cluster.jobs import (
-    JOB_OPTIONS,
-    Jobs,
-    profile_of,
-    sbatch_script,
-    setup_of,
-    words_of,
-)
-from experiments.harness import code
-from experiments.harness.run import Request, StoppedError, exit_code_of, selected, shard_of
+import msgspec
+
+from experiments.harness import code, queue, run
+from experiments.harness.study import UsageError
 from experiments.harness.sweep import Observer
-from experiments.harness.sweep_status import SweepState, sweeps
-from experiments.harness.text import last_line, period_text, text_of
+from experiments.harness.sweep_status import ShardState, sweeps
 from experiments.options import add_measured, count
 from report.errors import MeasurementError
 from report.records.record import Shard
+from report.records.strict import read_strictly
 
-if TYPE_CHECKING:
-    from submitit import Job
-
-#: Where jobs write what they print, below the records of their study; hidden, ignored by git.
-_LOGS: Final = ".jobs"
+#: This program without its options; tests have one that knows their study.
+PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
+#: Asked of sbatch as they are.
+_ASKED: Final = ("partition", "account", "qos", "constraint", "gres")
+_REMEDY: Final = "write it as «name: {partition: gpu, time: 60}», as docs/cluster.md shows"
 _POLL_S: Final = 2.0
-#: Records and journals are read this often (s), for the time left.
-_LOOK_S: Final = 10.0
-#: So many seconds before its time is over, a job is told to end.
-_NOTICE_S: Final = 20
+#: Sent to the run itself this long before its time is over: it keeps what is finished and ends.
+_SIGNAL: Final = "B:TERM@30"
+
+
+class Jobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How jobs are asked for: a profile of ``clusters.yaml``, under the options that are given.
+
+    ``time`` is in min; ``modules`` are loaded before a job; ``container`` is the command before
+    ``python``.  At most ``nodes`` jobs run at once; ``attempts`` are those without progress.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    gres: str | None = None
+    time: int = 60
+    modules: tuple[str, ...] = ()
+    container: str | None = None
+    cluster: str = "slurm"
+    nodes: int = 1
+    shards: int = 0
+    attempts: int = 3
+
+    def asked(self, prefix: str = "") -> dict[str, str]:
+        """What sbatch is asked for beside the time."""
+        return {prefix + name: value for name in _ASKED if (value := getattr(self, name))}
 
 
 def add_submit(go: argparse.ArgumentParser) -> None:
     """The options of ``submit``: those of a run, and those of its jobs."""
     add_measured(go)
     jobs = go.add_argument_group("jobs")
-    jobs.add_argument(
-        "--cluster",
-        choices=("slurm", "local"),
-        default="slurm",
-        help="where the jobs run; local: as processes of this machine",
-    )
-    jobs.add_argument("--nodes", type=count, default=1, metavar="N", help="jobs at once")
+    jobs.add_argument("--cluster", choices=("slurm", "local"), help="local: on this machine")
+    jobs.add_argument("--nodes", type=count, metavar="N", help="jobs at once; default: 1")
     jobs.add_argument("--shards", type=count, metavar="N", help="default: as many as nodes")
-    for name, what in JOB_OPTIONS.items():
-        jobs.add_argument(f"--{name}", metavar=name.upper(), help=what)
-    jobs.add_argument(
-        "--profile", metavar="NAME", help="take what is not given from this one of clusters.yaml"
-    )
-    jobs.add_argument(
-        "--attempts", type=count, default=3, metavar="N", help="times that a shard is submitted"
-    )
-    jobs.add_argument(
-        "--export-sbatch", type=Path, metavar="FILE", help="write a script for sbatch, and end"
-    )
+    for name in _ASKED:
+        jobs.add_argument(f"--{name}", metavar=name.upper(), help=f"{name} that sbatch asks for")
+    jobs.add_argument("--time", type=count, metavar="MIN", help="limit of a job; default: 60")
+    jobs.add_argument("--profile", metavar="NAME", help="defaults from this one of clusters.yaml")
+    jobs.add_argument("--attempts", type=count, metavar="N", help="without progress; default: 3")
+    jobs.add_argument("--export-sbatch", type=Path, metavar="FILE", help="write a script instead")
 
 
 def jobs_of(options: argparse.Namespace) -> Jobs:
-    """The jobs that the options ask for; raises ``UsageError`` and ``RecordError``."""
-    given = {name: getattr(options, name) for name in JOB_OPTIONS}
-    return Jobs(
-        cluster=options.cluster,
-        nodes=options.nodes,
-        shards=options.shards or options.nodes,
-        attempts=options.attempts,
-        profile=profile_of(
-            options.records,
-            options.profile,
-            {name: value for name, value in given.items() if value is not None},
-        ),
-    )
+    """What the options and their profile ask for; raises ``UsageError`` and ``RecordError``."""
+    path, name, jobs = options.records / "clusters.yaml", options.profile, Jobs()
+    if name is not None:
+        if not path.exists():
+            raise UsageError(f"--profile {name}: there is no {path}; write it, or leave it out.")
+        profiles = read_strictly(path, dict[str, Jobs], "YAML", _REMEDY, options.records)
+        if name not in profiles:
+            raise UsageError(f"--profile {name}: {path} has {', '.join(profiles) or 'none'}.")
+        jobs = profiles[name]
+    given = {key: getattr(options, key, None) for key in Jobs.__struct_fields__}
+    given = {key: value for key, value in given.items() if value is not None}
+    jobs = msgspec.structs.replace(jobs, **given)
+    return msgspec.structs.replace(jobs, shards=jobs.shards or jobs.nodes)
 
 
-def export_script(request: Request, jobs: Jobs, path: Path, say: Callable[[str], None]) -> int:
-    """Write the script that measures all shards; the exit code."""
-    _sweep(request, jobs)
-    logs = request.records / request.study / _LOGS
+def _sweep(request: run.Request, jobs: Jobs) -> tuple[Shard, Path]:
+    """What tells the sweep from others, and the folder of its logs, hidden and ignored by git."""
+    study, selection = run.selected(request)
+    first = replace(request, shard=(1, jobs.shards))
+    shard = run.shard_of(first, study, selection, selection.plan.protocol)
+    assert shard is not None
+    return shard, request.records / request.study / ".jobs"
+
+
+def _words(request: run.Request, number: int, jobs: Jobs) -> list[str]:
+    """The command of the job that measures a shard."""
+    container = shlex.split(jobs.container or "")
+    program = [*container, "python", "-m", "experiments"] if container else PROGRAM
+    words = (*run.command_of(request, request.threads)[3:], *run.places(request))
+    return [*program, *words, "--shard", f"{number}/{jobs.shards}", "--if-missing"]
+
+
+def _setup(jobs: Jobs) -> list[str]:
+    return [shlex.join(["module", "load", *jobs.modules])] if jobs.modules else []
+
+
+def export_script(request: run.Request, jobs: Jobs, path: Path, say: Callable[[str], None]) -> int:
+    """Write a script for sbatch that measures all shards and needs no submitit; the exit code.
+
+    It may be submitted again, from anywhere.
+    """
+    sweep, logs = _sweep(request, jobs)
     logs.mkdir(parents=True, exist_ok=True)
-    path.write_text(sbatch_script(request, jobs, logs), encoding="utf-8")
-    say(f"Submit it with: sbatch {path}; again, if a shard is missing afterwards.")
+    flags = {
+        "job-name": f"ridgepoint-{request.study}",
+        "array": f"1-{jobs.shards}%{jobs.nodes}",
+        "time": jobs.time,
+        "chdir": Path.cwd(),
+        "output": f"{logs}/%A_%a.log",
+        "comment": queue.tag(request.study, sweep, range(jobs.shards + 1)),
+        "signal": _SIGNAL,
+        **jobs.asked(),
+    }
+    asked = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in flags.items()]
+    command = shlex.join(_words(request, 0, jobs))
+    command = command.replace(" --shard 0/", " --shard ${SLURM_ARRAY_TASK_ID}/")
+    head = ("#!/bin/bash", *asked, "#SBATCH --nodes=1", "#SBATCH --exclusive", "set -eu")
+    path.write_text("\n".join((*head, *_setup(jobs), f"exec {command}", "")), encoding="utf-8")
+    say(
+        f"Submit it with: sbatch {shlex.quote(str(path))}; each job may take {jobs.time} min "
+        "(--time). Submit it again if a shard is missing then: it goes on where it ended."
+    )
     return 0
 
 
-def submit(request: Request, jobs: Jobs, observer: Observer) -> Path:
+def submit(request: run.Request, jobs: Jobs, observer: Observer) -> Path:
     """Submit what is missing until it is there; the path of the first shard's record.
 
-    Raises ``MeasurementError`` for a shard that fails too often, ``StoppedError`` when a person
-    stops it, which ends the jobs.
+    Raises ``MeasurementError`` for a shard that is submitted too often without progress,
+    ``StoppedError`` when a person stops it, which ends the jobs.
     """
-    sweep = _sweep(request, jobs)
-    attempts: Counter[int] = Counter()
-    watched = _Watched(request, jobs, sweep, observer)
-    while missing := watched.missing():
-        tired = [number for number in missing if attempts[number] >= jobs.attempts]
-        if tired:
-            raise _given_up(request, jobs, tired, watched.said)
-        now = missing if jobs.cluster == "slurm" else missing[: jobs.nodes]
-        attempts.update(now)
-        running = _start(request, jobs, now)
-        observer.note(f"Submitted jobs for these of {jobs.shards} shards: {_listed(running)}.")
-        try:
-            watched.wait(running)
-        except KeyboardInterrupt as interrupt:
-            for job in running.values():
-                with suppress(OSError, subprocess.SubprocessError):
-                    job.cancel(check=False)
-            raise StoppedError(
-                "Interrupted: the jobs are ended, and what they measured is kept; the same command "
-                "goes on.",
-                exit_code_of(interrupt),
-            ) from interrupt
-    return watched.first_record()
+    running: dict[int, Any] = {}
+    try:
+        return _submitted(request, jobs, running, observer)
+    except KeyboardInterrupt as interrupt:
+        for job in running.values():
+            with suppress(OSError, subprocess.SubprocessError):
+                job.cancel(check=False)
+        said = "Interrupted: the jobs are ended, and what they measured is kept; the same command "
+        raise run.StoppedError(f"{said}goes on.", run.exit_code_of(interrupt)) from interrupt
 
 
-def _sweep(request: Request, jobs: Jobs) -> Shard:
-    """What tells the sweep from others; raises ``UsageError`` for more shards than can be."""
-    study, selection = selected(request)
-    whole = replace(request, shard=(1, jobs.shards))
-    found = shard_of(whole, study, selection, selection.plan.protocol)
-    assert found is not None
-    return found
+def _submitted(
+    request: run.Request, jobs: Jobs, running: dict[int, Any], observer: Observer
+) -> Path:
+    sweep, logs = _sweep(request, jobs)
+    tries, before, printed = Counter[int](), dict[int, int](), ""
+    while True:
+        active = _active(request.study, sweep, jobs, running)
+        text = "; ".join(
+            f"shard {number} of {sweep.of}: {active[number]}" for number in sorted(active)
+        )
+        if text not in ("", printed):
+            observer.note(text)
+        printed, shards = text, _shards(request, sweep)
+        left = [shard for shard in shards if shard.state != "measured"]
+        if not left:
+            return request.records / request.study / shards[0].place
+        if not active:
+            left = left[: jobs.nodes] if jobs.cluster == "local" else left
+            for shard in left:
+                progress = shard.done > before.get(shard.number, -1)
+                tries[shard.number] = 1 if progress else tries[shard.number] + 1
+                before[shard.number] = shard.done
+                if tries[shard.number] > jobs.attempts:
+                    raise _given_up(shard.number, jobs, Path(running[shard.number].paths.stderr))
+            numbers = [shard.number for shard in left]
+            running |= _started(request, sweep, jobs, logs, numbers)
+            observer.note(
+                f"Submitted jobs for these of {sweep.of} shards: {', '.join(map(str, numbers))}; "
+                f"time limit {jobs.time} min."
+            )
+        time.sleep(_POLL_S)
 
 
-def _given_up(
-    request: Request, jobs: Jobs, tired: Sequence[int], said: Mapping[int, str]
-) -> MeasurementError:
-    logs = request.records / request.study / _LOGS
-    number = tired[0]
+def _active(study: str, sweep: Shard, jobs: Jobs, running: dict[int, Any]) -> dict[int, str]:
+    """What the jobs that wait or run do, by shard; those of SLURM whoever submitted them."""
+    if jobs.cluster == "local":
+        return {number: "running" for number, job in running.items() if not job.done()}
+    try:
+        return queue.queued(study).get((sweep.sweep, sweep.of), {})
+    except MeasurementError as error:
+        if not running:
+            raise
+        return dict.fromkeys(running, str(error))
+
+
+def _shards(request: run.Request, sweep: Shard) -> Sequence[ShardState]:
+    """What there is of the shards that these jobs measure, on the newest kind of machine."""
+    measuring = code.identify()[0].measuring_code
+    for state in reversed(sweeps(request.study, request.records)):
+        if (state.shard.sweep, state.shard.of, state.code) == (sweep.sweep, sweep.of, measuring):
+            return state.shards
+    return [ShardState(number, "missing", 0, 0) for number in range(1, sweep.of + 1)]
+
+
+def _given_up(number: int, jobs: Jobs, log: Path) -> MeasurementError:
+    last = (log.read_text(errors="replace") if log.exists() else "").strip().rpartition("\n")[2]
     return MeasurementError(
-        f"Shard {number} of {jobs.shards} was submitted {jobs.attempts} times and is not there; "
-        f"its job said: {said.get(number, 'nothing')}; see {logs}, and submit again."
+        f"Shard {number} of {jobs.shards} was submitted {jobs.attempts} times without progress, "
+        f"each time for {jobs.time} min (--time); {log} ends with: {last or 'nothing'}"
     )
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
-
-
-# ---------------------------------------------------------------------------------- starting jobs
-
-
-def _start(request: Request, jobs: Jobs, numbers: Sequence[int]) -> dict[int, Job[Any]]:
+def _started(
+    request: run.Request, sweep: Shard, jobs: Jobs, logs: Path, numbers: list[int]
+) -> dict[int, Any]:
     """A job for each of these shards; each becomes the run itself, and hears its signals."""
-    executor = _executor(request, jobs)
-    commands = [list(words_of(request, n, jobs.shards, jobs.profile)) for n in numbers]
-    try:
-        started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-        raise MeasurementError(
-            f"The jobs cannot be submitted: {last_line(str(error))}; mend the options."
-        ) from error
-    return dict(zip(numbers, started, strict=True))
-
-
-def _executor(request: Request, jobs: Jobs) -> Any:
+    commands = [_words(request, number, jobs) for number in numbers]
     try:
         import submitit
+
+        python = f"exec {shlex.quote(sys.executable)}"
+        executor = submitit.AutoExecutor(logs, cluster=jobs.cluster, slurm_python=python)
+        executor.update_parameters(
+            name=f"ridgepoint-{request.study}",
+            timeout_min=jobs.time,
+            # A process of this machine sees no GPU unless it asks for one.
+            gpus_per_node=1 if jobs.cluster == "local" and request.device == "cuda" else None,
+            slurm_exclusive=True,
+            slurm_array_parallelism=jobs.nodes,
+            slurm_setup=_setup(jobs) or None,
+            slurm_comment=queue.tag(request.study, sweep, numbers),
+            slurm_additional_parameters={"signal": _SIGNAL},
+            # A step of srun may be bound to one core of the node.
+            slurm_use_srun=False,
+            **jobs.asked("slurm_"),
+        )
+        started = executor.map_array(os.execvp, [words[0] for words in commands], commands)
     except ModuleNotFoundError as error:
         raise MeasurementError(
             "submit needs submitit; install it with: python -m pip install -e '.[slurm]', or give "
             "--export-sbatch FILE for a script that does not."
         ) from error
-    profile = jobs.profile
-    try:
-        executor = submitit.AutoExecutor(
-            folder=request.records / request.study / _LOGS, cluster=jobs.cluster
-        )
-    except RuntimeError as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        last = str(error).strip().rpartition("\n")[2]
         raise MeasurementError(
-            "There is no SLURM here, since srun is not found; run this where jobs are submitted, "
-            "or give --cluster local."
+            f"The jobs cannot be submitted: {last}; change the options, or give --cluster local "
+            "where there is no SLURM."
         ) from error
-    asked = {name: getattr(profile, name) for name in JOB_OPTIONS if name != "time"}
-    executor.update_parameters(
-        name=f"ridgepoint-{request.study}",
-        timeout_min=profile.minutes,
-        # A process of this machine sees no GPU unless it asks for one.
-        gpus_per_node=1 if jobs.cluster == "local" and request.device == "cuda" else None,
-        slurm_exclusive=True,
-        slurm_array_parallelism=jobs.nodes,
-        slurm_setup=setup_of(profile) or None,
-        slurm_signal_delay_s=_NOTICE_S,
-        # A step of srun may be bound to one core of the node.
-        slurm_use_srun=False,
-        **{f"slurm_{name}": value for name, value in asked.items()},
-    )
-    return executor
-
-
-# ------------------------------------------------------------------------------- watching jobs
-
-
-@dataclass
-class _Watched:
-    """What is known of the jobs of a sweep; ``said`` is the last line of each."""
-
-    request: Request
-    jobs: Jobs
-    sweep: Shard
-    observer: Observer
-    said: dict[int, str] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
-    looked: float = 0.0
-    at_first: int | None = None
-
-    def state(self) -> SweepState | None:
-        """The newest sweep that these jobs measure; None before anything of it is there."""
-        measuring = code.identify()[0].measuring_code
-        for found in reversed(sweeps(self.request.study, self.request.records)):
-            same = (found.shard.sweep, found.shard.of) == (self.sweep.sweep, self.sweep.of)
-            if same and found.code == measuring:
-                return found
-        return None
-
-    def missing(self) -> list[int]:
-        """The shards that are not measured."""
-        state = self.state()
-        every = range(1, self.jobs.shards + 1)
-        return [shard.number for shard in state.left] if state else list(every)
-
-    def first_record(self) -> Path:
-        """The record of the first shard."""
-        state = self.state()
-        assert state is not None
-        return self.request.records / self.request.study / state.shards[0].place
-
-    def wait(self, running: Mapping[int, Job[Any]]) -> None:
-        """Return when all jobs have ended, whatever became of them; say what changes."""
-        printed: dict[int, str] = {}
-        while True:
-            words = _states(self.jobs, running)
-            for number, word in words.items():
-                changed = f"shard {number} of {self.jobs.shards}: {word}"
-                self._progressed(changed if printed.get(number) != word else None)
-            printed = words
-            if all(word == "ended" for word in words.values()):
-                break
-            time.sleep(_POLL_S)
-        for number, job in running.items():
-            self.said[number] = last_line(text_of(Path(job.paths.stderr)))
-
-    def _progressed(self, text: str | None) -> None:
-        if text is None and time.monotonic() - self.looked < _LOOK_S:
-            return
-        self.looked = time.monotonic()
-        state = self.state()
-        done = sum(shard.done for shard in state.shards) if state else 0
-        planned = sum(shard.planned for shard in state.shards) if state else 0
-        if self.at_first is None:
-            self.at_first = done
-        new, spent = done - self.at_first, time.monotonic() - self.began
-        left = period_text(spent * (planned - done) / new) if new > 0 else "unknown time"
-        self.observer.progressed(text, done / planned if planned else 0.0, left)
-
-
-def _states(jobs: Jobs, running: Mapping[int, Job[Any]]) -> dict[int, str]:
-    """In a word what each job does; ``ended`` whether it went well or not."""
-    if jobs.cluster == "local":
-        return {n: "ended" if job.done() else "running" for n, job in running.items()}
-    queue = _queue()
-    if queue is None:
-        return dict.fromkeys(running, "unknown, since squeue does not answer")
-    return {number: queue.get(job.job_id, "ended") for number, job in running.items()}
-
-
-def _queue() -> dict[str, str] | None:
-    """What the jobs of this user do, by their names; None where SLURM does not answer.
-
-    From the queue, since many clusters keep no accounts that submitit could ask.
-    """
-    words = ["squeue", "--noheader", "--array", "--user", getpass.getuser()]
-    done = subprocess.run(
-        [*words, "--format", "%i|%T|%N"], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        return None
-    rows = (line.split("|") for line in done.stdout.splitlines() if line.count("|") == 2)
-    return {name: f"{state.lower()} {node and f'on {node}'}".strip() for name, state, node in rows}
+    return dict(zip(numbers, started, strict=True))

@@ -39,11 +39,10 @@ def gather(
     cpu, missing = machine.cpu()
     identity, host_missing = host.read_host(*number)
     gpu, gpu_missing = _gpu(torch) if device == "cuda" else (None, {"gpu": "the run used the CPU"})
-    gpus = torch.cuda.device_count() if gpu else 0
     load, memory_bytes = machine.load(), psutil.virtual_memory().total
     return Environment(
         device=device,
-        key=device_key(cpu.model, threads, identity, memory_bytes, gpu, gpus, name),
+        key=device_key(cpu.model, threads, identity, memory_bytes, gpu, name),
         cpu=cpu,
         gpu=gpu,
         threads=threads,
@@ -64,7 +63,7 @@ def gather(
         },
         name=name,
         host=identity,
-        variables={**variables(), **_limits()},
+        variables={**variables(device), **_limits()},
     )
 
 

@@ -41,14 +41,13 @@ def device_key(
     host: Host,
     memory_bytes: int,
     gpu: Gpu | None = None,
-    gpus: int = 0,
     name: str | None = None,
 ) -> str:
     """The key under which a paper tells devices apart; for a GPU without the threads.
 
-    ``model`` is the processor's, ``gpus`` how many GPUs torch finds, ``name`` what its people call
-    the machine.  Neither the kernel nor the C library, microcode or the machine's number take part:
-    the same machine stays the same device after an update.
+    ``model`` is the processor's, ``name`` what its people call the machine.  Neither the kernel nor
+    the C library, microcode, the machine's number or how many GPUs a job is shown take part: the
+    same machine stays the same device after an update and under a scheduler.
     """
     parts = (
         *(host.vendor, host.family, host.model, host.stepping),
@@ -57,7 +56,7 @@ def device_key(
         # Who runs a virtual machine is told by some containers on it and not by others.
         host.virtualisation not in (None, NO_VIRTUALISATION),
         round(memory_bytes / 2**30),
-        *((gpu.model, gpus) if gpu else ()),
+        *((gpu.model,) if gpu else ()),
         # A name in another script leaves nothing in the key's letters.
         *((name,) if name and not name.isascii() else ()),
     )

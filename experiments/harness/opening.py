@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,7 +118,7 @@ def _reopened(unfinished: tuple[Path, ...], header: Header) -> tuple[RunLog, Jou
 #: What of the environment must be the same in all parts of a run; loads are not.
 _SAME: Final = (
     *("name", "host", "cpu", "gpu", "threads", "memory_bytes"),
-    *("operating_system", "python", "torch", "variables"),
+    *("operating_system", "python", "torch", "variables", "precision"),
 )
 
 
@@ -135,11 +135,31 @@ def differences(then: Header, now: Header) -> tuple[str, ...]:
         found.append(f"the cases ({len(then.cases)}, now {len(now.cases)}, or other factors)")
     if then.code.measuring_code != now.code.measuring_code:
         found.append("the measuring code")
+    environment, present = then.environment, now.environment
     for name in _SAME:
-        if getattr(then.environment, name) != getattr(now.environment, name):
-            found.append(f"the environment ({name})")
-    if then.environment.precision != now.environment.precision:
-        found.append("the precision")
+        changed = _changed(getattr(environment, name), getattr(present, name), name)
+        found += [f"the environment ({each})" for each in changed]
     if then.counters != now.counters:
         found.append(f"what is counted ({then.counters}, now {now.counters})")
     return tuple(found)
+
+
+def _changed(then: object, now: object, name: str) -> Iterator[str]:
+    """What differs, by name down to the single value, with both."""
+    if then == now:
+        return
+    if isinstance(then, msgspec.Struct) and isinstance(now, msgspec.Struct):
+        then, now = msgspec.structs.asdict(then), msgspec.structs.asdict(now)
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*then, *now)):
+            yield from _changed(then.get(key), now.get(key), f"{name} {key}")
+    else:
+        first, second = (_short(value) for value in (then, now))
+        yield f"{name} {first}, now {second}"
+
+
+def _short(value: object) -> str:
+    """A value in words; of many only their number."""
+    if value is None:
+        return "unset"
+    return f"{len(value)} of them" if isinstance(value, tuple) else str(value)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from experiments import registry
+from experiments.harness import queue
 from experiments.harness.journal import Header, RunLog, is_written, journals, read_run_log
 from experiments.harness.rounds import turns
 from report.errors import MeasurementError
@@ -141,32 +142,41 @@ def _state(
 def status(study: str, records: Path, say: Callable[[str], None]) -> int:
     """Say what there is of the sweeps of a study, and what to run next; the exit code."""
     registry.load(study)
-    found = sweeps(study, records)
+    found, waiting = sweeps(study, records), {}
+    try:
+        waiting = queue.queued(study)
+    except MeasurementError as error:
+        say(f"{error} A shard that is missing here may wait in the queue.")
     places = () if records == Path("data") else ("--records", str(records))
-    if not found:
+    for sweep in found:
+        jobs = waiting.pop((sweep.shard.sweep, sweep.shard.of), {})
+        say("\n".join(_lines(study, sweep, places, jobs)))
+    for (_, of), jobs in waiting.items():
+        say(f"{study}: {len(jobs)} of {of} shards are in the queue, and nothing is measured yet")
+        say("\n".join(f"  shard {number}/{of}  {text}" for number, text in sorted(jobs.items())))
+    if not found and not waiting:
         say(f"{study} has no sweep in {records}; begin one with:")
         say(f"  {shlex.join([*PROGRAM, study, *places, OPTION, '1/4'])}")
-        return 0
-    for sweep in found:
-        for line in _lines(study, sweep, places):
-            say(line)
     return 0
 
 
-def _lines(study: str, sweep: SweepState, places: Sequence[str]) -> list[str]:
-    """A head, a line for each shard, and the next commands."""
+def _lines(
+    study: str, sweep: SweepState, places: Sequence[str], jobs: Mapping[int, str]
+) -> list[str]:
+    """A head, a line for each shard, and the next commands; ``jobs`` are those in the queue."""
     processes = f", {sweep.processes} processes" if sweep.processes else ""
     head = f"{study}, {sweep.plan} plan on {sweep.key}: {sweep.cases} cases{processes}"
-    rows = [
-        f"  shard {each.number}/{sweep.shard.of}  {each.state:10}  "
-        f"{each.done:5} of {each.planned:5} measurements  {each.place}".rstrip()
-        for each in sweep.shards
-    ]
-    nexts = [each for each in sweep.left if each.state != "running"]
+    rows, nexts = [], []
+    for each in sweep.shards:
+        here = each.state in ("measured", "running")
+        word = each.state if here or each.number not in jobs else "queued"
+        if word in ("unfinished", "missing"):
+            nexts.append(f"  {sweep.command_for(each.number, places)}")
+        done = f"{each.done:5} of {each.planned:5} measurements"
+        row = f"  shard {each.number}/{sweep.shard.of}  {word:10}  {done}  {each.place}".rstrip()
+        rows.append(f"{row}  ({jobs[each.number]})" if each.number in jobs else row)
     if not sweep.left:
-        end = ["All shards are measured; papers merge them."]
-    elif not nexts:
-        end = ["All that is missing is being measured."]
-    else:
-        end = ["Next:", *(f"  {sweep.command_for(each.number, places)}" for each in nexts)]
-    return [head, *rows, *end]
+        return [head, *rows, "All shards are measured; papers merge them."]
+    if not nexts:
+        return [head, *rows, "All that is missing is being measured, or waits in the queue."]
+    return [head, *rows, "Next:", *nexts]

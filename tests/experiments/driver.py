@@ -11,7 +11,7 @@ from conftest import make_environment
 
 from experiments import registry
 from experiments.__main__ import main
-from experiments.cluster import jobs
+from experiments.cluster import submit
 from experiments.harness import environment, runtime
 
 # A test run that was itself started in the background inherits an ignored SIGINT.
@@ -20,6 +20,6 @@ runtime.start_torch = lambda device, threads: sys
 environment.gather = lambda torch, device, threads, *, name, number: environment.numbered(
     make_environment(name=name), number
 )
-jobs.PROGRAM = (sys.executable, __file__)
+submit.PROGRAM = (sys.executable, __file__)
 registry.STUDIES["tiny"] = os.environ.get("TINY_STUDY", "tiny_study")
 sys.exit(main(sys.argv[1:]))

@@ -36,7 +36,7 @@ from tests.experiments.conftest import HOST, make_environment, make_header
         (["run", "tiny", "--shard", "0/4"], "'0/4' is no shard"),
         (["run", "tiny", "--shard", "4"], "'4' is no shard"),
         (["submit", "tiny", "--shards", "99", "--cluster", "local"], "99 shards"),
-        (["run"], "The following arguments are required: study"),
+        (["run"], "Name the study to run"),
         (["runn"], "choose from"),
         ([], "The following arguments are required"),
     ],
@@ -139,12 +139,16 @@ def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
         "the plan (full, now quick)": {"protocol": tiny.quick.protocol},
         "the cases (6, now 1, or other factors)": {"cases": ({"size": 1},)},
         "the measuring code": {"code": msgspec.structs.replace(then.code, measuring_code="1" * 64)},
-        "the environment (name)": {"environment": make_environment(name="lab 3")},
-        "the environment (host)": {
+        "the environment (name unset, now lab 3)": {"environment": make_environment(name="lab 3")},
+        f"the environment (host model {HOST.model}, now 2)": {
             "environment": make_environment(host=msgspec.structs.replace(HOST, model=2))
         },
-        "the environment (variables)": {"environment": make_environment(variables={})},
-        "the environment (python)": {"environment": make_environment(python="3.12.1")},
+        "the environment (variables OMP_NUM_THREADS 2, now unset)": {
+            "environment": make_environment(variables={})
+        },
+        f"the environment (python {then.environment.python}, now 3.12.1)": {
+            "environment": make_environment(python="3.12.1")
+        },
     }
     for words, change in changed.items():
         assert differences(then, make_header(tiny, **change)) == (words,)

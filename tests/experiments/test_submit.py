@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cluster.jobs import Jobs, Profile, minutes, profile_of, sbatch_script
+from experiments.__main__ import parser
+from experiments.cluster.submit import Jobs, export_script, jobs_of
+from experiments.harness import queue
 from experiments.harness.run import Request
 from experiments.harness.study import UsageError
 from report.errors import RecordError
+from report.records.record import Shard
 from report.records.shards import missing_shards, runs_of, whole
 from report.records.store import read_study
 from tests.experiments.conftest import Driver
@@ -90,61 +93,77 @@ def test_a_job_that_is_killed_goes_on_and_nothing_is_lost_or_doubled(
 ) -> None:
     pytest.importorskip("submitit")
     messages = submitted(driver, held, "--cluster", "local")
-    assert "Submitted jobs for these of 4 shards: 1, 2, 3, 4.\n" in messages
-    assert "Submitted jobs for these of 4 shards: 3.\n" in messages
+    assert "Submitted jobs for these of 4 shards: 1, 2, 3, 4; " in messages
+    assert "Submitted jobs for these of 4 shards: 3; " in messages
     check_whole(driver, again=["3"])
-    told = status(driver)
-    assert told.count("measured ") == 4
-    assert "All shards are measured; papers merge them." in told
+    assert status(driver).count(" measured ") == 4
     process = driver.start("--cluster", "local", "--nodes", "4", command="submit")
     _, messages = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, "Submitted" in messages) == (0, False)
 
 
-# ------------------------------------------------------------------------------- what is asked for
+def parsed(folder: Path, *words: str) -> Jobs:
+    whole = ["submit", "conv_scaling", "--records", str(folder), *words]
+    return jobs_of(parser().parse_args(whole))
 
 
-def test_the_script_for_sbatch_says_all_that_was_asked_for(tmp_path: Path) -> None:
-    profile = Profile(partition="gpu", account="me", gres="gpu:1", time="01:30:00",
-                      modules=("cuda", "gcc/13"),
-                      container="apptainer exec --nv a.sif")  # fmt: skip
+def test_the_script_for_sbatch_says_all_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data/clusters.yaml").write_text(
+        "uni: {partition: gpu, gres: 'gpu:1', modules: [cuda, gcc/13], time: 90,"
+        " container: apptainer exec --nv a.sif}"
+    )
+    jobs = parsed(Path("data"), "--profile", "uni", "--shards", "4", "--nodes", "2")
     request = Request(study="conv_scaling", records=Path("data"), device="cuda", label="a b")
-    script = sbatch_script(request, Jobs("slurm", 2, 4, 3, profile), Path("logs"))
-    assert script.splitlines() == [
-        "#!/bin/bash",
-        "#SBATCH --job-name=ridgepoint-conv_scaling",
-        "#SBATCH --array=1-4%2",
-        "#SBATCH --nodes=1",
-        "#SBATCH --partition=gpu",
-        "#SBATCH --account=me",
-        "#SBATCH --gres=gpu:1",
-        "#SBATCH --time=90",
-        "#SBATCH --output=logs/%A_%a.log",
-        "#SBATCH --exclusive",
-        "set -eu",
+    assert export_script(request, jobs, Path("sweep.sh"), lambda text: None) == 0
+    script = Path("sweep.sh").read_text().splitlines()
+    for flag in ("array=1-4%2", "partition=gpu", "gres=gpu:1", "time=90", f"chdir={tmp_path}",
+                 "output=data/conv_scaling/.jobs/%A_%a.log", "signal=B:TERM@30",
+                 "exclusive"):  # fmt: skip
+        assert f"#SBATCH --{flag}" in script
+    assert script[-2:] == [
         "module load cuda gcc/13",
         "exec apptainer exec --nv a.sif python -m experiments run conv_scaling --device cuda "
-        "--shard ${SLURM_ARRAY_TASK_ID}/4 --label 'a b' --if-missing",
+        "--label 'a b' --shard ${SLURM_ARRAY_TASK_ID}/4 --if-missing",
     ]
 
 
 def test_options_win_over_a_profile_and_wrong_profiles_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "clusters.yaml"
     path.write_text("uni: {partition: gpu, account: me, time: 90}\n")
-    found = profile_of(tmp_path, "uni", {"partition": "cpu"})
-    assert (found.partition, found.account, found.minutes) == ("cpu", "me", 90)
-    for folder, name, options, words in (
-        (tmp_path, "lab", {}, r"--profile lab: .*uni\."),
-        (tmp_path, None, {"time": "soon"}, "'soon'"),
-        (tmp_path / "elsewhere", "uni", {}, "there is no"),
-    ):
+    jobs = parsed(tmp_path, "--profile", "uni", "--partition", "cpu", "--nodes", "3")
+    assert (jobs.partition, jobs.account, jobs.time, jobs.shards) == ("cpu", "me", 90, 3)
+    for folder, words in ((tmp_path, r"--profile lab: .*uni\."), (tmp_path / "x", "there is no")):
         with pytest.raises(UsageError, match=words):
-            profile_of(folder, name, options)
+            parsed(folder, "--profile", "lab")
     path.write_text("uni: {partitions: gpu}\n")
     with pytest.raises(RecordError, match=r"clusters\.yaml: .*partitions"):
-        profile_of(tmp_path, "uni", {})
-    times = {"90": 90, "00:00:30": 1, "02:00:01": 121, "1-00:00:00": 1440}
-    assert {text: minutes(text) for text in times} == times
+        parsed(tmp_path, "--profile", "uni")
+
+
+def test_the_queue_names_the_shards_of_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Shard(number=1, of=3, sweep="0" * 64)
+    lines = [
+        f"7_1|RUNNING|n1|1:00:00|{queue.tag('tiny', sweep, [1, 3])}",
+        f"9|PENDING||1:00:00|{queue.tag('tiny', sweep, [2])}",
+        f"10|PENDING||1:00:00|{queue.tag('other', sweep, [1])}",
+        "11|PENDING||1:00:00|(null)",
+    ]
+    (tmp_path / "answer").write_text("\n".join(lines))
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert queue.queued("tiny") == {
+        ("0" * 64, 3): {
+            3: "running on n1, time limit 1:00:00",
+            2: "pending, time limit 1:00:00",
+        }
+    }
 
 
 # ------------------------------------------------------------------------------------- SLURM
@@ -250,7 +269,7 @@ def test_slurm_measures_a_sweep_of_which_a_job_is_killed(
 ) -> None:
     pytest.importorskip("submitit")
     messages = submitted(driver, held, "--partition", "main", "--time", "5")
-    assert "Submitted jobs for these of 4 shards: 3.\n" in messages
+    assert "Submitted jobs for these of 4 shards: 3; " in messages
     assert "shard 1 of 4: running on" in messages
     refused = driver.start("--partition", "nowhere", "--shards", "3", command="submit")
     _, messages = refused.communicate(timeout=LIMIT_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.harness.variables import anonymous, kept
+from experiments.harness.variables import anonymous, kept, variables
 
 
 def test_what_changes_times_or_results_is_kept() -> None:
@@ -13,7 +13,7 @@ def test_what_changes_times_or_results_is_kept() -> None:
         "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.top_pad=268435456",
         "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
         "MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
-        "CUDA_VISIBLE_DEVICES": "",
+        "CUDA_VISIBLE_DEVICES": "0",
         "NVIDIA_TF32_OVERRIDE": "0",
         "PATH": "/usr/bin",
         "HOME": "/home/me",
@@ -23,13 +23,20 @@ def test_what_changes_times_or_results_is_kept() -> None:
     }
     found = kept(environment, "/home/me", "me")
     assert list(found) == [
-        *("CUDA_VISIBLE_DEVICES", "GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_CONF"),
+        *("GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_CONF"),
         *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS"),
     ]
     assert found["LD_PRELOAD"] == "libjemalloc.so.2"
-    assert found["CUDA_VISIBLE_DEVICES"] == ""
     assert found["GLIBC_TUNABLES"] == environment["GLIBC_TUNABLES"]
     assert found["MALLOC_CONF"] == environment["MALLOC_CONF"]
+
+
+def test_only_what_changes_a_measurement_on_the_device_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert variables("cuda").keys() - variables("cpu").keys() == {"CUBLAS_WORKSPACE_CONFIG"}
 
 
 @pytest.mark.parametrize("name", ["TF_VAR_password", "TF_TOKEN_app", "JAX_API_KEY", "TORCH_SECRET"])
