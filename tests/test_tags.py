@@ -56,7 +56,11 @@ def test_captions_hold_values_and_lines_stay_lines(tmp_path: Path) -> None:
     [
         ('{% holds "linear" %}Yes.{% endholds %}', "Yes."),
         ('{% holds "linear" %}Yes.{% else %}No.{% endholds %}', "Yes."),
-        ('{% holds "grows" %}Yes.{% else %}No.{% endholds %}', "No."),
+        ('{% holds "grows" %}Yes.{% undecided %}No.{% endholds %}', "No."),
+        ('{% holds "grows" %}Yes.{% else %}No.{% undecided %}Open.{% endholds %}', "No."),
+        ('{% holds "grows-2t" %}Yes.{% else %}No.{% undecided %}Open.{% endholds %}', "Open."),
+        ('{% holds "grows-2t" %}Yes.{% undecided %}Open.{% else %}No.{% endholds %}', "Open."),
+        ('{% holds "linear", "refuted" %}No.{% else %}Yes.{% endholds %}', "Yes."),
         ('{% holds "grows-2t", "undecided" %}Perhaps.{% endholds %}', "Perhaps."),
         ('{% holds "grows", "refuted" %}It falls.{% endholds %}', "It falls."),
     ],
@@ -75,6 +79,14 @@ def test_a_sentence_that_no_longer_holds_is_marked_with_its_line(tmp_path: Path)
     assert paper.text.endswith(" It grows.\n")
     ((found,)) = paper.unsupported
     assert (found.claim, found.verdict, found.line) == ("grows-1t", "refuted", 3)
+
+
+@pytest.mark.parametrize("rest", ["", ', "refuted"'])
+def test_an_undecided_claim_never_prints_the_opposite(rest: str, tmp_path: Path) -> None:
+    tag = f'{{% holds "grows-2t"{rest} %}}One.{{% else %}}Another.{{% endholds %}}\n'
+    paper = written(tmp_path, tag)
+    assert "Another." not in paper.text and "undecided: 1; expected above 1" in paper.text
+    assert [found.verdict for found in paper.unsupported] == ["undecided"]
 
 
 def test_claims_are_a_table_in_the_words_of_the_author(tmp_path: Path) -> None:

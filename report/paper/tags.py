@@ -6,10 +6,13 @@
     the figure with both.
 ``{% claims "tbl-claims" %}id: sentence, a claim a line{% endclaims %}``
     the table of the claims that are named, each in the author's words, with its verdict.
-``{% holds "id" %}a sentence{% else %}another{% endholds %}``
-    the sentence while the claim is supported, else the other; where there is no other, the sentence
-    is marked as no longer supported and the build says so.  ``{% holds "id", "refuted" %}`` rests a
-    sentence on another verdict.
+``{% holds "id" %}a sentence{% else %}its opposite{% undecided %}neither{% endholds %}``
+    the sentence while the claim is supported, its opposite where it is refuted, and what says
+    neither in all other cases; each of the last two may be left out, and ``undecided`` then stands
+    for a missing opposite.  Where nothing fits, the sentence is marked as no longer supported and
+    the build says so; an undecided claim never prints the opposite.
+    ``{% holds "id", "refuted" %}`` rests the sentence on that verdict, so that the opposite stands
+    where the claim is supported.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ from report.paper.findings import Claim, Figure
 from report.paper.tables import Column, Table, to_markdown
 from report.text.escape import markdown
 
-#: Between the two parts of a block, where no text can hold it.
+#: Before the parts of a block after the first, each with its name, where no text can hold it.
 _BORDER: Final = "\0"
+#: The parts that a tag may have after its first one.
+_PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
+_OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
 _AT_END: Final = re.compile(r"\{%(\s*end(?:table|figure|holds)\s*)%\}")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(#v-[\w-]*\)\{\.value\}")
 
@@ -82,14 +88,18 @@ class Page:
         self.tables[id] = Table(id, "", columns, tuple(rows), wide=True)
         return ""
 
-    def holds(self, id: str, verdict: str, line: int, sentence: str, other: str | None) -> str:
-        """The sentence that the verdict of the claim allows."""
+    def holds(
+        self, id: str, verdict: str, line: int, sentence: str, others: Mapping[str, str]
+    ) -> str:
+        """The sentence that the verdict of the claim allows; ``others`` are the further parts."""
         claim = self._called(id)[0]
         self.sentences.setdefault(claim.name or claim.id, _plain(sentence))
         if claim.verdict == verdict:
             return sentence
-        if other is not None:
-            return other
+        if "else" in others and claim.verdict == _OPPOSITE.get(verdict):
+            return others["else"]
+        if "undecided" in others:
+            return others["undecided"]
         self.unsupported.append(Unsupported(claim.id, claim.verdict, line))
         said = markdown(f"{claim.verdict}: {claim.because}")
         return f"[**[No longer {verdict} by these data ({said}):]**]{{.unsupported}} {sentence}"
@@ -121,15 +131,12 @@ class PaperTags(Extension):
         arguments = [parser.parse_expression()]
         while parser.stream.skip_if("comma"):
             arguments.append(parser.parse_expression())
-        middle = {"figure": "alt", "holds": "else"}.get(token.value, "")
-        end = f"name:end{token.value}"
-        body = parser.parse_statements((end, f"name:{middle}") if middle else (end,))
-        if middle and next(parser.stream).value == middle:
-            border = nodes.Output([nodes.TemplateData(_BORDER)])
-            body = [*body, border, *parser.parse_statements((end,))]
-            next(parser.stream)
-        elif not middle:
-            next(parser.stream)
+        end, parts = f"end{token.value}", _PARTS.get(token.value, ())
+        ends = (f"name:{end}", *(f"name:{part}" for part in parts))
+        body = parser.parse_statements(ends)
+        while (name := next(parser.stream).value) != end:
+            border = nodes.Output([nodes.TemplateData(f"{_BORDER}{name}{_BORDER}")])
+            body = [*body, border, *parser.parse_statements(ends)]
         call = self.call_method(f"_{token.value}", [nodes.Const(token.lineno), *arguments])
         return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
 
@@ -142,7 +149,8 @@ class PaperTags(Extension):
         return self._page.table(id, caller().strip())
 
     def _figure(self, line: int, id: str, caller: Callable[[], str]) -> str:
-        caption, _, alt = caller().partition(_BORDER)
+        caption, parts = _parts(caller())
+        alt = parts.get("alt", "")
         if not alt.strip():
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
         return self._page.figure(id, caption.strip(), _LINK.sub(r"\1", alt).strip())
@@ -151,9 +159,9 @@ class PaperTags(Extension):
         return self._page.claims_table(id, caller())
 
     def _holds(self, line: int, id: str, *rest: Any, caller: Callable[[], str]) -> str:
-        sentence, border, other = caller().partition(_BORDER)
+        sentence, others = _parts(caller())
         verdict = str(rest[0]) if rest else "supported"
-        return self._page.holds(id, verdict, line, sentence, other if border else None)
+        return self._page.holds(id, verdict, line, sentence, others)
 
 
 def refusal(file: str, unsupported: Unsupported) -> str:
@@ -162,6 +170,12 @@ def refusal(file: str, unsupported: Unsupported) -> str:
         f"templates/papers/{file}:{unsupported.line}: the sentence rests on the claim "
         f"{unsupported.claim}, which is {unsupported.verdict}; write what is true of these data."
     )
+
+
+def _parts(text: str) -> tuple[str, dict[str, str]]:
+    """The first part of a block, and the others by their names."""
+    first, *rest = text.split(_BORDER)
+    return first, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _plain(text: str) -> str:
