@@ -54,14 +54,17 @@ def request_of(options: argparse.Namespace) -> Request:
     Raises ``RecordError`` for a record that is not there.
     """
     named = tuple(output for output in OUTPUTS if getattr(options, output.replace("-", "_")))
-    studies = tuple(dict.fromkeys(options.study)) or tuple(STUDIES)
+    data = options.data.resolve()
+    # A folder of one's own has records of some studies only.
+    own = [s for s in STUDIES if (data / s).is_dir()] if data != ROOT / "data" else []
+    studies = tuple(dict.fromkeys(options.study)) or tuple(own or STUDIES)
     return Request(
         studies=studies,
         outputs=named or USUAL,
         out=options.out.resolve(),
         engine=options.engine,
         jobs=options.jobs,
-        data=options.data.resolve(),
+        data=data,
         use=_named_records(options, studies),
         style=options.style,
         standard=options.pdf_standard or DEFAULT_STANDARD,
@@ -137,10 +140,14 @@ def check(options: argparse.Namespace) -> int:
 
 
 def accept(options: argparse.Namespace) -> int:
-    """Write down today's verdicts and audits as the expected ones."""
+    """Make the records of --use the edition; write down today's verdicts and audits as expected."""
     from report.commands.check import accept_results
+    from report.engine.accept import accept_records
 
-    print(shown(accept_results(request_of(options))))
+    request = request_of(options)
+    for study, files in request.use.items():
+        print(shown(accept_records(study, request.data, files)))
+    print(shown(accept_results(request._replace(use={}))))
     return 0
 
 

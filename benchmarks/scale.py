@@ -145,7 +145,7 @@ def write_project(folder: Path, studies: int) -> None:
     for study in (folder / "report" / "studies").iterdir():
         if study.is_dir():
             shutil.rmtree(study)
-    for name in ("pins.yaml", "expected.yaml"):  # they name the studies that are gone
+    for name in ("editions.yaml", "expected.yaml"):  # they name the studies that are gone
         (folder / "data" / name).unlink(missing_ok=True)
     base, here = pattern(), Path(__file__)
     reported = json.loads((ROOT / "data" / "reported" / f"{STUDY}.json").read_text("utf-8"))

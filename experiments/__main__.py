@@ -191,7 +191,7 @@ def _submit(options: argparse.Namespace) -> int:
     if options.export_sbatch is not None:
         return export_script(request_of(options), jobs, options.export_sbatch, print)
     path = submit(request_of(options), jobs, watch(Console(stderr=True), options.debug))
-    print(f"Next build: {next_build(options.study, path, options.records)}")
+    print(*next_build(options.study, path, options.records), sep="\n")
     return 0
 
 
@@ -206,27 +206,27 @@ def _print_outcome(record: Record, path: Path, records: Path) -> int:
     if warning := instability(record.cases):
         print(warning, file=sys.stderr)
     print(f"Record: {_shown(path)}")
-    print(f"Next build: {next_build(record.study, path, records)}")
-    if not any(case.status == "ok" for case in record.cases):
+    none = not any(case.status == "ok" for case in record.cases)
+    if none:
         print("No case could be measured; the record says why.", file=sys.stderr)
-        return 1
-    return 0
+    print(*next_build(record.study, path, records), sep="\n")
+    return int(none)
 
 
-def next_build(study: str, path: Path, records: Path) -> str:
-    """What the next build does with a record of ``records``, and how to see it all the same."""
+def next_build(study: str, path: Path, records: Path) -> tuple[str, ...]:
+    """What a build does with a record of ``records``; last the command that builds from it."""
+    file = f"{study}/{path.name}"
     try:
-        used, words = fate_of(study, f"{study}/{path.name}", records)
+        used, words = fate_of(study, file, records)
     except RidgepointError as error:
-        return str(error)
-    elsewhere = records.resolve() != Path("data").resolve()
-    if used and not elsewhere:
-        return f"{words}."
-    data = ["--data", os.fspath(records)] if elsewhere else []
-    use = [] if used else ["--use", _shown(path)]
-    if elsewhere:
-        words = f"not used, since papers take what lies in data; of {records} it would be {words}"
-    return f"{words}; to see it: {shlex.join([*_BUILD, study, *use, *data])}"
+        return (str(error),)
+    # A name begins with the time, so that the last one is the newest.
+    newest = max(each.name for each in path.parent.glob("[0-9]*.json")) == path.name
+    use = [] if used else ["--use", "latest" if newest else file]
+    own = records.resolve() != Path("data").resolve()
+    data = ["--data", os.fspath(records)] if own else []
+    how = "to build the paper" if used else "to build the paper from it"
+    return f"{words[:1].upper()}{words[1:]}; {how}:", shlex.join([*_BUILD, study, *use, *data])
 
 
 def _shown(path: Path) -> str:

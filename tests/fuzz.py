@@ -25,12 +25,13 @@ from typing import Any, Final
 
 from report.commands.check import read_expected
 from report.engine.computing import compute
-from report.engine.gather import gather, read_pins
+from report.engine.gather import gather
 from report.errors import LONGEST, RecordError, RidgepointError
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
 from report.paper.bibliography import check_bibliography
 from report.paper.manuscript import render_manuscript
+from report.records.editions import read_editions
 from report.records.filed import encode, parse
 from report.records.store import read_record, record_name
 from tests.factory import ROOT
@@ -86,7 +87,7 @@ def _use(reader: Callable[[Path], object]) -> Callable[[Path, Random], str]:
 #: A kind of file: where it lies, and what a build does with it.
 KINDS: Final[dict[str, tuple[str, Callable[[Path, Random], str]]]] = {
     **{study: (f"data/{study}", _use_record) for study in SMALL},
-    "pins": ("data/pins.yaml", _use(lambda path: read_pins(path.parent))),
+    "editions": ("data/editions.yaml", _use(lambda path: read_editions(path.parent))),
     "devices": ("data/devices.yaml", _use(read_devices)),
     "expected": ("data/expected.yaml", _use(lambda path: read_expected(path.parent))),
     "bib": ("data/references.bib", _use(lambda p: check_bibliography(p.read_bytes(), p.name))),
@@ -96,8 +97,6 @@ KINDS: Final[dict[str, tuple[str, Callable[[Path, Random], str]]]] = {
 
 @cache
 def _text(kind: str) -> bytes:
-    if kind == "pins":
-        return b"conv_scaling: [conv_scaling/a.json]\nconv_profiling:\n  - b.json\n"
     return encode(small(kind).record) if kind in SMALL else (ROOT / KINDS[kind][0]).read_bytes()
 
 

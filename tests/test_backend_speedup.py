@@ -25,8 +25,6 @@ from report.studies.backend_speedup.measured import (
     VARIANTS,
     Run,
     Variant,
-    gpu_run,
-    primary_run,
     runs,
 )
 from report.studies.backend_speedup.memory import filling
@@ -400,16 +398,6 @@ def test_the_bound_is_work_or_traffic_over_the_ceilings() -> None:
     bound = least(run_of(one_thread()), setting, NUMPY)
     # Traffic at 30 GB/s bounds every operation of so narrow a network.
     assert bound == pytest.approx(4 * total(setting).elements / 3e10, rel=0.02)
-
-
-def test_the_fewest_threads_of_a_cpu_go_first_and_a_gpu_last() -> None:
-    one, two = one_thread(), record(started="2026-11-02T10:00:00Z")
-    several = runs([factory.stored(r) for r in (two, one, on_gpu())])
-    assert primary_run(several) is several[1]
-    assert gpu_run(several) is several[2]
-    assert primary_run(several[2:]) is several[2]
-    assert gpu_run(several[:2]) is None
-    assert primary_run(()) is None
 
 
 # ----------------------------------------------------------------------------------- beside a GPU

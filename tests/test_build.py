@@ -178,7 +178,7 @@ def test_an_altered_record_is_noted_in_the_build_the_page_and_the_paper(
     ],
     ids=["newest", "newest by its edited start", "best by its edited plan"],
 )
-def test_an_altered_record_beside_another_is_left_out_unless_it_is_pinned(
+def test_an_altered_record_beside_another_is_left_out_unless_it_is_named(
     moment: str, old: str, new: str, data: Path
 ) -> None:
     """Which record is used may be what the edit has changed."""
@@ -188,7 +188,8 @@ def test_an_altered_record_beside_another_is_left_out_unless_it_is_pinned(
     chosen = choose(STUDY, data)
     assert chosen.runs == ((good,),)
     assert chosen.notices[0].startswith(f"left out: data/{STUDY}/{path.name}: its content does not")
-    (data / "pins.yaml").write_text(f"{STUDY}: [{STUDY}/{path.name}]\n", "utf-8")
+    named = f"{STUDY}: {{roles: {{cpu: [{STUDY}/{path.name}]}}}}\n"
+    (data / "editions.yaml").write_text(named, "utf-8")
     assert choose(STUDY, data).runs == ((f"{STUDY}/{path.name}",),)
 
 

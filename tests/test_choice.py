@@ -1,4 +1,4 @@
-"""Which records a paper uses of each device: chosen, pooled, pinned, asked for, and described."""
+"""Which records a paper uses of each machine, and in which role: named, filled, pooled, asked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from report.engine.gather import choose, load
 from report.errors import RecordError
 from report.records.choice import Choice, choose_records, without_contradictions
+from report.records.editions import Edition, read_editions, write_edition
 from report.records.pooling import contradiction, unlike
 from report.records.record import Attachment, Record
 from report.records.store import Stored, list_records, read_study, write_record
@@ -37,14 +38,19 @@ def replaced(stored: Stored, part: str, **change: Any) -> Stored:
     return factory.stored(msgspec.structs.replace(stored.record, **{part: new}))
 
 
-def chosen(*items: Stored, pins: tuple[Stored, ...] = ()) -> list[tuple[str, str, str]]:
-    found = choose_records(items, [pin.file for pin in pins])
+def named(*items: Stored, **roles: Any) -> Edition:
+    """The edition with these records as ``cpu``, and others in roles of their own."""
+    return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
+
+
+def chosen(*items: Stored, edition: Edition | None = None) -> list[tuple[str, str, str]]:
+    found = choose_records(items, edition)
     records = [choice.primary.record for choice in found]
     return [(r.environment.key, r.started[8:10], r.protocol.plan) for r in records]
 
 
-def the_choice(*items: Stored, pins: tuple[Stored, ...] = (), use: Any = ()) -> Choice[Stored]:
-    (choice,) = choose_records(items, [pin.file for pin in pins], [item.file for item in use])
+def the_choice(*items: Stored, edition: Edition | None = None) -> Choice[Stored]:
+    (choice,) = choose_records(items, edition)
     return without_contradictions(choice, lambda item: item.record)
 
 
@@ -75,14 +81,89 @@ def test_devices_come_newest_first() -> None:
     assert [key for key, *_ in chosen(run(1, "a"), run(3, "b"), run(2, "c"))] == ["b", "c", "a"]
 
 
-def test_a_pin_wins_over_newer_and_full() -> None:
-    old, quick = run(1), run(2, plan="quick")
-    assert chosen(old, quick, run(3), pins=(old,)) == [("a", "01", "full")]
-    assert chosen(old, quick, run(3), pins=(quick,)) == [("a", "02", "quick")]
-    assert chosen(old, run(3), run(2, "b"), pins=(old, old)) == [
-        ("b", "02", "full"),
-        ("a", "01", "full"),
-    ]
+def test_an_edition_names_machines_and_records_and_nobody_else_is_used() -> None:
+    old, quick, other = run(1), run(2, plan="quick"), run(2, "b")
+    everything = (old, quick, run(3), other, run(9, "c"))
+    for edition, expected in (
+        (named(old), [("a", "01", "full")]),
+        (named(quick), [("a", "02", "quick")]),
+        (named(cpu="a"), [("a", "03", "full")]),
+        (named(old, second="b"), [("b", "02", "full"), ("a", "01", "full")]),
+        (Edition({"cpu": "b"}, compared=("a", "gone")), [("a", "03", "full"), ("b", "02", "full")]),
+    ):
+        assert chosen(*everything, edition=edition) == expected
+    newer = measured(8)
+    assert chosen(*everything, newer, edition=named(cpu="a")) == [("a", "03", "full")]
+
+
+def test_what_an_edition_cannot_mean_is_refused() -> None:
+    items = (run(1), run(2, "b"), run(3, "a"))
+    for edition, words in (
+        (named(cpu="x"), "cpu: no record of the machine x; the machines are a, b"),
+        (Edition({"gpu": ("x.json",)}), "no record x.json; correct the name"),
+        (named(items[0], items[1]), "records of 2 machines"),
+        (named(items[0], items[2]), "both records of a and cannot be pooled"),
+        (Edition({"cpu": ()}), "records of 0 machines"),
+    ):
+        with pytest.raises(RecordError, match=words) as caught:
+            choose_records(items, edition)
+        assert str(caught.value).startswith("data/editions.yaml: ")
+    with pytest.raises(RecordError, match=r"--use: no record x\.json; correct the name"):
+        choose_records(items, asked=["x.json"])
+
+
+def cast(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
+    found = choose_records(items, edition, [item.file for item in use])
+    return {role: c.primary.record.environment.key for c in found for role in c.roles}
+
+
+def on_gpu(day: int, key: str, plan: str = "full") -> Stored:
+    machine = factory.environment(key, factory.GPU)
+    started = f"2026-11-{day:02}T10:00:00Z"
+    return factory.stored(factory.record(started=started, machine=machine, plan=plan))
+
+
+def test_roles_are_filled_from_what_is_there() -> None:
+    cpus = [run(day, key) for day, key in enumerate("edcba", start=1)]
+    assert cast(*cpus) == {"cpu": "a", "second": "b", "third": "c", "fourth": "d"}
+    assert cast(run(1, "a"), run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
+    assert cast(run(1, "a"), on_gpu(2, "g"), on_gpu(3, "h", "quick")) == {
+        "cpu": "a", "gpu": "g", "third": "h",
+    }  # fmt: skip
+    assert cast(on_gpu(1, "g")) == {"cpu": "g", "gpu": "g"}
+    assert cast() == {}
+
+
+def test_what_is_asked_for_takes_the_role_that_fits_its_machine() -> None:
+    a, b, c, gpu, other = run(1, "a"), run(2, "b"), run(3, "c"), on_gpu(1, "g"), on_gpu(2, "h")
+    everything = (a, b, c, gpu, other)
+    edition = Edition({"cpu": "a", "second": "b", "gpu": "g"})
+    for use, expected in (
+        ((c,), {"cpu": "c", "second": "b", "gpu": "g"}),
+        ((b,), {"cpu": "a", "second": "b", "gpu": "g"}),
+        ((other,), {"cpu": "a", "second": "b", "gpu": "h"}),
+        ((c, a), {"cpu": "a", "second": "c", "gpu": "g"}),
+    ):
+        assert cast(*everything, edition=edition, use=use) == expected
+    found = choose_records(everything, edition, [c.file])
+    (displaced,) = (choice for choice in found if choice.primary is a)
+    assert displaced.roles == (), "it is compared"
+    newer, quick = run(8, "a"), run(9, "a", "quick")
+    (choice,) = choose_records((a, newer, quick), named(a), [quick.file])
+    assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))
+
+
+def test_an_edition_is_rewritten_and_other_lines_stay(tmp_path: Path) -> None:
+    path = tmp_path / "editions.yaml"
+    text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {}\n"
+    path.write_text(text)
+    edition = Edition({"cpu": "b", "gpu": ("conv_scaling/x.json",)}, ("c",), "2026-11-02")
+    write_edition("conv_scaling", edition, tmp_path)
+    assert path.read_text().startswith(text)
+    for study in ("conv_scaling", "conv_profiling", "gpu_survey"):
+        write_edition(study, edition, tmp_path)
+        assert read_editions(tmp_path)[study] == edition
+    assert path.read_text().startswith("# head\nconv_profiling:\n  roles:\n    cpu: b\n")
 
 
 def test_the_order_of_files_does_not_matter() -> None:
@@ -90,20 +171,13 @@ def test_the_order_of_files_does_not_matter() -> None:
     assert choose_records(items) == choose_records(items[::-1])
 
 
-def test_a_name_of_no_record_is_refused() -> None:
-    with pytest.raises(RecordError, match=r"data/pins\.yaml: no record x\.json; mend the name"):
-        choose_records([run(1)], ["x.json"])
-    with pytest.raises(RecordError, match=r"--use: no record x\.json; mend the name"):
-        choose_records([run(1)], asked=["x.json"])
-
-
 def test_heads_choose_as_whole_records_do(tmp_path: Path) -> None:
     items = [run(1), run(2, plan="quick"), run(3, "b"), run(2, "b"), run(1, "c", "custom")]
     items += [measured(1), measured(2), replaced(measured(3), "code", measuring_code="1" * 64)]
     saved(items, tmp_path)
-    for pins in ((), (items[1].file,), (items[3].file, items[0].file), (items[5].file,)):
-        whole = choose_records(read_study("conv_scaling", tmp_path), pins)
-        heads = choose_records(list_records("conv_scaling", tmp_path), pins)
+    for edition in (None, named(items[1]), named(items[0], second="b"), named(items[5])):
+        whole = choose_records(read_study("conv_scaling", tmp_path), edition)
+        heads = choose_records(list_records("conv_scaling", tmp_path), edition)
         assert [
             ([i.file for i in c.used], [(i.file, why) for i, why in c.left]) for c in heads
         ] == [([i.file for i in c.used], [(i.file, why) for i, why in c.left]) for c in whole]
@@ -168,29 +242,13 @@ def test_a_quick_run_beside_a_full_one_is_left() -> None:
     )
 
 
-def test_one_pin_is_used_alone_and_several_are_pooled() -> None:
+def test_one_named_record_is_used_alone_and_several_are_pooled() -> None:
     items = [measured(day) for day in (1, 2, 3, 4)]
-    alone = the_choice(*items, pins=(items[1],))
+    alone = the_choice(*items, edition=named(items[1]))
     assert (days(alone.used), days(item for item, _ in alone.left)) == (["02"], ["04", "03", "01"])
-    several = the_choice(*items, pins=(items[0], items[2]))
-    assert (days(several.used), several.by) == (["03", "01"], "pins")
-    assert [why for _, why in several.left] == ["data/pins.yaml names another"] * 2
-
-
-def test_two_pins_that_cannot_be_pooled_are_refused() -> None:
-    first, second = run(1), run(2)
-    with pytest.raises(
-        RecordError, match=r"are both records of a and cannot be pooled, .+ pin one"
-    ):
-        choose_records([first, second], [first.file, second.file])
-
-
-def test_what_is_asked_for_wins_over_the_pins_of_its_device_alone() -> None:
-    items = [run(1), run(2), run(3), run(1, "b"), run(2, "b")]
-    found = choose_records(items, [items[1].file, items[3].file], [items[0].file])
-    assert {c.primary.file: c.by for c in found} == {items[0].file: "use", items[3].file: "pins"}
-    with pytest.raises(RecordError, match=r"--use: .+ cannot be pooled, .+ name one of them"):
-        choose_records(items, (), [items[0].file, items[1].file])
+    several = the_choice(*items, edition=named(items[0], items[2]))
+    assert (days(several.used), several.by) == (["03", "01"], "data/editions.yaml")
+    assert [why for _, why in several.left] == ["data/editions.yaml names another"] * 2
 
 
 def test_a_run_that_allocates_otherwise_is_not_pooled() -> None:
@@ -224,7 +282,7 @@ def test_pooled_runs_reach_the_study_with_the_record_that_speaks(tmp_path: Path)
     assert found.runs == ((items[1].file, items[0].file),)
     assert list(found.origin.records) == [items[1].file, items[0].file]
     assert set(found.digests) == {items[0].file, items[1].file}
-    inputs = load("conv_scaling", tmp_path, found.runs)
+    inputs = load("conv_scaling", tmp_path, found)
     assert [stored.file for stored in inputs.records] == [items[1].file]
     assert inputs.files == (items[1].file, items[0].file)
 

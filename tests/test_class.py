@@ -16,7 +16,8 @@ from report.engine.gather import choose
 from report.engine.pipeline import ROOT
 from report.errors import RecordError
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import DETAILED, NAMED, ROWS, detailed
+from report.paper.machine_comparison import NAMED, ROWS, described
+from report.records.editions import ROLES
 from report.records.store import write_record
 from report.studies import STUDIES
 from tests import factory
@@ -36,7 +37,7 @@ def with_class(study: str, machines: int, change: str | None = None, cases: int 
     """The committed records with a class beside them, all with a part of their cases."""
     inputs = one_of_each_kind(committed(study))
     made = tuple(factory.stored(record) for record in the_class(study, machines, cases))
-    inputs = replace(inputs, records=(*made, *inputs.records))
+    inputs = replace(inputs, records=(*made, *inputs.records), roles={})
     return DEGRADED[change](inputs) if change else inputs
 
 
@@ -56,7 +57,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
     inputs = with_class(study, MACHINES, cases=MANY)
     found = computed(study, inputs)
     ids = " ".join((*found.tables, *found.figures, *found.claims))
-    assert len({*re.findall(r"laptop-\d+", ids)}) <= DETAILED
+    assert len({*re.findall(r"laptop-\d+", ids)}) <= len(ROLES)
     listed = rows(found, "tbl-machines")
     assert len(listed) == len(inputs.records)
     assert f"classroom laptop {MACHINES}" in {row["Machine"] for row in listed}
@@ -69,7 +70,7 @@ def test_a_class_makes_one_table_and_one_figure_and_no_more(study: str) -> None:
 @pytest.mark.parametrize("change", ["no samples", "hostile text"])
 def test_what_machines_lack_is_missing_in_their_rows(change: str) -> None:
     for study in (STUDY, "backend_speedup"):
-        assert_whole(study, computed(study, with_class(study, DETAILED + 2, change)))
+        assert_whole(study, computed(study, with_class(study, len(ROLES) + 2, change)))
 
 
 def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
@@ -86,25 +87,20 @@ def test_a_hundred_machines_fill_further_tables_and_the_same_figure() -> None:
     assert known[0] == sum(known[1:])  # type: ignore[arg-type]
 
 
-def test_machines_that_are_named_are_told_in_detail() -> None:
+def test_machines_with_a_role_are_described() -> None:
     inputs = with_class(STUDY, MACHINES)
-    own = detailed(inputs).records
-    assert len(own) == DETAILED
-    assert {stored.record.environment.device for stored in own} == {"cpu", "cuda"}
-    kept = [len(s.record.attachments) for s in own if s.record.protocol.plan == "full"]
-    assert kept == sorted(kept, reverse=True) and kept[0] > 0, "the best measured comes first"
+    own = described(inputs).records
+    assert [stored.record.environment.device for stored in own] == ["cpu"] * 4 + ["cuda"]
     laptop = inputs.records[6]
-    named = (replace(s, named=s.file == laptop.file) for s in inputs.records)
-    told = detailed(replace(inputs, records=tuple(named)))
-    on_cpu = [s for s in told.records if s.record.environment.device == "cpu"]
-    assert [s.file for s in on_cpu] == [laptop.file] and len(told.records) == 2
-    assert detailed(told) is told, "few machines are all told"
+    alone = replace(inputs, roles={"cpu": laptop.file})
+    assert described(alone).records == (laptop,)
+    assert described(described(alone)) == described(alone)
 
 
 def test_a_class_with_bad_records_is_built_and_the_check_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = factory.data_folder(tmp_path)
+    data = tmp_path / "class"  # of records alone
     bad = write_class(STUDY, data, 2, CASES)
     command = [STUDY, "--html", "--data", str(data), "--out", str(tmp_path / "out"), "--jobs", "1"]
     for expected, words in ((0, []), (1, ["--check"])):
@@ -120,7 +116,7 @@ def test_a_class_with_bad_records_is_built_and_the_check_names_them(
         assert "classroom laptop 1" in text and bad[0].stem not in text
 
 
-def test_a_bad_record_that_is_named_or_pinned_or_alone_is_an_error(tmp_path: Path) -> None:
+def test_a_bad_record_that_is_named_or_in_a_role_or_alone_is_an_error(tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path, machine(base_record(STUDY, CASES), 1))
     path = write_record(machine(base_record(STUDY, CASES), 2), data)
     path.write_bytes(b"{")
@@ -128,10 +124,14 @@ def test_a_bad_record_that_is_named_or_pinned_or_alone_is_an_error(tmp_path: Pat
     assert len(choose(STUDY, data).runs) == 1
     with pytest.raises(RecordError, match="not valid JSON"):
         choose(STUDY, data, (file,))
-    (data / "pins.yaml").write_text(f"{STUDY}: [{file}]\n", "utf-8")
+    (data / "editions.yaml").write_text(f"{STUDY}: {{roles: {{cpu: [{file}]}}}}\n", "utf-8")
     with pytest.raises(RecordError, match="not valid JSON"):
         choose(STUDY, data)
-    (data / "pins.yaml").unlink()
+    key = machine(base_record(STUDY, CASES), 2).environment.key
+    (data / "editions.yaml").write_text(f"{STUDY}: {{roles: {{cpu: {key}}}}}\n", "utf-8")
+    with pytest.raises(RecordError, match="not valid JSON"):
+        choose(STUDY, data)
+    (data / "editions.yaml").unlink()
     for good in data.glob(f"{STUDY}/*laptop-1-*"):
         good.unlink()
     with pytest.raises(RecordError, match="not valid JSON"):

@@ -11,7 +11,6 @@ import pytest
 
 from report.engine.compose import compose
 from report.engine.gather import gather
-from report.errors import RidgepointError
 from report.records.record import Attachment
 from report.records.store import digest, write_record
 from tests import factory
@@ -53,16 +52,14 @@ def test_the_pictures_of_an_author_lie_beside_the_template(tmp_path: Path) -> No
     assert files(tmp_path / "one" / "pictures") == {"setup.png": b"own"}
 
 
-@pytest.mark.parametrize("name", ["references.bib", "devices.yaml", "reported/conv_scaling.json"])
-def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
+def test_a_folder_of_records_alone_takes_all_else_from_the_project(tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path, factory.record())
-    (data / name).unlink()
-    with pytest.raises(RidgepointError) as caught:
-        compose("conv_scaling", data, PAPERS, tmp_path / "one")
-    message = str(caught.value)
-    assert name in message
-    assert "cannot be read" in message or "is missing" in message
-    assert "restore it with git" in message
+    write_record(factory.record(), tmp_path / "alone")
+    compose("conv_scaling", data, PAPERS, tmp_path / "one")
+    compose("conv_scaling", tmp_path / "alone", PAPERS, tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    for name in ("one", "two"):
+        assert (tmp_path / name / "references.bib").stat().st_size > 0
 
 
 def test_only_the_attachments_that_a_study_asks_for_are_read(

@@ -18,7 +18,6 @@ from report.paper.findings import Findings
 from report.records.layers import Convolution
 from report.records.record import Case, Policy, Record
 from report.studies import STUDIES, find_study
-from report.studies.conv_scaling.measured import primary_run, runs
 from report.studies.conv_scaling.study import findings
 from tests import factory
 from tests.factory import FLOPS_AN_IMAGE, OUTPUT_BYTES, PARAMETER_BYTES
@@ -386,14 +385,6 @@ def test_the_prose_speaks_of_the_first_processor_beside_others() -> None:
 def test_a_slowdown_on_one_processor_alone_is_not_one_on_both() -> None:
     result = found(record(), record(slower=4.0, key="other-2t"))
     assert verdict(result, "both-pay") != "supported"
-
-
-def test_the_machine_that_was_measured_most_often_comes_first_unless_another_is_named() -> None:
-    once, twice = (inputs_of(STUDY, made).records[0] for made in (record(), record(key="other-2t")))
-    pooled = replace(twice, others=(replace(twice, file="conv_scaling/older.json"),))
-    assert primary_run(runs((once, pooled))).stored is pooled  # type: ignore[union-attr]
-    named = replace(once, named=True)
-    assert primary_run(runs((pooled, named))).stored is named  # type: ignore[union-attr]
 
 
 def test_another_layer_is_refused_and_another_name_is_not() -> None:

@@ -210,7 +210,7 @@ def test_what_is_neither_a_revision_nor_data_is_refused(
 @pytest.mark.parametrize(
     ("spoil", "keyword"),
     [(without_git, "neither"), (with_a_link, "link"), (without_data, "has no data/"),
-     (a_folder, "devices.yaml")],
+     (a_folder, "folders of studies")],
 )  # fmt: skip
 def test_data_that_cannot_be_used_are_refused(
     repository: Path, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,

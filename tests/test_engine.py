@@ -276,12 +276,12 @@ def test_reasons_name_what_changed(world: World) -> None:
     assert list(reasons(step, now, before, world)) == []
     record = f"data/{STUDY}/a.json"
     changed = now._replace(
-        files={**now.files, record: "other", "data/pins.yaml": "new"},
+        files={**now.files, record: "other", "data/editions.yaml": "new"},
         versions={**now.versions, "msgspec": "2"},
     )
     assert list(reasons(step, changed, before, world)) == [
         f"{record} changed",
-        "data/pins.yaml is new",
+        "data/editions.yaml is new",
         "msgspec is 2 and was 1",
     ]
     other = Manifest(before.steps, {now.code: {**closure, "report/__init__.py": "old"}})

@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_own_records_alone_speak_for_devices(data: Path) -> None:
     chosen = choose(STUDY, data)
-    inputs = load(STUDY, data, chosen.runs, chosen.imported)
+    inputs = load(STUDY, data, chosen)
     assert [len(files) for files in chosen.runs] == [1]
     assert len(inputs.records) == 1
     assert [each.file for each in inputs.imported] == list(chosen.imported)

@@ -23,7 +23,7 @@ from figures.drawing.scaling import draw
 from figures.scaling import Points, Scaling
 from report.commands.check import read_expected
 from report.engine.computing import compute, compute_usable
-from report.engine.gather import gather, read_pins
+from report.engine.gather import gather
 from report.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.evidence.devices import read_devices
 from report.evidence.reported import read_reported
@@ -33,6 +33,7 @@ from report.instruments.memory_timeline import read_timeline
 from report.instruments.trace import read_trace
 from report.paper.tables import Column, Table, to_latex, to_markdown
 from report.records import unpacking
+from report.records.editions import read_editions
 from report.records.filed import encode, file_hash, parse
 from report.records.imported_files import list_imports
 from report.records.network_counts import Counts, read_counts, write_counts
@@ -43,6 +44,7 @@ from report.records.strict_yaml import YamlError, parse_yaml
 from report.records.usage import choices_of, fate
 from report.render.shell import script_of
 from report.render.source import front_matter
+from report.studies import STUDIES
 from report.system.outputs import write_json
 from tests import factory, fuzz, profiling
 from tests.small import small
@@ -117,13 +119,13 @@ GOOD: dict[str, Callable[[], Any]] = {
     "record": lambda: json.loads(TEXT),
     "reported": lambda: json.loads((DATA / "reported" / "conv_scaling.json").read_bytes()),
     "devices": lambda: yaml.safe_load((DATA / "devices.yaml").read_text("utf-8")),
-    "pins": lambda: {"conv_scaling": ["conv_scaling/a.json"]},
+    "editions": lambda: {"conv_scaling": {"roles": {"cpu": "a", "gpu": ["conv_scaling/a.json"]}}},
 }
 READERS: dict[str, Callable[[bytes, Path], Any]] = {
     "record": lambda text, folder: parse(text, "data/x.json"),
     "reported": read_at(read_reported, "reported/conv_scaling.json"),
     "devices": read_at(read_devices, "devices.yaml"),
-    "pins": read_at(lambda path: read_pins(path.parent), "pins.yaml"),
+    "editions": read_at(lambda path: read_editions(path.parent, STUDIES), "editions.yaml"),
 }
 
 
@@ -237,9 +239,11 @@ REFUSALS: tuple[Refusal, ...] = tuple(Refusal(*row) for row in (
     ("devices", change(*PEAK, "value", to="0o17"), "peaks[0].value", "expected float, found"),
     ("devices", change(*PEAK, "value", to=1e300), "peaks[0].value", "1e+300"),
     ("devices", change(*PEAK, "verified", to=None), "peaks[0].verified", "null"),
-    ("pins", change("conv_scaling", to="a.json"), "line 1, conv_scaling", "expected array"),
-    ("pins", change("conv_scaling", 0, to=2026), "conv_scaling[0]", "expected str"),
-    ("pins", change("conv_scalling", to=[]), "conv_scalling", "no study"),
+    ("editions", change("conv_scaling", to="a.json"), "line 1, conv_scaling", "expected object"),
+    ("editions", change("conv_scaling", "roles", "cpu", to=2026), "roles", "expected str | array"),
+    ("editions", change("conv_scaling", "roles", "gpus", to="a"), "roles", "'gpus'"),
+    ("editions", change("conv_scaling", "data", to="2026"), "conv_scaling.data", "unknown field"),
+    ("editions", change("conv_scalling", to={"roles": {}}), "conv_scalling", "no study"),
 ))  # fmt: skip
 
 
@@ -257,7 +261,7 @@ def assert_sentence(error: Exception, begin: str = "") -> str:
 @pytest.mark.parametrize("row", REFUSALS, ids=lambda row: f"{row.kind} {row.place} {row.word}"[:50])
 def test_a_fault_is_named_with_its_place(row: Refusal, tmp_path: Path) -> None:
     document = GOOD[row.kind]()
-    written = yaml.safe_dump if row.kind in ("devices", "pins") else json.dumps
+    written = yaml.safe_dump if row.kind in ("devices", "editions") else json.dumps
     READERS[row.kind](written(document).encode(), tmp_path)
     row.fault(document)
     with pytest.raises(RecordError) as caught:
@@ -366,7 +370,7 @@ YAML: tuple[tuple[str, int, tuple[str, ...], str], ...] = (
     ("x" * 300_000, 1, (), "found 300,000 characters"),
 )
 YAML_READERS: dict[str, Callable[[Path], Any]] = {
-    "pins.yaml": lambda path: read_pins(path.parent),
+    "editions.yaml": lambda path: read_editions(path.parent),
     "devices.yaml": read_devices,
     "expected.yaml": lambda path: read_expected(path.parent),
     "paper.qmd": front_matter,
@@ -406,11 +410,11 @@ def test_what_yaml_alone_takes_for_something_else_is_text() -> None:
     assert document.lines[("a", "[1]")] == 3
 
 
-def test_without_pins_nothing_is_pinned(tmp_path: Path) -> None:
-    assert read_pins(tmp_path) == {}
-    for text in ("", "# nothing pinned\n"):
-        (tmp_path / "pins.yaml").write_text(text)
-        assert read_pins(tmp_path) == {}
+def test_an_empty_file_names_no_edition(tmp_path: Path) -> None:
+    assert read_editions(tmp_path) == {}
+    for text in ("", "# nothing named\n"):
+        (tmp_path / "editions.yaml").write_text(text)
+        assert read_editions(tmp_path) == {}
 
 
 # ---------------------------------------------------------------------------- what is packed
@@ -644,7 +648,7 @@ def test_of_a_table_of_thousands_a_part_is_printed_with_the_file_of_all() -> Non
 def test_missing_shards_are_named_as_ranges(tmp_path: Path) -> None:
     shard = {"number": 5, "of": 9000, "sweep": "0" * 64}
     file = refiled(factory.measurement(), tmp_path, change("shard", to=shard))
-    choices = choices_of(list_records("conv_scaling", tmp_path), tmp_path, ())
+    choices = choices_of(list_records("conv_scaling", tmp_path), tmp_path)
     assert fate(choices, file)[1].endswith("missing 1 to 4 and 6 to 9000")
 
 

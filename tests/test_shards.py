@@ -269,8 +269,8 @@ def test_a_whole_run_wins_over_a_newer_sweep_that_lacks_a_shard(tmp_path: Path) 
     )
 
 
-def test_a_pin_of_one_shard_is_one_of_its_run(tmp_path: Path) -> None:
+def test_one_named_shard_is_one_of_its_run(tmp_path: Path) -> None:
     parts = split(timed(8, started="2026-11-05T10:00:00Z"), 2)
     data, files = saved(tmp_path, *parts, timed(8, started="2026-11-06T10:00:00Z"))
-    (data / "pins.yaml").write_text(f"conv_scaling: [{files[1]}]")
+    (data / "editions.yaml").write_text(f"conv_scaling: {{roles: {{cpu: [{files[1]}]}}}}")
     assert choose("conv_scaling", data).runs == ((files[0], files[1]),)

@@ -25,7 +25,7 @@ from report.statistics.estimates import Estimate
 from report.studies.training_roofline.batches import by_doubling, sweep, times
 from report.studies.training_roofline.figures import steps_panel
 from report.studies.training_roofline.ladder import ladder
-from report.studies.training_roofline.measured import Run, primary_run, runs
+from report.studies.training_roofline.measured import Run, runs
 from report.studies.training_roofline.memory import traced_kept
 from report.studies.training_roofline.profiled import THRESHOLDS, main_profiles, profiles
 from report.studies.training_roofline.published import read_lifetimes
@@ -409,26 +409,6 @@ def test_what_a_trace_keeps_starts_where_gradients_are_gone() -> None:
 def test_damaged_lifetimes_are_refused(content: bytes) -> None:
     with pytest.raises(Exception, match=r"^place: .*\.$"):
         read_lifetimes(content, "place")
-
-
-# ------------------------------------------------------------------------------------- machines
-
-
-def test_the_prose_speaks_of_the_run_that_was_profiled_most_and_has_most_threads() -> None:
-    step = Step(SMALL, 64, 2)
-    watched = profile_case(step, 2)
-    times = {series.quantity: list(series.samples) for series in watched.series}
-    rounds = tuple(factory.round_(n, times, policy="retained") for n in (1, 2))
-    twice = msgspec.structs.replace(watched, series=(), rounds=rounds)
-    machine = factory.environment(key="example-1t", threads=1)
-    made = (
-        record([twice, case(step, 1)], machine),
-        record([watched, case(step, 1)]),
-        record([watched, case(step, 1)], machine),
-    )
-    twice_profiled, threaded, one_thread = runs(tuple(map(factory.stored, made)))
-    assert primary_run((threaded, twice_profiled)) is twice_profiled
-    assert primary_run((one_thread, threaded)) is threaded
 
 
 def gpu_record(made: Sequence[Case], **change: Any) -> Record:

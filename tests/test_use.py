@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 import build
+from report.engine.gather import choose
 from report.engine.named_records import named_records
 from report.errors import RecordError
+from report.records.editions import Edition, read_editions
 from report.records.record import Record
-from report.records.store import record_name
+from report.records.store import record_name, write_record
 from report.studies import STUDIES
 from tests import factory
 
@@ -59,6 +61,8 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
     assert named_records([file, "20261102", "20261101"], [STUDY], data, Path("/")) == {
         STUDY: (file, file_of(FULL))
     }
+    latest = named_records(["latest"], [STUDY, "conv_profiling", "gpu_survey"], data, Path("/"))
+    assert latest == {STUDY: (file,), "conv_profiling": (file_of(ELSEWHERE),)}
     assert named_records(["20261103"], STUDIES, data, Path("/")) == {
         "conv_profiling": (file_of(ELSEWHERE),)
     }
@@ -68,6 +72,7 @@ def test_a_record_is_named_by_a_path_or_by_a_part_of_its_name(data: Path, tmp_pa
     ("text", "told"),
     [
         ("nothing", "no such record in"),
+        ("latest", "no record of these studies in"),
         ("example-2t", f"{file_of(FULL)} and {file_of(QUICK)} have this in their names"),
         ("20261103", "a record of conv_profiling, which this build does not make"),
         (file_of(ELSEWHERE), "a record of conv_profiling, which this build does not make"),
@@ -79,8 +84,9 @@ def test_a_record_that_cannot_be_meant_is_refused(
     text: str, told: str, data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other.json").write_text("{}")
+    studies = ["gpu_survey"] if text == "latest" else [STUDY]
     with pytest.raises(RecordError) as caught:
-        named_records([text], [STUDY], data, tmp_path)
+        named_records([text], studies, data, tmp_path)
     assert str(caught.value).startswith(f"--use {text}: ")
     assert told in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -88,7 +94,7 @@ def test_a_record_that_cannot_be_meant_is_refused(
 
 @pytest.mark.parametrize(
     "other",
-    [["--list"], ["--check"], ["--accept"], ["--diff", "HEAD"], ["--verify"], ["--serve", "0"]],
+    [["--list"], ["--check"], ["--diff", "HEAD"], ["--verify"], ["--serve", "0"]],
 )
 def test_what_tells_of_the_data_as_they_are_refuses_it(
     other: list[str], capsys: pytest.CaptureFixture[str]
@@ -96,7 +102,7 @@ def test_what_tells_of_the_data_as_they_are_refuses_it(
     with pytest.raises(SystemExit) as caught:
         build.parse(["--use", "x", *other])
     assert caught.value.code == 2
-    told = f"--use chooses records for a build alone; leave it out with {other[0]}\n"
+    told = f"--use chooses records for a build; leave it out with {other[0]}\n"
     assert capsys.readouterr().err.endswith(told)
 
 
@@ -138,7 +144,7 @@ def test_a_build_uses_it_says_so_and_the_next_one_does_not(
     assert made(data, "--use", "20261102", "--explain") == 0
     told = capsys.readouterr().out
     assert "Nothing to do" in told
-    assert f"data/{file_of(QUICK)}: used, as --use asks" in told
+    assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in told
     assert f"data/{file_of(FULL)}: not used, --use names another" in told
 
     assert made(data, "--check") == 1
@@ -153,6 +159,36 @@ def test_records_that_cannot_be_pooled_are_refused_together(
 ) -> None:
     assert made(data, "--use", "20261102", "--use", "20261101") == 1
     assert "cannot be pooled" in capsys.readouterr().err
+
+
+def test_what_is_accepted_is_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A new machine, then a run on it, then a quick one, which displaces neither."""
+    machine = factory.environment("other-1t")
+    first, again, quick = (
+        factory.record(
+            factory.layer_cases((1, 4)), machine, started=f"2026-11-0{day}T10:00:00Z", plan=plan
+        )
+        for day, plan in ((5, "full"), (6, "full"), (7, "quick"))
+    )
+    (data / "editions.yaml").write_text(f"{STUDY}: {{roles: {{cpu: example-2t}}}}\n")
+    write_record(first, data)
+    command = [STUDY, "--data", str(data), "--out", str(data.parent / "out"), "--use", "latest"]
+    assert choose(STUDY, data).roles == {"cpu": file_of(FULL)}, "nobody has named the new machine"
+    assert build.main([*command, "--accept"]) == 0
+    assert read_editions(data)[STUDY] == Edition(
+        {"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05"
+    )
+    assert choose(STUDY, data).roles == {"cpu": file_of(first)}
+    write_record(again, data)
+    assert choose(STUDY, data).roles == {"cpu": file_of(again)}, "a later run changes the paper"
+    write_record(quick, data)
+    before = (data / "editions.yaml").read_bytes()
+    assert choose(STUDY, data).roles == {"cpu": file_of(again)}
+    assert choose(STUDY, data, [file_of(quick)]).roles == {"cpu": file_of(quick)}
+    capsys.readouterr()
+    assert build.main([*command, "--accept"]) == 1
+    assert "does not replace the full run in the role cpu" in capsys.readouterr().err
+    assert (data / "editions.yaml").read_bytes() == before
 
 
 def test_pooled_runs_are_named_and_offered_with_all_their_samples(tmp_path: Path) -> None:

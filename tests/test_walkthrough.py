@@ -32,7 +32,7 @@ HOME = "home-of-gwendolyn"
 _AUTHOR = ["-c", "user.name=Reader", "-c", "user.email=reader@example.org"]
 #: What the copy has not: records, what is said of them, and any study.
 _LEFT_OUT = re.compile(
-    rf"data/([^/]+/|pins|expected)|(report/studies|templates/papers)/[a-z]|.*{EXAMPLE}"
+    rf"data/([^/]+/|editions|expected)|(report/studies|templates/papers)/[a-z]|.*{EXAMPLE}"
 )
 _OPTIONS = "import sys; from experiments.__main__ import parser; parser().parse_args(sys.argv[1:])"
 
@@ -107,8 +107,7 @@ def take(command: str, checkout: Path, said: dict[str, str]) -> str:
     elif " run " in command:
         command = command.replace("-m experiments", f"-c '{_OPTIONS}'")
         if "handed-in" in command:
-            (checkout / "handed-in").mkdir()
-            (checkout / "data" / EXAMPLE).rename(checkout / "handed-in" / EXAMPLE)
+            shutil.copytree(checkout / "data" / EXAMPLE, checkout / "handed-in" / EXAMPLE)
     elif "tests.fuzz" in command:
         command, folder = f"{command} --seconds 1", ROOT
     elif " check " in command:

@@ -35,9 +35,8 @@ INSTEAD: Final = (
     "watch",
     "serve",
 )
-#: What builds, or says what a build would do, so that --use applies; all else tells of the data as
-#: they are.
-BUILDING: Final = ("dry_run", "watch")
+#: What --use applies to beside a build; all else tells of the data as they are.
+USING: Final = ("dry_run", "watch", "accept")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -61,8 +60,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("--pdf-standard tells of Typst alone; leave it out or use --engine typst")
     if options.pdf_standard:
         options.engine = "typst"
-    if options.use and (other := instead(options)) not in (None, *BUILDING):
-        parser.error(f"--use chooses records for a build alone; leave it out with --{other}")
+    if options.use and (other := instead(options)) not in (None, *USING):
+        parser.error(f"--use chooses records for a build; leave it out with --{other}")
     return options
 
 
@@ -101,8 +100,8 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RECORD",
-        help="build from this record instead of the chosen ones of its device, this time only: a "
-        "path, or a part of its file name; may be repeated",
+        help="build with this record in the role that fits its machine, this time only: latest, a "
+        "path, or a part of its file name; may be repeated; with --accept it becomes the edition",
     )
 
 
@@ -160,7 +159,8 @@ def _add_instead(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--accept",
         action="store_true",
-        help="write today's verdicts and audits to expected.yaml in the data directory",
+        help="write today's verdicts and audits to expected.yaml in the data directory, and the "
+        "records of --use to editions.yaml",
     )
     group.add_argument(
         "--diff", metavar="REV", help="what a git revision, or another data directory, changes"

@@ -20,14 +20,17 @@ from report.engine.place import only_build, stage_in
 from report.engine.run import Outcome
 from report.engine.task import unwritable
 from report.errors import RecordError
-from report.records import COUNTS
+from report.records import COUNTS, SHARED
+from report.records.editions import EDITIONS
+from report.records.files import shared as shared_file
 from report.render.settings import Settings
 from report.render.shell import PAPER_SCRIPTS, render_template, write_assets
+from report.studies import STUDIES
 from report.system.outputs import install
 from report.text.format import NO_BREAK
 
 #: Files that every study is computed from, beside its own.
-_SHARED: Final = ("devices.yaml", "pins.yaml", "references.bib", COUNTS)
+_OF_ALL: Final = ("devices.yaml", EDITIONS, "references.bib", COUNTS)
 #: What a git hook sets, and what would lead git elsewhere than to the folder it is asked about.
 _OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 #: How many changes of each kind are printed of one study.
@@ -91,8 +94,9 @@ def _study_all(request: Request, old: Path, scratch: Path, announce: Announce) -
 def _inputs(study: str, data: Path) -> dict[str, str]:
     """The files below ``data`` that ``study`` may be computed from, with their digests."""
     own = (f"{study}/{file}" for file in files_below(str(data / study)))
-    files = (*own, f"reported/{study}.json", *_SHARED)
-    return {file: digest for file in files if (digest := file_digest(str(data / file)))}
+    files = (*own, f"reported/{study}.json", *_OF_ALL)
+    paths = {f: shared_file(f, data) if f.startswith(SHARED) else data / f for f in files}
+    return {file: digest for file, path in paths.items() if (digest := file_digest(str(path)))}
 
 
 def _write_page(origins: Mapping[str, str], studies: Sequence[Studied], scratch: Path) -> None:
@@ -141,11 +145,12 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
         target = scratch / commit[:12]  # messages name the folder
         _unpack(against, commit, data, target)
         return target, f"revision {against}, commit {target.name}"
-    if against and (Path(against) / "devices.yaml").is_file():
+    if against and any((Path(against) / study).is_dir() for study in STUDIES):
         return Path(against).resolve(), f"directory {against}"
     raise RecordError(
         f"--diff {against}: neither a git revision in the repository of {data} nor a directory of "
-        "data, which holds devices.yaml; name one of them ('git fetch --unshallow' gets old ones)."
+        "data, which holds folders of studies; name one of them ('git fetch --unshallow' gets old "
+        "ones)."
     )
 
 

@@ -13,7 +13,7 @@ from report.engine.gather import Chosen, choose, load
 from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
 from report.paper.findings import Findings, Inputs
-from report.paper.machine_comparison import Comparison, detailed, with_all_machines
+from report.paper.machine_comparison import Comparison, described, with_all_machines
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 
@@ -44,7 +44,7 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Compute
     left_out: dict[str, str] = {}
     while True:
         chosen = choose(study, data, asked, left_out)
-        inputs = load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
+        inputs = load(study, data, chosen)
         try:
             return Computed(chosen, inputs, compute(study, inputs))
         except FaultyRecordError as error:
@@ -73,9 +73,9 @@ def compute(study: str, inputs: Inputs) -> Findings:
 
 def _findings(study: str, everything: Inputs) -> Findings:
     compared = getattr(importlib.import_module(module_of(study)), "COMPARED", Comparison(Run))
-    inputs = detailed(everything, compared.evidence)
+    inputs = described(everything)
     found = find_study(study)(inputs).of_all_runs(inputs)
-    if inputs is everything:
+    if len(inputs.records) == len(everything.records):
         return found
     return with_all_machines(found, everything, inputs, compared)
 
@@ -97,7 +97,7 @@ def _at_fault(study: str, inputs: Inputs, message: str) -> tuple[str, bool]:
 
 
 def _without_records(inputs: Inputs) -> Inputs:
-    return replace(inputs, records=(), imported=(), left=())
+    return replace(inputs, records=(), imported=())
 
 
 def _parts(inputs: Inputs) -> Iterator[tuple[str, Inputs]]:
@@ -108,8 +108,6 @@ def _parts(inputs: Inputs) -> Iterator[tuple[str, Inputs]]:
             yield run.file, replace(nothing, records=(replace(run, others=()),))
     for imported in inputs.imported:
         yield imported.file, replace(nothing, imported=(imported,))
-    for left in inputs.left:
-        yield left[0].file, replace(nothing, records=inputs.records[:1], left=(left,))
 
 
 def _fails(study: str, inputs: Inputs) -> bool:

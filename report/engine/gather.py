@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +18,9 @@ from report.evidence.runs import labels
 from report.instruments.counters.logs import joined_logs
 from report.paper.findings import Inputs
 from report.paper.listing import listing, unusable
-from report.records import COUNTS, pins
-from report.records.choice import is_full
+from report.records import COUNTS
+from report.records.editions import ROLES, Role, read_editions
+from report.records.files import shared
 from report.records.imported_files import StoredImport, read_import
 from report.records.network_counts import read_counts
 from report.records.shards import first_parts, runs_of, whole
@@ -33,7 +34,7 @@ from report.records.store import (
 )
 from report.records.strict import no_cycles
 from report.records.usage import Choices, choices_of
-from report.studies import STUDIES, attachments_of, names_left_runs
+from report.studies import STUDIES, attachments_of
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,11 @@ class Origin:
     """What a paper says of the data that it comes from.
 
     ``records`` and ``reported`` are files relative to the data directory, ``devices`` the names of
-    the machines, ``measured`` the day of the newest run, None where there is none.  ``altered`` are
-    all records of the study, used or not, that are not what their names say: (file, in which way).
-    ``asked`` are the records that this build alone uses, since the user named them.  ``imported``
-    are the attributions of what others measured, as ``Attribution.as_json`` gives them.
+    the machines, ``measured`` the day of the edition or of a newer run, None where there is
+    neither.  ``altered`` are all records of the study, used or not, that are not what their names
+    say: (file, in which way).  ``asked`` are the records that this build alone uses, since the user
+    named them.  ``imported`` are the attributions of what others measured, as
+    ``Attribution.as_json`` gives them.
     """
 
     records: Sequence[str]
@@ -63,8 +65,7 @@ class Chosen:
     ``runs`` are the files of each device: the one that speaks for it, then those that are pooled
     with it; ``imported`` are the files of what others measured.  ``digests`` are those of the
     records and their attachments, file relative to the data directory → SHA-256 in hexadecimal.
-    ``preferred`` are the files of machines that the user named.  ``left`` are full runs that the
-    paper names without using them: the files of each, and the reason.
+    ``roles`` are the records of the machines that the paper describes, by role.
     ``notices`` are what is wrong with records; ``listing`` says of every one what became of it.
     """
 
@@ -74,16 +75,14 @@ class Chosen:
     notices: tuple[str, ...]
     imported: tuple[str, ...] = ()
     listing: Sequence[Mapping[str, Any]] = ()
-    preferred: tuple[str, ...] = ()
-    left: tuple[tuple[tuple[str, ...], str], ...] = ()
+    roles: Mapping[Role, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """What tells one choice from another; notices tell nothing of the numbers."""
         return {
             "runs": [list(files) for files in self.runs],
             "imported": list(self.imported),
-            "preferred": list(self.preferred),
-            "left": [[list(files), why] for files, why in self.left],
+            "roles": dict(self.roles),
             "digests": self.digests,
             "origin": asdict(self.origin),
         }
@@ -92,11 +91,10 @@ class Chosen:
 def gather(study: str, data: Path) -> Inputs:
     """The inputs of ``study`` from the data directory.
 
-    Uses the newest full record of each device with the runs that are pooled with it, or the ones
-    that ``pins.yaml`` names.  Raises ``RecordError`` for the first file that cannot be used.
+    Uses the machines that ``editions.yaml`` names, else all that are there.  Raises ``RecordError``
+    for the first file that cannot be used.
     """
-    chosen = choose(study, data)
-    return load(study, data, chosen.runs, chosen.imported, chosen.preferred, chosen.left)
+    return load(study, data, choose(study, data))
 
 
 @no_cycles()
@@ -110,12 +108,12 @@ def choose(
 
     ``asked`` are records that the user wants in this build, relative to ``data``.  Bad records are
     left out as ``report.engine.quarantine`` says, and so are the ``faulty`` ones, each for its
-    reason.  Raises ``RecordError`` for a pin or a wish that cannot be used, and for a bad record
-    without a good one.
+    reason.  Raises ``RecordError`` for a named record that cannot be used, for a role without a
+    machine, and for a bad record without a good one.
     """
-    pinned = read_pins(data).get(study, ())
-    listed, quarantined = usable_records(study, data, pinned, asked, faulty)
-    choices = choices_of(listed, data, pinned, asked)
+    edition = read_editions(data, STUDIES).get(study)
+    listed, quarantined = usable_records(study, data, edition, asked, faulty)
+    choices = choices_of(listed, data, edition, asked)
     imported, lost = usable_imports(study, data, faulty)
     quarantined += lost
     primary = (part for choice in choices for part in parts_of(choice.primary))
@@ -125,55 +123,47 @@ def choose(
         for item in read
         for name, content in read_attachments(item, attachments_of(study), data).items()
     }
-    left = [each for choice in choices for each in choice.left if is_full(each[0])]
-    named = left if names_left_runs(study) else []
     used: list[Listed | StoredImport] = [
-        part
-        for item in (*(i for choice in choices for i in choice.used), *(i for i, _ in named))
-        for part in parts_of(item)
+        part for choice in choices for item in choice.used for part in parts_of(item)
     ]
     there: list[Listed | StoredImport] = [*listed, *imported]
     return Chosen(
-        origin=_origin(study, choices, there, data),
+        origin=_origin(study, choices, there, data, edition.date if edition else None),
         runs=tuple(tuple(f for item in choice.used for f in item.files) for choice in choices),
-        digests={**{item.file: item.sha256 for item in (*used, *imported)}, **beside},
+        digests={**{item.file: item.sha256 for item in [*used, *imported]}, **beside},
         notices=(*(each.notice for each in quarantined), *_alterations(there)),
         imported=tuple(item.file for item in imported),
         listing=(
             *listing(listed, choices, imported),
             *(unusable(each.file, each.notice) for each in quarantined),
         ),
-        preferred=tuple(choice.primary.file for choice in choices if choice.by != "rule"),
-        left=tuple((item.files, why) for item, why in named),
+        roles={
+            role: choice.primary.file
+            for role in (edition.roles if edition else {}) | dict.fromkeys(ROLES)
+            for choice in choices
+            if role in choice.roles
+        },
     )
 
 
 @no_cycles()
-def load(
-    study: str,
-    data: Path,
-    runs: Iterable[Sequence[str]],
-    imported: Iterable[str] = (),
-    preferred: Iterable[str] = (),
-    left: Iterable[tuple[Sequence[str], str]] = (),
-) -> Inputs:
-    """The inputs of ``study`` with these runs of each device; raises ``RecordError``."""
+def load(study: str, data: Path, chosen: Chosen) -> Inputs:
+    """The inputs of ``study`` with the records that were chosen; raises ``RecordError``."""
     patterns = attachments_of(study)
-    wanted = frozenset(preferred)
-    own = tuple(replace(_pooled(files, data), named=not wanted.isdisjoint(files)) for files in runs)
-    theirs = tuple(read_import(data / file, data) for file in imported)
+    own = tuple(_pooled(files, data) for files in chosen.runs)
+    theirs = tuple(read_import(data / file, data) for file in chosen.imported)
     return Inputs(
         records=own,
-        reported=read_reported(data / "reported" / f"{study}.json"),
+        reported=read_reported(shared(f"reported/{study}.json", data)),
         reported_file=_reported(study, data),
-        devices=read_devices(data / "devices.yaml"),
+        devices=read_devices(shared("devices.yaml", data)),
         attachments={
             **{item.file: _of_shards(item, patterns, data) for item in own},
             **{item.file: read_attachments(item, patterns, data) for item in theirs},
         },
         imported=theirs,
-        networks=read_counts(data / COUNTS) if theirs else (),
-        left=tuple((_pooled(files, data), why) for files, why in left),
+        networks=read_counts(shared(COUNTS, data)) if theirs else (),
+        roles=chosen.roles,
     )
 
 
@@ -189,6 +179,7 @@ def _origin(
     choices: Choices,
     there: Sequence[Listed | StoredImport],
     data: Path,
+    date: str | None,
 ) -> Origin:
     used = [item for choice in choices for item in choice.used]
     imported = [item for item in there if isinstance(item, StoredImport)]
@@ -196,10 +187,10 @@ def _origin(
     return Origin(
         records=files,
         devices=labels([choice.primary for choice in choices]),
-        measured=max((item.record.started[:10] for item in used), default=None),
+        measured=max(filter(None, (date, *(i.record.started[:10] for i in used))), default=None),
         reported=_reported(study, data),
         altered=tuple((i.file, way) for i in there for way in i.alterations),
-        asked=tuple(f for c in choices if c.by == "use" for i in c.used for f in i.files),
+        asked=tuple(f for c in choices if c.by == "--use" for i in c.used for f in i.files),
         imported=tuple(each.as_json() for each in attributions(imported)),
     )
 
@@ -217,7 +208,7 @@ def _alterations(listed: Iterable[Listed | StoredImport]) -> Iterator[str]:
 def _reported(study: str, data: Path) -> str:
     """The file of published values; nothing where the study repeats nobody's."""
     file = f"reported/{study}.json"
-    return file if os.path.lexists(data / file) else ""
+    return file if os.path.lexists(shared(file, data)) else ""
 
 
 def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[str, bytes]:
@@ -231,8 +222,3 @@ def _of_shards(stored: Stored, patterns: tuple[str, ...], data: Path) -> dict[st
             place = f"{part.file.removesuffix('.json')}/{name}"
             found[name] = joined_logs(found[name], content, place) if name in found else content
     return found
-
-
-def read_pins(data: Path) -> dict[str, tuple[str, ...]]:
-    """The records that the user pinned, as ``report.records.pins`` reads them for all studies."""
-    return pins.read_pins(data, STUDIES)

@@ -75,7 +75,7 @@ def first_steps(study: str, files: Files, asked: Iterable[str] = ()) -> tuple[St
             action="study",
             files=(
                 *files.records[study],
-                "data/pins.yaml",
+                "data/editions.yaml",
                 f"data/reported/{study}.json",
                 "data/devices.yaml",
                 f"data/{COUNTS}",

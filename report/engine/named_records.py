@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from report.errors import RecordError
 from report.studies import STUDIES
+
+LATEST: Final = "latest"
 
 
 def named_records(
@@ -14,12 +17,27 @@ def named_records(
 ) -> dict[str, tuple[str, ...]]:
     """The records that ``texts`` name: study → files relative to ``data``.
 
-    Each is a path relative to ``here`` or to ``data``, or a part of the file name of one record.
-    Raises ``RecordError`` for one that names no record, several, or one of none of ``studies``.
+    Each is a path relative to ``here`` or to ``data``, a part of the file name of one record, or
+    ``latest``, which means the newest record of each of the ``studies``.  Raises ``RecordError``
+    for one that names no record, several, or one of none of ``studies``.
     """
-    found = dict.fromkeys(_record(text, studies, data, here) for text in texts)
+    found: dict[str, None] = {}
+    for text in texts:
+        new = newest(studies, data) if text == LATEST else [_record(text, studies, data, here)]
+        found |= dict.fromkeys(new)
     named = dict.fromkeys(file.partition("/")[0] for file in found)
     return {study: tuple(file for file in found if file.startswith(f"{study}/")) for study in named}
+
+
+def newest(studies: Iterable[str], data: Path) -> list[str]:
+    """The newest record of each study that has any, by the time in its name.
+
+    Raises ``RecordError`` where none has.
+    """
+    every = (_records([study], data) for study in studies)
+    if found := [max(files) for files in every if files]:
+        return found
+    raise RecordError(f"--use {LATEST}: no record of these studies in {data}; measure one first.")
 
 
 def _record(text: str, studies: Sequence[str], data: Path, here: Path) -> str:

@@ -19,7 +19,7 @@ from report.engine.graph import (
 from report.engine.manifest import Entry, Inputs, Manifest, chosen
 from report.engine.packages import versions
 from report.engine.step import Files, Step, Wanted
-from report.records import IMPORTED
+from report.records import IMPORTED, SHARED
 from report.studies import STUDIES
 
 _NONE = "none"
@@ -39,7 +39,11 @@ class Places(NamedTuple):
         """The path of an input file, which is named as in the project."""
         for prefix, folder in (("data/", self.data), ("templates/papers/", self.papers)):
             if name.startswith(prefix):
-                return os.path.join(folder, name.removeprefix(prefix))
+                own = name.removeprefix(prefix)
+                path = os.path.join(folder, own)
+                if own.startswith(SHARED) and not os.path.lexists(path):
+                    break
+                return path
         return os.path.join(self.root, name)
 
     def made(self, name: str) -> str:

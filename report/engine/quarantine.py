@@ -3,13 +3,13 @@
 A record is left out if it cannot be read (cut off, of another tool or study, too large), if a file
 that the paper needs is not beside it, if its cases are none of this study, if the study cannot be
 computed from it, or if its content is not what its experiment wrote.  So are records of others.
-What the user names by a pin or by ``--use`` is an error instead; so is a bad record where the study
-has no good one, since an empty paper must not replace a full one.
+A record that ``editions.yaml`` or ``--use`` names is an error instead; so is a bad record where the
+study, or a machine that plays a role, has no good one: an empty paper must not replace a full one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,8 @@ from types import MappingProxyType
 from report.errors import RecordError, RidgepointError
 from report.evidence.case_checks import check_layers
 from report.records import IMPORTED
-from report.records.choice import choose_records
+from report.records.choice import NoMachineError, choose_records
+from report.records.editions import EDITIONS, Edition
 from report.records.imported_files import StoredImport, import_paths, read_import
 from report.records.store import (
     EDITED,
@@ -46,8 +47,8 @@ class Quarantined:
 def usable_records(
     study: str,
     data: Path,
-    pinned: Collection[str] = (),
-    asked: Collection[str] = (),
+    edition: Edition | None = None,
+    asked: Sequence[str] = (),
     faulty: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[Listed, ...], tuple[Quarantined, ...]]:
     """The records that a paper may use, and those that are left out.
@@ -57,16 +58,21 @@ def usable_records(
     that is named, or that has no good one beside it.
     """
     listed, refused = survey_records(study, data)
-    named = {*pinned, *asked}
+    named = {*(edition.files if edition else ()), *asked}
     own = {file: why for file, why in faulty.items() if f"/{IMPORTED}/" not in file}
     bad = [Quarantined(file, why) for file, why in {**own, **refused}.items()]
     listed = tuple(item for item in listed if item.file not in faulty)
     _refuse_named(bad, named)
-    while broken := tuple(_broken(study, listed, data, pinned, asked)):
-        _refuse_named(broken, named)
-        bad += broken
-        left_out = {each.file for each in broken}
-        listed = tuple(item for item in listed if item.file not in left_out)
+    try:
+        while broken := tuple(_broken(study, listed, data, edition, asked)):
+            _refuse_named(broken, named)
+            bad += broken
+            left_out = {each.file for each in broken}
+            listed = tuple(item for item in listed if item.file not in left_out)
+    except NoMachineError as error:
+        raise next(
+            (RecordError(b.why) for b in bad if f"-{error.key}-" in b.file), error
+        ) from error
     untouched = tuple(i for i in listed if EDITED not in i.alterations or i.file in named)
     if untouched:
         bad += [Quarantined(i.file, _edited(i)) for i in listed if i not in untouched]
@@ -102,7 +108,7 @@ def usable_imports(
 def _edited(item: Listed) -> str:
     return (
         f"data/{item.file}: {EDITED}, so it was edited after it was measured; restore it with git, "
-        "run the experiment again, or pin it in data/pins.yaml to use it as it is."
+        f"run the experiment again, or name it in data/{EDITIONS} to use it as it is."
     )
 
 
@@ -116,15 +122,11 @@ def _broken(
     study: str,
     listed: Collection[Listed],
     data: Path,
-    pinned: Collection[str],
-    asked: Collection[str],
+    edition: Edition | None,
+    asked: Sequence[str],
 ) -> Iterator[Quarantined]:
     """The records among those that a paper would use which cannot be used after all."""
-    known = {item.file for item in listed}
-    chosen = choose_records(
-        listed, [p for p in pinned if p in known], [a for a in asked if a in known]
-    )
-    for choice in chosen:
+    for choice in choose_records(listed, edition, asked):
         for item in (part for used in choice.used for part in parts_of(used)):
             try:
                 check_of(study)(check_layers(read_record(data / item.file, data)))

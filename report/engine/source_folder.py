@@ -20,7 +20,7 @@ from report.paper.manuscript import render_manuscript
 from report.paper.summary import summary_of
 from report.paper.tables import to_csv, to_latex
 from report.paper.tags import refusal
-from report.records.files import read_file
+from report.records.files import read_file, shared
 from report.render.source import front_matter, in_style, style_of
 from report.render.styles import ONE_COLUMN
 from report.system.outputs import write_json
@@ -66,7 +66,8 @@ def write_source(
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Put the bibliography beside the manuscript; raises ``RecordError`` if it cannot be used."""
     remedy = "restore it with git"
-    content = read_file(data / "references.bib", "data/references.bib", remedy, data)
+    path = shared("references.bib", data)
+    content = read_file(path, "data/references.bib", remedy, path.parent)
     check_bibliography(content, "data/references.bib")
     text = visible(content.decode("utf-8-sig"))
     (folder / "references.bib").write_text(text, "utf-8", newline="\n")

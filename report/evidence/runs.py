@@ -6,10 +6,10 @@ medians, intervals and ceilings are taken in one way in all papers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
@@ -23,6 +23,7 @@ from report.records.record import Case, Factor, Policy, Round, Sample
 from report.records.store import Named, Stored
 from report.statistics.estimates import Estimate, identical, median_interval
 
+AnyRun = TypeVar("AnyRun", bound="Run")
 #: The factors of a case with their levels, as a record names them.
 Factors: TypeAlias = Mapping[str, Factor]
 
@@ -61,11 +62,6 @@ class Run(MeasuredDevice):
     def short(self) -> str:
         """The name of the device, without the number of its threads."""
         return self.label.removesuffix(self.stored.record.environment.threads_text)
-
-    @property
-    def named(self) -> bool:
-        """Whether the user named the record, so that the paper shall speak of it."""
-        return self.stored.named
 
     @property
     def threads(self) -> int:
@@ -283,6 +279,11 @@ def _words(name: str) -> str:
 def labels(records: Sequence[Named]) -> tuple[str, ...]:
     """A name for each record's device; equal names are told apart by what differs, in words."""
     return names([item.record.environment for item in records])
+
+
+def run_of(stored: Stored | None, runs: Iterable[AnyRun]) -> AnyRun | None:
+    """The run of a record; None where there is no record."""
+    return next((run for run in runs if stored and run.file == stored.file), None)
 
 
 def difference(after: int | Missing, before: int | Missing) -> int | Missing:

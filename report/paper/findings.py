@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from report.evidence.reported import Reported
 from report.paper.tables import Table
 from report.paper.values import Value
 from report.quantity.verdicts import Verdict
+from report.records.choice import filled
+from report.records.editions import Role
 from report.records.imported_files import StoredImport
 from report.records.network_counts import Counts
 from report.records.store import Stored
@@ -31,8 +34,8 @@ class Inputs:
     ``imported`` are records of what others measured, which are never among its own.
     ``networks`` are what theory counts of the networks of timm.
     ``attachments`` are the files beside the records that the study asks for: record → name →
-    content as it lies on disk.  ``left`` are full runs that the paper is not computed from, with
-    the reason, where the study names them.
+    content as it lies on disk.  ``roles`` are the files of the records that play one, as the
+    edition has them.
     """
 
     records: tuple[Stored, ...]
@@ -42,7 +45,14 @@ class Inputs:
     attachments: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: tuple[Counts, ...] = ()
-    left: tuple[tuple[Stored, str], ...] = ()
+    roles: Mapping[Role, str] = field(default_factory=dict)
+
+    @cached_property
+    def cast(self) -> dict[Role, Stored]:
+        """The record in each role, in the order of tables; filled where the edition's are gone."""
+        records = {stored.file: stored for stored in self.records}
+        named = {role: records[file] for role, file in self.roles.items() if file in records}
+        return named or filled(self.records)
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -26,8 +26,7 @@ from report.statistics.estimates import Estimate
 from report.text.escape import markdown
 from report.text.format import scale_to
 
-#: Of so many machines a paper prints all that it has, and of so many its figure names.
-DETAILED: Final = 5
+#: Of so many machines the figure gives names.
 NAMED: Final = 8
 #: Two numbers need no figure.
 _FEWEST: Final = 3
@@ -53,20 +52,12 @@ class Measure(Generic[AnyRun]):
     reference: float | None = None
 
 
-def _files_beside(stored: Stored) -> tuple[int, ...]:
-    return (len(stored.record.attachments),)
-
-
 @dataclass(frozen=True)
 class Comparison(Generic[AnyRun]):
-    """What a study compares of machines; the first of ``measures`` is drawn, and orders them.
-
-    Of many machines those with the most ``evidence`` are described in detail.
-    """
+    """What a study compares of machines; the first of ``measures`` is drawn, and orders them."""
 
     run: Callable[[Stored, str], AnyRun]
     measures: tuple[Measure[AnyRun], ...] = ()
-    evidence: Callable[[Stored], tuple[int, ...]] = _files_beside
 
 
 _CEILINGS: Final[tuple[Measure[Any], ...]] = (
@@ -104,30 +95,10 @@ class _Machine:
 # -------------------------------------------------------------------------------- in detail
 
 
-def detailed(
-    inputs: Inputs, evidence: Callable[[Stored], tuple[int, ...]] = _files_beside
-) -> Inputs:
-    """The inputs with the machines that a paper describes; the same where they are few.
-
-    Of CPUs and of GPUs they are those that the user named, else those with a full run, the most
-    ``evidence``, by default files beside the record, and the newest, in this order; one CPU and one
-    GPU are always among them where there are any.  They come in this order, so that a study whose
-    prose speaks of the first one speaks of the best measured.
-    """
-    if len(inputs.records) <= DETAILED:
-        return inputs
-
-    def completeness(stored: Stored) -> tuple[bool, tuple[int, ...], str, str]:
-        record = stored.record
-        return record.protocol.plan == "full", evidence(stored), record.started, stored.file
-
-    ranked = sorted(inputs.records, key=completeness, reverse=True)
-    kinds = [[s for s in ranked if s.record.environment.device == kind] for kind in ("cpu", "cuda")]
-    pools = [[s for s in kind if s.named] or kind for kind in kinds if kind]
-    firsts = [pool[0] for pool in pools]
-    others = [s for s in ranked if any(s in pool[1:] for pool in pools)]
-    chosen = [*firsts, *others][:DETAILED]
-    return replace(inputs, records=tuple(s for s in ranked if s in chosen))
+def described(inputs: Inputs) -> Inputs:
+    """The inputs with the machines that play a role, in the order of the roles."""
+    described = {stored.file: stored for stored in inputs.cast.values()}
+    return replace(inputs, records=tuple(described.values()))
 
 
 # ------------------------------------------------------------------------------ all of them

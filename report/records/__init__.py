@@ -6,3 +6,5 @@ from typing import Final
 IMPORTED: Final = "imported"
 #: What theory counts of the networks of timm, a file of the data directory.
 COUNTS: Final = "networks-of-timm.csv"
+#: What a directory of records alone takes from the project's own data.
+SHARED: Final = ("devices.yaml", "references.bib", COUNTS, "reported/")

@@ -1,6 +1,7 @@
-"""Which records a paper uses of each device, and why not the others.
+"""Which records a paper uses of each machine, which role it plays, and why others are not used.
 
-One run speaks for a device: the newest full one, or the one that the user named.  Further runs of
+``data/editions.yaml`` or the user names the machines and their roles; a folder that names none has
+them filled from what is there.  One run speaks for a machine: its newest full one.  Further runs of
 the same measurement are pooled with it, so that scatter between runs shows; the one among them that
 kept most files beside it speaks for all, since it has the counts that others may lack.  The shards
 of a run are merged before; as long as some are missing, it is no full one.
@@ -8,38 +9,48 @@ of a run are merged before; as long as some are missing, it is no full one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 from report.errors import RecordError
+from report.records.editions import EDITIONS, Edition, Role
 from report.records.pooling import contradiction, unlike
 from report.records.record import Record
 from report.records.shards import conflict, joined, merged, missing_shards, runs_of
 from report.records.store import Item, Named
 
-#: What decided: the rule, the user's file of pins, or the option of one build.
-Decision: TypeAlias = Literal["rule", "pins", "use"]
-
-#: Where the user named records, and what mends it.
-_PLACES: Final[dict[Decision, tuple[str, str]]] = {
-    "pins": ("data/pins.yaml", "pin one of them"),
-    "use": ("--use", "name one of them"),
+#: The roles that a machine takes, the first that is free.
+_FREE: Final[Mapping[str, tuple[Role, ...]]] = {
+    "cpu": ("cpu", "second", "third", "fourth"),
+    "cuda": ("gpu", "third", "fourth"),
 }
+#: The runs of each machine by its key, the best last.
+_Machines: TypeAlias = Mapping[str, Sequence[Item]]
+
+
+class NoMachineError(RecordError):
+    """An edition gives a role to a machine of which there is no record."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 @dataclass(frozen=True)
 class Choice(Generic[Item]):
-    """The records of one device.
+    """The records of one machine, and the roles that it plays; none if it is only compared.
 
-    ``primary`` speaks for the device, ``others`` are further runs that are pooled with it, and
-    ``left`` are not used, each with the reason in a few words; all newest first.
+    ``primary`` speaks for the machine, ``others`` are further runs that are pooled with it, and
+    ``left`` are not used, each with the reason in a few words; all newest first.  ``by`` is who
+    named the records, where they are not the newest run.
     """
 
     primary: Item
     others: tuple[Item, ...] = ()
     left: tuple[tuple[Item, str], ...] = ()
-    by: Decision = "rule"
+    by: str = ""
+    roles: tuple[Role, ...] = ()
 
     @property
     def used(self) -> tuple[Item, ...]:
@@ -48,26 +59,105 @@ class Choice(Generic[Item]):
 
 
 def choose_records(
-    stored: Iterable[Item], pinned: Sequence[str] = (), asked: Sequence[str] = ()
+    stored: Iterable[Item], edition: Edition | None = None, asked: Sequence[str] = ()
 ) -> tuple[Choice[Item], ...]:
-    """The records that a paper uses for each device, newest device first.
+    """The records that a paper uses of each of its machines, newest machine first.
 
-    The newest run of the full plan wins, and older full runs of the same measurement are pooled
-    with it; a quick or custom run stands in only where a device has no full one.  Files named in
-    ``pinned`` win over both and are used alone; those ``asked`` for win over the pins of their
-    device.  Raises ``RecordError`` for a name of no record, or for two records of one device that
-    cannot be pooled.
+    Of a machine the newest run of the full plan wins, and older full runs of the same measurement
+    are pooled with it; a quick or custom run stands in only where a machine has no full one.  Files
+    that are named, by the ``edition`` or ``asked`` for, are used alone.  What is asked for of a
+    machine without a role takes the first role that fits it.  Without an edition all machines are
+    used.  Raises ``RecordError`` for a name of no record, or for records that cannot be pooled.
     """
-    candidates = sorted(runs_of(stored), key=_preference)
-    known = {file for item in candidates for file in item.files}
-    for names, by in ((pinned, "pins"), (asked, "use")):
-        _check_known(names, known, by)  # type: ignore[arg-type]
-    devices = dict.fromkeys(item.record.environment.key for item in candidates)
+    machines: dict[str, list[Item]] = {}
+    for item in sorted(runs_of(stored), key=_preference):
+        machines.setdefault(item.record.environment.key, []).append(item)
+    places = {f: key for key, items in machines.items() for item in items for f in item.files}
+    named = dict.fromkeys(asked, "--use")
+    if edition:
+        cast, compared = _as_named(edition, machines, places)
+        named = {**dict.fromkeys(edition.files, f"data/{EDITIONS}"), **named}
+    else:
+        cast = {role: _key(item) for role, item in filled(i[-1] for i in machines.values()).items()}
+        compared = [*machines]
+    keys = dict.fromkeys(_place(file, places, "--use") for file in asked)
+    displaced = _recast(cast, keys, machines)
     choices = (
-        _of_device([c for c in candidates if c.record.environment.key == key], pinned, asked)
-        for key in devices
+        replace(
+            _of_machine(machines[key], named),
+            roles=tuple(role for role, who in cast.items() if who == key),
+        )
+        for key in dict.fromkeys((*cast.values(), *displaced, *compared))
+        if key in machines
     )
     return tuple(sorted(choices, key=lambda c: c.primary.record.started, reverse=True))
+
+
+def filled(items: Iterable[Item]) -> dict[Role, Item]:
+    """Who plays which role where nobody says so: full runs first, then the newest.
+
+    Without a CPU a GPU plays its role too, so that sentences have something to speak of.
+    """
+    ranked = sorted(items, key=lambda i: (is_full(i), i.record.started), reverse=True)
+    roles: dict[Role, Item] = {}
+    for device in ("cpu", "cuda"):
+        ours = (item for item in ranked if item.record.environment.device == device)
+        free = (role for role in _FREE[device] if role not in roles)
+        roles |= dict(zip(free, ours, strict=False))
+    if "gpu" in roles:
+        roles.setdefault("cpu", roles["gpu"])
+    return roles
+
+
+def _key(item: Named) -> str:
+    return item.record.environment.key
+
+
+def _as_named(
+    edition: Edition, machines: _Machines[Item], places: Mapping[str, str]
+) -> tuple[dict[Role, str], Iterable[str]]:
+    """The machine of each role, and those that are only compared, by their keys."""
+    cast: dict[Role, str] = {}
+    for role, who in edition.roles.items():
+        if not isinstance(who, str):
+            keys = dict.fromkeys(_place(file, places, f"data/{EDITIONS}") for file in who)
+            if len(keys) != 1:
+                raise RecordError(
+                    f"data/{EDITIONS}: {role}: found records of {len(keys)} machines; name records "
+                    "of one."
+                )
+            cast[role] = next(iter(keys))
+        elif who in machines:
+            cast[role] = who
+        else:
+            raise NoMachineError(
+                who,
+                f"data/{EDITIONS}: {role}: no record of the machine {who}; the machines are "
+                f"{', '.join(machines) or 'none'}.",
+            )
+    return cast, edition.compared
+
+
+def _place(file: str, places: Mapping[str, str], by: str) -> str:
+    """The key of the machine whose record ``file`` is."""
+    if file not in places:
+        raise RecordError(f"{by}: no record {file}; correct the name.")
+    return places[file]
+
+
+def _recast(
+    cast: dict[Role, str], keys: Iterable[str], machines: _Machines[Item]
+) -> tuple[str, ...]:
+    """Give each machine of ``keys`` a role in ``cast``; returns those that lost one."""
+    asked = dict.fromkeys(keys)
+    before = tuple(cast.values())
+    for key in asked:
+        if key not in cast.values():
+            device = machines[key][-1].record.environment.device
+            free = (role for role in _FREE[device] if cast.get(role) not in asked)
+            if role := next(free, None):
+                cast[role] = key
+    return tuple(key for key in before if key not in cast.values())
 
 
 def _preference(item: Named) -> tuple[bool, str, str]:
@@ -86,18 +176,15 @@ def kind(item: Named) -> str:
     return f"a {item.record.protocol.plan} run"
 
 
-def _check_known(names: Iterable[str], known: set[str], by: Decision) -> None:
-    for name in names:
-        if name not in known:
-            remedy = "mend the name or remove the pin" if by == "pins" else "mend the name"
-            raise RecordError(f"{_PLACES[by][0]}: no record {name}; {remedy}.")
+def _of_machine(items: Sequence[Item], named: Mapping[str, str]) -> Choice[Item]:
+    """The choice among the records of one machine, in the order of preference, best last.
 
-
-def _of_device(items: Sequence[Item], pinned: Sequence[str], asked: Sequence[str]) -> Choice[Item]:
-    """The choice among the records of one device, in the order of preference, best last."""
-    for names, by in ((asked, "use"), (pinned, "pins")):
-        if named := [item for item in items if not set(names).isdisjoint(item.files)]:
-            return _as_named(items, named, by)  # type: ignore[arg-type]
+    ``named`` are files and who named them; what the user asks for wins over the edition.
+    """
+    for by in ("--use", f"data/{EDITIONS}"):
+        files = {file for file, who in named.items() if who == by}
+        if ours := [item for item in items if not files.isdisjoint(item.files)]:
+            return _exactly(items, ours, by)
     primary, *rest = reversed(items)
     reasons = {item.file: _why_left(primary, item) for item in rest}
     used = [primary, *(item for item in rest if not reasons[item.file])]
@@ -109,20 +196,18 @@ def _of_device(items: Sequence[Item], pinned: Sequence[str], asked: Sequence[str
     )
 
 
-def _as_named(items: Sequence[Item], named: Sequence[Item], by: Decision) -> Choice[Item]:
+def _exactly(items: Sequence[Item], named: Sequence[Item], by: str) -> Choice[Item]:
     """Exactly the records that the user named."""
-    place, remedy = _PLACES[by]
     primary, *others = _newest_first(named)
     for other in others:
         if why := unlike(primary.record, other.record):
             raise RecordError(
-                f"{place}: {primary.file} and {other.file} are both records of "
-                f"{primary.record.environment.key} and cannot be pooled, since the latter is "
-                f"{why}; {remedy}."
+                f"{by}: {primary.file} and {other.file} are both records of {_key(primary)} and "
+                f"cannot be pooled, since the latter is {why}; name one of them."
             )
     taken = {item.file for item in named}
     left = (item for item in _newest_first(items) if item.file not in taken)
-    return Choice(primary, tuple(others), tuple((i, f"{place} names another") for i in left), by)
+    return Choice(primary, tuple(others), tuple((i, f"{by} names another") for i in left), by)
 
 
 def _newest_first(items: Iterable[Item]) -> list[Item]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Final
 
 from report.errors import RecordError
 
+PROJECT: Final = Path(__file__).resolve().parents[2] / "data"
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -15,6 +17,14 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def shared(name: str, data: Path) -> Path:
+    """The file ``name`` of ``data``, or the project's own where that directory has none.
+
+    So a directory of records alone has published values, data sheets and literature too.
+    """
+    return data / name if os.path.lexists(data / name) else PROJECT / name
 
 
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:

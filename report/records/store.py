@@ -37,7 +37,6 @@ class Stored:
 
     ``others`` are further runs of the same measurement, which are pooled with it.  ``parts`` are
     the shards that ``record`` was merged from, as their files hold them; none of a whole run.
-    ``named`` says whether the user named it, in ``pins.yaml`` or for this build.
     """
 
     record: Record
@@ -46,7 +45,6 @@ class Stored:
     alterations: tuple[str, ...] = ()
     others: tuple[Stored, ...] = ()
     parts: tuple[Stored, ...] = ()
-    named: bool = False
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from report.records.choice import (
     short,
     without_contradictions,
 )
-from report.records.pins import read_pins
+from report.records.editions import EDITIONS, Edition, read_editions
 from report.records.shards import missing_shards
 from report.records.store import Item, Listed, Named, read_record, survey_records
 
@@ -25,7 +25,7 @@ _MOST_NAMED: Final = 12
 
 
 def choices_of(
-    listed: Iterable[Listed], data: Path, pinned: Sequence[str], asked: Sequence[str] = ()
+    listed: Iterable[Listed], data: Path, edition: Edition | None = None, asked: Sequence[str] = ()
 ) -> Choices:
     """The records that a paper uses; whole ones are read only where some are pooled.
 
@@ -33,7 +33,7 @@ def choices_of(
     """
     return tuple(
         without_contradictions(choice, lambda item: read_record(data / item.file, data).record)
-        for choice in choose_records(listed, pinned, asked)
+        for choice in choose_records(listed, edition, asked)
     )
 
 
@@ -82,33 +82,32 @@ def fate(choices: Iterable[Choice[Item]], file: str) -> tuple[bool, str]:
             for part in item.parts:
                 if part.file == file:
                     return True, f"{_shard(part, item)}{_merged(item)}"
-    return False, "not used, since it is no record of this study"
+    return False, f"not used, data/{EDITIONS} names other machines"
 
 
 def fate_of(study: str, file: str, data: Path) -> tuple[bool, str]:
     """``fate`` in the next build from ``data``, which is read for it; raises ``RecordError``."""
-    pinned = read_pins(data).get(study, ())
-    return fate(choices_of(survey_records(study, data)[0], data, pinned), file)
+    edition = read_editions(data).get(study)
+    return fate(choices_of(survey_records(study, data)[0], data, edition), file)
 
 
 def _primary(choice: Choice[Item]) -> str:
-    """What the record is that speaks for its device."""
-    if choice.by == "use":
-        words = "used, as --use asks"
-    elif choice.by == "pins":
-        words = "used, as data/pins.yaml names it"
+    """What the record is that speaks for its machine, and in which role."""
+    roles = f"used as {' and '.join(choice.roles)}" if choice.roles else "used for comparison"
+    if choice.by:
+        words = f"as {choice.by} names it"
     elif is_full(choice.primary):
         started = choice.primary.record.started
         newest = all(item.record.started <= started for item in choice.others)
         words = (
-            "used, the newest full run of its device"
+            "the newest full run of its machine"
             if newest
-            else "used, a full run of its device that kept more files than newer ones"
+            else "a full run of its machine that kept more files than newer ones"
         )
     else:
-        words = f"used, {kind(choice.primary)} that stands in for this device, which has no full "
+        words = f"{kind(choice.primary)} that stands in for this machine, which has no full "
         words += "run" if missing_shards(choice.primary) else "one"
-    words += _merged(choice.primary)
+    words = f"{roles}, {words}{_merged(choice.primary)}"
     count = len(choice.others)
     runs = f"{count} other run{'s' if count > 1 else ''}"
     return f"{words}, pooled with {runs}" if count else words

@@ -37,11 +37,6 @@ def attachments_of(study: str) -> tuple[str, ...]:
     return patterns
 
 
-def names_left_runs(study: str) -> bool:
-    """Whether the paper of a study names the full runs that it leaves out, with their numbers."""
-    return hasattr(importlib.import_module(f"report.studies.{study}"), "NAMES_LEFT_RUNS")
-
-
 def check_of(study: str) -> Callable[[Stored], None]:
     """What refuses a record whose cases are none of a study, with ``StudyError``, if it says so."""
     if not os.path.exists(f"{_FOLDER}/{study}/subject.py"):

@@ -15,8 +15,7 @@ from experiments.harness.journal import journal_path
 from experiments.harness.opening import differences
 from experiments.harness.run import Request, command_of
 from experiments.harness.study import Study
-from report.records.record import Record
-from report.records.store import read_study, write_record
+from report.records.store import read_study, record_name, write_record
 from tests import factory
 from tests.experiments.conftest import HOST, make_environment, make_header
 
@@ -154,27 +153,40 @@ def test_what_keeps_two_runs_apart_is_named(tiny: Study) -> None:
         assert differences(then, make_header(tiny, **change)) == (words,)
 
 
-def test_after_a_run_a_line_tells_whether_papers_use_it(
+def test_the_last_line_of_a_run_is_the_command_that_builds_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     full = factory.measurement("2026-11-01T10:00:00Z")
-    short = factory.measurement("2026-11-02T10:00:00Z")
-    protocol = msgspec.structs.replace(short.protocol, plan="quick")
-    quick = msgspec.structs.replace(short, protocol=protocol)
-
-    def line(record: Record, data: str) -> tuple[str, str]:
-        path = write_record(record, Path(data))
-        return next_build("conv_scaling", path, Path(data)), str(path)
-
-    assert line(full, "data")[0].startswith("used")
-    for record, data, options in (
-        (quick, "data", "--use {path}"),
-        (full, "my data", "--data 'my data'"),
-        (quick, "my data", "--use '{path}' --data 'my data'"),
+    short = factory.measurement("2026-11-03T10:00:00Z")
+    quick = msgspec.structs.replace(
+        short, protocol=msgspec.structs.replace(short.protocol, plan="quick")
+    )
+    older = msgspec.structs.replace(quick, started="2026-11-02T10:00:00Z")
+    build = "python build.py conv_scaling"
+    for record, data, words, command in (
+        (full, "data", "Used as cpu", build),
+        (quick, "data", "Not used", f"{build} --use latest"),
+        (older, "data", "Not used", f"{build} --use conv_scaling/{record_name(older)}"),
+        (full, "my data", "Used as cpu", f"{build} --data 'my data'"),
+        (quick, "my data", "Not used", f"{build} --use latest --data 'my data'"),
     ):
-        said, path = line(record, data)
-        assert said.startswith("not used") and said.endswith(options.format(path=path))
-    (tmp_path / "data" / "pins.yaml").write_text("conv_scaling: [conv_scaling/x.json]")
-    told = next_build("conv_scaling", Path(path), Path("data"))
-    assert told.startswith("data/pins.yaml: no record conv_scaling/x.json")
+        path = write_record(record, Path(data))
+        first, last = next_build("conv_scaling", path, Path(data))
+        assert first.startswith(words) and last == command
+    editions = tmp_path / "data" / "editions.yaml"
+    editions.write_text("conv_scaling: {roles: {cpu: example-2t}}")
+    elsewhere = factory.record(
+        started="2026-11-04T10:00:00Z", machine=factory.environment("other-1t")
+    )
+    for record, words, command in (
+        (full, "Used as cpu", build),
+        (elsewhere, "Not used, data/editions.yaml names other", f"{build} --use latest"),
+    ):
+        path = Path("data", "conv_scaling", record_name(record))
+        path = path if path.exists() else write_record(record, Path("data"))
+        first, last = next_build("conv_scaling", path, Path("data"))
+        assert first.startswith(words) and last == command
+    editions.write_text("conv_scaling: {roles: {cpu: [conv_scaling/x.json]}}")
+    (said,) = next_build("conv_scaling", path, Path("data"))
+    assert said.startswith("data/editions.yaml: no record conv_scaling/x.json")

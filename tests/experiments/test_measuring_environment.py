@@ -179,7 +179,7 @@ def test_a_checkout_of_somebody_else_is_said_to_be_one(
 
 
 def test_no_checkout_changes_line_ends() -> None:
-    words = ["git", "check-attr", "text", "experiments/registry.py", "data/pins.yaml"]
+    words = ["git", "check-attr", "text", "experiments/registry.py", "data/editions.yaml"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip("this is no checkout of git")

@@ -10,6 +10,7 @@ from typing import Any
 from report.engine.entries import entry_of
 from report.engine.graph import ARTIFACTS, DETAILS, RECORDS
 from report.engine.task import Done, Task
+from report.records.files import shared
 from report.render.settings import read_settings
 from report.render.site import Entry, Paper, write_site
 from report.render.supplement import SUPPLEMENT
@@ -39,7 +40,7 @@ def _paper(task: Task, study: str, pdf: str) -> Paper:
 
 def _copy_reported(task: Task, study: str) -> str:
     """Put the published values that the study repeats on the site; where, or nothing."""
-    source, name = task.data / "reported" / f"{study}.json", f"reported/{study}.json"
+    source, name = shared(f"reported/{study}.json", task.data), f"reported/{study}.json"
     if not source.exists():
         return ""
     target = task.stage / "html" / name

@@ -31,9 +31,7 @@ from report.studies.backend_speedup.measured import (
     NUMPY,
     Run,
     Variant,
-    gpu_run,
     is_single,
-    primary_run,
 )
 from report.studies.backend_speedup.source import audit, cell
 from report.studies.backend_speedup.subject import Setting, kinds
@@ -61,8 +59,7 @@ _SPEEDUPS: Final = (
 def all_claims(inputs: Inputs, runs: Sequence[Run]) -> Iterator[Claim]:
     """Every claim that numbers can decide; those of runs on the CPU and the GPU of the prose."""
     yield from (judge(name, claimed) for name, claimed in _of_source(inputs).items())
-    spoken_of = (primary_run(runs), gpu_run(runs))
-    for run in (each for each in runs if any(each is one for one in spoken_of)):
+    for run in runs:
         found = {**_of_libraries(run), **_of_memory(run)}
         found["converge"] = _converge(run)
         found |= _of_gpu(inputs, run) if run.on_gpu else {}

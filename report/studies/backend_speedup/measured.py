@@ -259,25 +259,7 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     return tuple(map(Run, records, labels(records)))
 
 
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: on a CPU, with memory policies and few threads first.
-
-    Its times scatter least; it is the newest of several, unless the user named one.  A run on a
-    GPU, which may hold a few cases of a few libraries, is that run only where no CPU's is there.
-    """
-    timed = [run for run in all_runs if run.variants(run.training())]
-    return min(
-        timed or all_runs,
-        key=lambda run: (run.on_gpu, not run.named, not run.policies, run.threads),
-        default=None,
-    )
-
-
-def gpu_run(all_runs: Sequence[Run]) -> Run | None:
-    """The newest run in which a library was timed on a GPU, None without one."""
-    return next((run for run in all_runs if run.on_gpu and _timed_on_gpu(run)), None)
-
-
-def _timed_on_gpu(run: Run) -> bool:
+def timed_on_gpu(run: Run) -> bool:
+    """Whether a library was timed on the GPU of the run."""
     settings = (run.training(), *run.scaled())
     return any(variant.on_gpu for setting in settings for variant in run.variants(setting))

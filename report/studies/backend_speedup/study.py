@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.images import DataSet, data_set
@@ -22,9 +23,8 @@ from report.studies.backend_speedup.measured import (
     VARIANTS,
     Run,
     Variant,
-    gpu_run,
-    primary_run,
     runs,
+    timed_on_gpu,
 )
 from report.studies.backend_speedup.subject import check_subject
 from report.studies.backend_speedup.tables import all_tables
@@ -49,9 +49,11 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     measured = runs(inputs.records)
-    primary, gpu = primary_run(measured), gpu_run(measured)
+    primary, gpu = (run_of(inputs.cast.get(role), measured) for role in ("cpu", "gpu"))
+    gpu = gpu if gpu and timed_on_gpu(gpu) else None
+    shown = [run for run in measured if run in (primary, gpu)]
     images = data_set(inputs, primary) if primary else None
-    claims = {claim.id: claim for claim in all_claims(inputs, measured)}
+    claims = {claim.id: claim for claim in all_claims(inputs, shown)}
     tables = all_tables(inputs, measured, primary, gpu)
     return Findings(
         values={v.id: v for v in all_values(inputs, primary, gpu, images)},

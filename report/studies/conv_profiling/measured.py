@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final
 
 from report.evidence import runs as any_study
-from report.evidence.executed import COUNTED, FIRST
 from report.evidence.runs import labels
 from report.missing import Missing
 from report.quantity.evaluation import level
@@ -64,24 +63,6 @@ _CALL: Final = frozenset({"batch", "pass"})
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     """The runs of this study, newest first."""
     return tuple(map(Run, records, labels(records)))
-
-
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: the newest that counted executed work, else the newest.
-
-    A CPU that the user named comes before them; of equals a CPU comes first, and few threads.
-    """
-    return min(
-        all_runs,
-        key=lambda run: (
-            run.on_gpu or not run.named, not _counted(run), run.on_gpu, run.threads,
-        ),
-        default=None,
-    )  # fmt: skip
-
-
-def _counted(run: Run) -> bool:
-    return any(case.samples(COUNTED) or case.samples(FIRST) for case in run.stored.record.cases)
 
 
 def best_rate(run: Run) -> Quantity:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from report.evidence.primitives import Logged, instruction_sets, logged
+from report.evidence.runs import run_of
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
 from report.records.passes import PASSES
 from report.studies.conv_profiling import profiled, source
 from report.studies.conv_profiling.claims import all_claims
 from report.studies.conv_profiling.figures import all_figures
-from report.studies.conv_profiling.measured import Run, best_rate, best_share, primary_run, runs
+from report.studies.conv_profiling.measured import Run, best_rate, best_share, runs
 from report.studies.conv_profiling.reconciled import (
     all_explained,
     changed,
@@ -48,11 +49,10 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     measured = runs(inputs.records)
-    primary = primary_run(measured)
+    primary, gpu = (run_of(inputs.cast.get(role), measured) for role in ("cpu", "gpu"))
     traces = tuple(traced for run in measured for traced in profiled.traces(inputs, run))
     own = [traced for traced in traces if traced.run is primary] or list(traces)
     traced = profiled.find(own, "layer")
-    gpu = next((run for run in measured if run.on_gpu), None)
     chosen = primary, gpu
     all_shapes = {run.key: tiled(inputs, run) for run in measured if run.on_gpu}
     shapes = all_shapes[gpu.key] if gpu else {}

@@ -4,5 +4,3 @@ from typing import Final
 
 #: The attachments of a record that the paper is computed from.
 ATTACHMENTS: Final = ("ncu.json.gz", "onednn.*.txt")
-#: The paper names the full runs that it leaves out.
-NAMES_LEFT_RUNS: Final = True

@@ -9,7 +9,6 @@ from functools import cached_property
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
 from report.missing import Missing
-from report.paper.policies import compared
 from report.quantity.expression import Quantity, exact, named
 from report.records.passes import Pass
 from report.records.record import Factor, Sample
@@ -104,33 +103,3 @@ class Run(any_study.Run):
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     """The runs of this study, newest first."""
     return tuple(map(Run, records, labels(records)))
-
-
-def by_evidence(all_runs: Sequence[Run]) -> list[Run]:
-    """Runs in the order in which the prose speaks of them.
-
-    Those with timed forward calls come first, CPUs before GPUs, then machines that the user named,
-    those that were measured most often, and few threads; of equals the newest.
-    """
-    return sorted(
-        all_runs,
-        key=lambda run: (
-            not run.timed, run.on_gpu, not run.named, -len(run.stored.runs), run.threads,
-        ),
-    )  # fmt: skip
-
-
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of."""
-    return next(iter(by_evidence(all_runs)), None)
-
-
-def gpu_run(all_runs: Sequence[Run]) -> Run | None:
-    """The newest run on a GPU."""
-    return next((run for run in all_runs if run.on_gpu), None)
-
-
-def second_run(all_runs: Sequence[Run], primary: Run | None) -> Run | None:
-    """The best measured other CPU, where that one and the primary one compare memory policies."""
-    others = (r for r in by_evidence(all_runs) if r is not primary and not r.on_gpu and compared(r))
-    return next(others, None) if compared(primary) else None

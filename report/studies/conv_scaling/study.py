@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from report.evidence.ceilings import won
+from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
@@ -18,7 +19,7 @@ from report.quantity.expression import Quantity, absent
 from report.studies.conv_scaling.claims import all_claims
 from report.studies.conv_scaling.explained import Group, all_groups, listed
 from report.studies.conv_scaling.figures import all_figures
-from report.studies.conv_scaling.measured import Run, gpu_run, primary_run, runs, second_run
+from report.studies.conv_scaling.measured import Run, runs
 from report.studies.conv_scaling.run_values import RUN_VALUES, layout_gain
 from report.studies.conv_scaling.source import reported_batches
 from report.studies.conv_scaling.subject import check_subject
@@ -52,8 +53,9 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     measured = runs(inputs.records)
-    primary, gpu = primary_run(measured), gpu_run(measured)
-    second = second_run(measured, primary)
+    primary, second, gpu = (run_of(inputs.cast.get(r), measured) for r in ("cpu", "second", "gpu"))
+    # The second CPU's part is the comparison of memory policies.
+    second = second if compared(primary) and compared(second) else None
     groups = all_groups(inputs, primary, gpu)
     three = (primary, second, None if gpu is primary else gpu)
     chosen = [run for run in three if run is not None]

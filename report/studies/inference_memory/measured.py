@@ -202,18 +202,3 @@ def _place(call: Call) -> _Place:
 def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     """The runs of this study, newest first."""
     return tuple(map(Run, records, labels(records)))
-
-
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of: timed, on a CPU, and named by the user.
-
-    Of several it has the fewest calls of which one process alone knows the time, then few threads,
-    on which times scatter least.
-    """
-    return min(
-        all_runs,
-        key=lambda run: (
-            not run.timed(run.calls), run.on_gpu, not run.named, run.timed_alone, run.threads,
-        ),
-        default=None,
-    )  # fmt: skip

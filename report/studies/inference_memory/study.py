@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from report.evidence.ceilings import won
+from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Claim, Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
@@ -14,7 +15,7 @@ from report.studies.inference_memory import scores, source
 from report.studies.inference_memory.claims import all_claims
 from report.studies.inference_memory.figures import all_figures
 from report.studies.inference_memory.gpu import host_bound, keeper, unordered
-from report.studies.inference_memory.measured import Run, primary_run, runs
+from report.studies.inference_memory.measured import Run, runs
 from report.studies.inference_memory.peaks import (
     LEARNED,
     exact_peaks,
@@ -46,8 +47,6 @@ COMPARED: Final[Comparison[Run]] = Comparison(
         Measure("Best share of ceiling", "1", RUN_VALUES["best_share"], "%"),
         Measure("Largest residual, float32", "1", RUN_VALUES["residual_share"], "%"),
     ),
-    # Limits and large batches need many calls; on few threads times scatter least.
-    evidence=lambda stored: (len(stored.record.cases), -stored.record.environment.threads),
 )
 
 
@@ -56,13 +55,8 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     measured = runs(inputs.records)
-    primary = primary_run(measured)
-    # What the prose speaks of comes first, wherever devices are listed.
-    measured = tuple(sorted(measured, key=lambda run: run is not primary))
-    gpu = next((run for run in measured if run.on_gpu and run is not primary), None)
-    # The second CPU is the one that measured most: limits and large batches need many calls.
-    further = [run for run in measured if not run.on_gpu and run is not primary]
-    other = max(further, key=lambda run: len(run.timed(run.calls)), default=None)
+    primary, other, gpu = (run_of(inputs.cast.get(r), measured) for r in ("cpu", "second", "gpu"))
+    gpu = gpu if gpu is not primary else None
     # The prose is about the sweep of a residual network; without one it shows none of the rest.
     shown = primary if primary and resnets(primary) else None
     named = [run for run in (primary, other, gpu) if run is not None]

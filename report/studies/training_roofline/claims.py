@@ -25,7 +25,7 @@ from report.studies.training_roofline.batches import (
     times,
 )
 from report.studies.training_roofline.corrected import Corrected, collapsed, corrected
-from report.studies.training_roofline.measured import NO_RECORD, Run, primary_run
+from report.studies.training_roofline.measured import NO_RECORD, Run
 from report.studies.training_roofline.paradox import corrections
 from report.studies.training_roofline.profiled import Side, main_profiles
 from report.studies.training_roofline.settings import pairs
@@ -50,7 +50,7 @@ def all_claims(
     complexities: dict[str, Complexity],
 ) -> Iterator[Claim]:
     """Every claim that numbers can decide; those of runs are judged on each of ``shown``."""
-    of_source = {**_of_source(inputs, complexities), **_of_devices(runs)}
+    of_source = {**_of_source(inputs, complexities), **_of_devices(shown)}
     yield from (judge(name, claimed) for name, claimed in of_source.items())
     for run in shown:
         for name, claimed in _of_run(run).items():
@@ -141,7 +141,7 @@ def _paradox(inputs: Inputs, cases: Sequence[Corrected]) -> dict[str, _Claimed]:
 def _of_devices(runs: Sequence[Run]) -> dict[str, _Claimed]:
     """Our GPU over the processor of the prose, where both trained the same step."""
     gpu = next((run for run in runs if run.on_gpu), None)
-    cpu = primary_run([run for run in runs if not run.on_gpu])
+    cpu = next((run for run in runs if not run.on_gpu), None)
     if gpu is None or cpu is None:
         return {}
     both = [s for s in cpu.timed(cpu.steps) if s == s.plain and s in gpu.timed(gpu.steps)]

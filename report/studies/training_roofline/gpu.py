@@ -41,11 +41,6 @@ _NEITHER: Final = {
 }
 
 
-def first_gpu(runs: Sequence[Run]) -> Run | None:
-    """The newest run on a GPU that timed anything, of which the section speaks."""
-    return next((run for run in runs if run.on_gpu and run.timed(run.steps)), None)
-
-
 def network_of(run: Run) -> str:
     """The network of which the section speaks: the heavy one, or the first that was timed."""
     timed = {step.network for step in run.timed(run.steps)}

@@ -167,22 +167,6 @@ def runs(records: Sequence[Stored]) -> tuple[Run, ...]:
     return tuple(map(Run, records, labels(records)))
 
 
-def primary_run(all_runs: Sequence[Run]) -> Run | None:
-    """The run that the prose speaks of, of those timed on a CPU, or any.
-
-    It is the one that the user named, or else its steps were profiled by the most processes; of
-    equal ones it has the most threads, and of these it is the newest.
-    """
-    timed = [run for run in all_runs if run.timed(run.steps)]
-    on_cpu = [run for run in timed if not run.on_gpu]
-    best = max(
-        on_cpu,
-        key=lambda run: (run.named, min(run.profiling_processes, default=0), run.threads),
-        default=None,
-    )
-    return best or next(iter((*timed, *all_runs)), None)
-
-
 def network_layers(all_runs: Sequence[Run], network: str, image: int) -> tuple[Layer, ...]:
     """The layers of a network on one image of a size.
 

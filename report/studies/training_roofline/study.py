@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Final
 
 from report.evidence.ceilings import won
+from report.evidence.runs import run_of
 from report.missing import Missing
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, Measure
@@ -24,7 +25,7 @@ from report.studies.training_roofline import (
 )
 from report.studies.training_roofline.claims import all_claims
 from report.studies.training_roofline.figures import all_figures
-from report.studies.training_roofline.measured import Run, primary_run, runs
+from report.studies.training_roofline.measured import Run, runs
 from report.studies.training_roofline.source_audit import audit_by_kind
 from report.studies.training_roofline.subject import NETWORKS, check_subject
 from report.studies.training_roofline.tables import all_tables
@@ -49,20 +50,22 @@ def findings(inputs: Inputs) -> Findings:
     for item in inputs.records:
         check_subject(item)
     measured = runs(inputs.records)
-    primary, known = primary_run(measured), complexities(measured)
+    primary, on_gpu = (run_of(inputs.cast.get(role), measured) for role in ("cpu", "gpu"))
+    known = complexities(measured)
+    timed_gpu = on_gpu if on_gpu and on_gpu.timed(on_gpu.steps) else None
     layers = {name: of.layers for name, of in known.items()}
     by_kind = audit_by_kind(inputs.reported, layers, inputs.devices)
     checks = tuple(chain.from_iterable(by_kind.values()))
     theirs = published.published(inputs)
     judged = (
-        *all_claims(inputs, measured, _shown(measured, primary), known),
+        *all_claims(inputs, measured, [run for run in measured if run in (primary, on_gpu)], known),
         *published.claims(theirs),
     )
     claims = {claim.id: claim for claim in judged}
     found = (
         *values.source_values(inputs, known),
         *run_values.run_values(inputs, primary),
-        *gpu.gpu_values(inputs, gpu.first_gpu(measured)),
+        *gpu.gpu_values(inputs, timed_gpu),
         *published.values(theirs),
     )
     tables = all_tables(inputs, measured, known, by_kind)
@@ -73,7 +76,7 @@ def findings(inputs: Inputs) -> Findings:
         figures={figure.id: figure for figure in figures},
         claims=claims,
         facts={
-            **_facts(inputs, measured, primary),
+            **_facts(inputs, measured, primary, timed_gpu),
             **published.facts(theirs),
             "claimed": [claim.name or claim.id for claim in claims.values()],
             "has": [v.id for v in found if not isinstance(v.number, Missing)],
@@ -83,17 +86,11 @@ def findings(inputs: Inputs) -> Findings:
     )
 
 
-def _shown(all_runs: Sequence[Run], primary: Run | None) -> tuple[Run, ...]:
-    """The runs that claims are about: the one that the prose speaks of, and that on a GPU."""
-    gpu = next((run for run in all_runs if run.on_gpu), None)
-    others = (gpu,) if gpu is not None and gpu is not primary else ()
-    return (*((primary,) if primary else ()), *others)
-
-
 def _facts(
     inputs: Inputs,
     all_runs: Sequence[Run],
     primary: Run | None,
+    on_gpu: Run | None,
 ) -> Mapping[str, Any]:
     """Texts and switches for the template; every number is in the values."""
     return {
@@ -106,7 +103,7 @@ def _facts(
         "growing": batches.growing(primary) if primary else [],
         "one_profile": primary is not None and set(primary.profiling_processes) == {1},
         **_ladder_facts(primary),
-        "gpu": gpu.gpu_facts(inputs, gpu.first_gpu(all_runs)),
+        "gpu": gpu.gpu_facts(inputs, on_gpu),
         **_ceiling_facts(primary),
         "reduced_slower": primary is not None and run_values.reduced_is_slower(primary),
         "primary": markdown(primary.label) if primary else "",
