@@ -14,6 +14,7 @@ from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, described, with_all_machines
+from report.records.once import each_read_once
 from report.records.strict import no_cycles
 from report.studies import find_study, module_of
 
@@ -36,6 +37,7 @@ class FaultyRecordError(StudyError):
         self.file = file
 
 
+@each_read_once()
 def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Computed:
     """What ``study`` finds in its data directory; a record that it fails with is left out.
 

@@ -21,6 +21,7 @@ from report.records.filed import FiledCase, laid_out
 from report.records.files import read_file
 from report.records.header import Outcome
 from report.records.imported import ImportedRecord, ImportedWhole, faults
+from report.records.once import kept
 from report.records.record import Attachment, Case, Factor, Sample, Series, Text
 from report.records.store import digest, parts_of_name, write_once
 
@@ -217,7 +218,7 @@ def list_imports(study: str, data: Path, *, whole: bool = True) -> tuple[StoredI
     Those that are not wanted ``whole`` have no cases, which are then not checked either.  Raises
     ``RecordError`` for the first one that cannot be used.
     """
-    return tuple(read_import(path, data, whole=whole) for path in import_paths(study, data))
+    return tuple(_read_import(path, data, whole=whole) for path in import_paths(study, data))
 
 
 def import_paths(study: str, data: Path) -> list[Path]:
@@ -226,8 +227,13 @@ def import_paths(study: str, data: Path) -> list[Path]:
     return sorted(path for path in paths if not path.name.startswith("."))
 
 
-def read_import(path: Path, data: Path, *, whole: bool = True) -> StoredImport:
+@kept
+def read_import(path: Path, data: Path) -> StoredImport:
     """Read and check one imported record, as ``list_imports`` does; raises ``RecordError``."""
+    return _read_import(path, data, whole=True)
+
+
+def _read_import(path: Path, data: Path, *, whole: bool) -> StoredImport:
     place = (path.relative_to(data.parent) if path.is_relative_to(data.parent) else path).as_posix()
     parts_of_name(path, place)
     text = read_file(path, place, _REMEDY, data)

@@ -17,6 +17,7 @@ from report.errors import RecordError
 from report.records.filed import content_hash, encode, file_hash, parse
 from report.records.files import read_file
 from report.records.header import Head, Outcome, parse_listing
+from report.records.once import kept
 from report.records.record import Attachment, Record
 from report.records.strict import no_cycles
 
@@ -283,6 +284,7 @@ def read_record(path: Path, data: Path) -> Stored:
     return stored
 
 
+@kept
 def read_anywhere(path: Path, data: Path) -> Stored:
     """As ``read_record``, of a file in any folder of ``data``, such as one that was handed in."""
     text, place, name = _read(path, data)

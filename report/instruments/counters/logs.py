@@ -68,11 +68,9 @@ def gzipped(text: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def gzip_writer(target: BinaryIO) -> gzip.GzipFile:
+def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
     """Compresses into ``target`` as ``gzipped`` does, piece by piece."""
-    return gzip.GzipFile(
-        filename="", mode="wb", fileobj=target, mtime=0, compresslevel=_COMPRESSION
-    )
+    return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
