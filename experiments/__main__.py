@@ -34,6 +34,7 @@ from experiments.importers.command import add_import, import_files
 from experiments.options import add_run, request_of
 from experiments.theory.command import add_theory, theory
 from report.errors import RidgepointError
+from report.instruments import gates
 from report.records.record import Record
 from report.records.usage import fate_of
 from report.system.completion import complete
@@ -203,8 +204,9 @@ def _print_outcome(record: Record, path: Path, records: Path) -> int:
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(record.cases))
-    if warning := instability(record.cases):
-        print(warning, file=sys.stderr)
+    for warning in (instability(record.cases), gates.problem(record)):
+        if warning:
+            print(warning, file=sys.stderr)
     print(f"Record: {_shown(path)}")
     none = not any(case.status == "ok" for case in record.cases)
     if none:

@@ -30,7 +30,7 @@ MACHINE = factory.environment(
     host=HOST, cpu=msgspec.structs.replace(factory.environment().cpu, cores_available=8)
 )
 #: Where a working set lies: from the first size on.
-RATES = {16 * KIB: 4e11, 256 * KIB: 2e11, 8 * MIB: 1e11, 64 * MIB: 3e10, 512 * MIB: 2e10}
+RATES = {16 * KIB: 4e11, 256 * KIB: 2e11, 8 * MIB: 1e11, 128 * MIB: 3e10, 512 * MIB: 2e10}
 
 
 def moved(operation: Any, size: int, rate: float, moment: Any = "before") -> Ceiling:
@@ -94,13 +94,13 @@ def test_no_instrument_lies_above_the_ceiling(rates: list[float]) -> None:
 def test_memory_is_what_no_cache_holds_by_the_best_operation() -> None:
     run = run_of(*every_size(), *every_size("read", 1.5))
     assert value(run.peak_rate("copy")) == pytest.approx(1.5 * 3e10, rel=0.02)
-    assert run.winner("copy") == "torch.dot, 64 MiB"
+    assert run.winner("copy") == "torch.dot, 128 MiB"
 
 
 def test_the_last_cache_is_that_of_all_cores_that_may_be_used() -> None:
     more = msgspec.structs.replace(MACHINE.cpu, cores_available=16)
     machine = msgspec.structs.replace(MACHINE, cpu=more)
-    # Two caches of 32 MiB: 64 MiB may lie in them, 512 MiB cannot.
+    # Two caches of 32 MiB: 128 MiB may lie in them, 512 MiB cannot.
     assert value(run_of(*every_size(), machine=machine).peak_rate("copy")) == pytest.approx(
         2e10, rel=0.02
     )
@@ -132,7 +132,7 @@ def test_a_level_that_was_not_measured_is_missing_with_its_reason() -> None:
 
 
 def test_a_cache_that_seems_slower_than_memory_is_no_roof() -> None:
-    run = run_of(moved("copy", 8 * MIB, 1e9), moved("read", 64 * MIB, 3e10))
+    run = run_of(moved("copy", 8 * MIB, 1e9), moved("read", 128 * MIB, 3e10))
     missing = run.cache_rates()["L3"].missing
     assert missing is not None
     assert "L3 seemed no faster than memory" in missing.reason

@@ -147,7 +147,7 @@ def test_two_results_of_one_unit_are_not_taken_for_each_other() -> None:
 
 @pytest.mark.parametrize(("processes", "level"), [(2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95)])
 def test_few_processes_state_the_level_that_they_carry(processes: int, level: float) -> None:
-    few = series("time", *([float(i), i + 0.5] for i in range(processes)))
+    few = series("time", *([10.0 + i, i + 10.5] for i in range(processes)))
     assert found(few).confidence == pytest.approx(level)
     apart = few / exact("call", "call", 1) + series("other", [1.0] * 40) / exact("c", "call", 1)
     assert found(apart).confidence <= level
@@ -329,8 +329,8 @@ def test_the_order_of_runs_and_processes_does_not_matter(
 
 
 def test_six_runs_are_the_units_themselves() -> None:
-    runs = [[float(i), i + 0.1, i + 0.2] for i in range(6)]
-    assert found(of_runs(*runs)) == Estimate(2.6, 0.1, 5.1, 18, 0.95)
+    runs = [[10.0 + i, i + 10.1, i + 10.2] for i in range(6)]
+    assert found(of_runs(*runs)) == Estimate(12.6, 10.1, 15.1, 18, 0.95)
 
 
 Shifts = Callable[[random.Random, int], list[float]]
@@ -419,7 +419,7 @@ def test_the_interval_of_a_fit_holds_the_truth_as_often_as_it_states(
         (absent("x", "1", "never ran"), equals(1, 0.05), "not measured"),
         (1 / series("x", [-1.0, 1.0] * 9, of="1"), expect("> 0"), "undecided"),
         (series("x", [0.0], [1.0], [2.0], of="1"), expect("> -1"), "undecided"),
-        (series("x", *([i + 1.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
+        (series("x", *([i + 10.0] for i in range(6)), of="1"), expect("> 0"), "supported"),
     ],
 )
 def test_one_rule_decides(quantity: Quantity, statement: object, verdict: str) -> None:
@@ -504,7 +504,7 @@ def test_wider_noise_only_ever_leaves_a_verdict_undecided(
 
 def test_what_few_processes_cannot_do_with_less_is_left_by_the_others() -> None:
     """Six processes lose 3.1 %, more than half of 5 %; a ceiling with many samples can spare it."""
-    few = measured("time", "s", [Process("r", str(n), (float(n),)) for n in range(6)], "f")
+    few = measured("time", "s", [Process("r", str(n), (10.0 + n,)) for n in range(6)], "f")
     draw = random.Random(1)
     calls = tuple(draw.gauss(5, 0.1) for _ in range(40))
     many = measured("ceiling", "s", [Process("r", "c", calls)], "g")

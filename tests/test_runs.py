@@ -129,8 +129,8 @@ def of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
 
 
 NEW = of_day(3, (1.0, 1.1), (1.2, 1.3))
-OLD = of_day(2, (2.0, 2.1), (2.2, 2.3))
-LAST = of_day(1, (1.5,))
+OLD = of_day(2, (1.0, 1.2), (1.2, 1.4))
+LAST = of_day(1, (1.3,))
 POOLED = Run(replace(NEW, others=(OLD, LAST)), "a")
 
 
@@ -138,9 +138,9 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     assert POOLED.by_process("time", CASE) == (
         Process(NEW.file, "1", (1.0, 1.1)),
         Process(NEW.file, "2", (1.2, 1.3)),
-        Process(OLD.file, "1", (2.0, 2.1)),
-        Process(OLD.file, "2", (2.2, 2.3)),
-        Process(LAST.file, "1", (1.5,)),
+        Process(OLD.file, "1", (1.0, 1.2)),
+        Process(OLD.file, "2", (1.2, 1.4)),
+        Process(LAST.file, "1", (1.3,)),
     )
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
 
@@ -167,8 +167,15 @@ def test_a_run_in_which_the_case_failed_adds_nothing() -> None:
 
 
 def test_a_pooled_time_that_the_clock_cannot_tell_is_missing() -> None:
-    found = Run(replace(NEW, others=(of_day(1, (0.0, 1.0)),)), "a").by_process("time", CASE)
-    assert found == Missing("shorter than the clock can tell on a")
+    found = Run(replace(of_day(1, (0.0, 1e-8)), others=(NEW,)), "a").by_process("time", CASE)
+    assert found == Missing("below timer resolution on a")
+
+
+def test_runs_that_disagree_are_no_population() -> None:
+    """All series come from the run of most processes, and from those that agree with it."""
+    slow = of_day(1, (2.0,))
+    assert Run(replace(NEW, others=(slow,)), "a").series("time", CASE).sources == (NEW.file,)
+    assert Run(replace(slow, others=(NEW,)), "a").series("time", CASE).files == (NEW.file,)
 
 
 def test_a_ceiling_is_the_best_of_all_runs() -> None:

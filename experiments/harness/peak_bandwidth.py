@@ -35,6 +35,7 @@ from typing import Any, Final
 from experiments.harness import host, runtime
 from experiments.harness.instruments import Instrument
 from experiments.harness.study import CeilingSize, Device
+from report.instruments.gates import BEYOND_CACHES
 from report.records.caches import capacities, last_capacity
 from report.records.record import Cache, Peak
 
@@ -78,7 +79,7 @@ def working_sets(
     """The working sets of a plan (B), ascending, at most 1 GiB and what there is ``room`` for.
 
     The large plan doubles from 16 KiB up to eight times the last cache of all ``cores``; the small
-    one has half of each cache that ``threads`` have, and twice the last cache of all.
+    one has half of each cache that ``threads`` have, and four times the last cache of all.
     """
     last = last_capacity(found, cores) or _LAST_CACHE
     most = min(8 * last, _LARGEST, room)
@@ -86,7 +87,7 @@ def working_sets(
         steps = range(max(1, (most // _SMALLEST).bit_length()))
         return tuple(_SMALLEST << step for step in steps)
     halves = [capacity // 2 for capacity in capacities(found, threads).values()]
-    return tuple(sorted({min(each, most) for each in (*halves, 2 * last)}))
+    return tuple(sorted({min(each, most) for each in (*halves, BEYOND_CACHES * last)}))
 
 
 def _free_bytes() -> int:

@@ -16,13 +16,10 @@ from experiments.harness.doctor import Check, Level
 from experiments.harness.selection import default_levels
 from experiments.harness.summary import factors_text, instability
 from report.errors import RecordError, RidgepointError
-from report.records.record import Case, Record
+from report.instruments import gates
+from report.records.record import Record
 from report.records.store import Stored, read_anywhere, read_attachments, write_once
-from report.theory.work import flops, forward_macs
 
-#: A case may be this much faster than the best ceiling, since ceilings scatter too.
-_SCATTER: Final = 1.25
-_FLOAT32: Final = "float32"
 _WORST_FIRST: Final[tuple[Level, ...]] = ("problem", "note", "ok")
 
 
@@ -185,37 +182,20 @@ def _outcomes(record: Record) -> Check:
 
 
 def _quiet(record: Record) -> Check:
+    watched = gates.disturbed([record])
+    seen = "disturbances were not monitored"
+    if watched is not None:
+        seen = f"disturbed {watched[0]} of {watched[1]} measurements"
     if unstable := instability(record.cases, named=1):
-        return Check("note", "quiet", unstable)
-    return Check("ok", "quiet", "processes agree, and each case has one that nothing disturbed")
+        return Check("note", "quiet", f"{unstable[:-1]}; {seen}")
+    return Check("note" if watched is None else "ok", "quiet", f"processes agree; {seen}")
 
 
 def _plausible(record: Record) -> Check:
-    """Whether no case in float32 computes faster than the best ceiling of the machine in it."""
-    ceilings = [
-        ceiling.work / min(ceiling.samples)
-        for ceiling in record.ceilings
-        if ceiling.dtype == _FLOAT32
-        and ceiling.work_unit == "FLOP"
-        and ceiling.samples
-        and min(ceiling.samples) > 0
-    ]
-    if not ceilings:
+    """Whether no case in float32 is faster than the best ceiling, and that not than the machine."""
+    best = gates.best_rate(record)
+    if best is None:
         return Check("note", "ceilings", "none was measured, so that no rate can be judged")
-    best = max(ceilings)
-    single = [case for case in record.cases if case.factors.get("precision", _FLOAT32) == _FLOAT32]
-    fast = [(rate, case) for case in single if (rate := _rate(case)) > _SCATTER * best]
-    if fast:
-        rate, case = max(fast, key=lambda each: each[0])
-        text = f"{factors_text(case.factors)} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling "
-        return Check("problem", "ceilings", f"{text}{best / 1e9:.0f}; measure again")
+    if problem := gates.problem(record):
+        return Check("problem", "ceilings", f"{problem}; measure again")
     return Check("ok", "ceilings", f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s")
-
-
-def _rate(case: Case) -> float:
-    """The forward work of a case over its shortest time (FLOP/s); 0 where it has no time.
-
-    A pass does at least its forward work, so that this is no more than the case's real rate.
-    """
-    times = case.samples("time") if case.status == "ok" else ()
-    return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0

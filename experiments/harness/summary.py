@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from report.instruments import gates
 from report.records.record import Case, Factor
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Factors that have a column of their own each; with more, no column is wide enough to be read.
 _MOST_COLUMNS: Final = 8
-#: Processes whose medians are this far apart do not measure the same thing.
-_DISAGREE: Final = 1.25
 #: So many unstable results are named.
 _NAMED: Final = 5
 
@@ -35,8 +34,8 @@ def outcome_text(case: Case) -> str:
 def instability(cases: Iterable[Case], named: int = _NAMED) -> str | None:
     """Which results may be unstable and why, in one sentence; None if none is.
 
-    Those whose processes disagree by more than a quarter, and those that were disturbed in every
-    process; ``named`` of them by name.
+    Those whose processes fall into two groups, and those that were disturbed in every process;
+    ``named`` of them by name.
     """
     cases = tuple(cases)
     reasons = [(factors_text(case.factors), _unstable(case)) for case in cases]
@@ -51,14 +50,13 @@ def instability(cases: Iterable[Case], named: int = _NAMED) -> str | None:
 
 
 def _unstable(case: Case) -> str | None:
-    for policy in dict.fromkeys(r.policy for r in case.rounds if r.policy):
+    for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
-        medians = [median(r.samples("time")) for r in rounds if r.samples("time")]
-        if rounds and all(r.disturbance for r in rounds):
+        if all(r.disturbance for r in rounds):
             return f"{rounds[0].disturbance}, memory {policy}"
-        if medians and max(medians) > _DISAGREE * min(medians):
-            low, high = duration_text(min(medians)), duration_text(max(medians))
-            return f"processes between {low} and {high}, memory {policy}"
+    for policy, low, high in gates.bimodal_times(case):
+        groups = f"{duration_text(low)} to {duration_text(high)}"
+        return f"processes in two groups, {groups}, memory {policy}"
     return None
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from report.engine.gather import Chosen, choose, load
 from report.errors import RidgepointError, StudyError
 from report.evidence.runs import Run
+from report.instruments import gates
 from report.paper.findings import Findings, Inputs
 from report.paper.machine_comparison import Comparison, described, with_all_machines
 from report.records.once import each_read_once
@@ -27,6 +28,30 @@ class Computed(NamedTuple):
     chosen: Chosen
     inputs: Inputs
     findings: Findings
+
+
+def _noted(inputs: Inputs) -> Iterator[str]:
+    """What the gates say of the series that a paper uses, in a sentence each."""
+    counted = {
+        stored.file: sum(any(gates.bimodal_times(case)) for case in stored.record.cases)
+        for stored in inputs.records
+    }
+    if bimodal := [f"{file} ({count})" for file, count in counted.items() if count]:
+        yield (
+            "The processes of these cases fall into two groups, so that their medians are printed "
+            f"as ranges and decide no claim: {', '.join(bimodal)}."
+        )
+    apart = [
+        f"{stored.file} and {other.file} ({count})"
+        for stored in inputs.records
+        for other in stored.others
+        if (count := gates.disagreeing(stored.record, other.record))
+    ]
+    if apart:
+        yield (
+            f"Runs of one machine are more than {gates.AGREE} times apart in so many series, which "
+            f"are not pooled: {', '.join(apart)}."
+        )
 
 
 class FaultyRecordError(StudyError):
@@ -47,6 +72,11 @@ def compute_usable(study: str, data: Path, asked: Sequence[str] = ()) -> Compute
     while True:
         chosen = choose(study, data, asked, left_out)
         inputs = load(study, data, chosen)
+        runs = [run for stored in inputs.records for run in stored.runs]
+        if bad := {run.file: why for run in runs if (why := gates.problem(run.record))}:
+            left_out |= bad
+            continue
+        chosen = replace(chosen, notices=(*chosen.notices, *_noted(inputs)))
         try:
             return Computed(chosen, inputs, compute(study, inputs))
         except FaultyRecordError as error:

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from report.instruments.gates import BEYOND_CACHES
 from report.records.caches import capacities, last_capacity
 from report.records.record import Ceiling, Environment, Peak, Record
 
 #: How many times a cache a working set must be so that hardly any of it is still there when it is
-#: touched again.
+#: touched again; of the last cache, which several cores share, ``BEYOND_CACHES`` times.
 BEYOND: Final = 2
 #: The share of a cache that a working set may fill: the rest is for what else runs.
 WITHIN: Final = 0.75
@@ -70,7 +71,7 @@ def beyond_caches(found: Iterable[Ceiling], environment: Environment) -> tuple[C
     if not sizes:
         return every
     last = _last_cache(environment)
-    least = max(sizes) / 2 if last is None else BEYOND * last
+    least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
     return tuple(c for c in every if c.working_set is not None and c.working_set >= least)
 
 

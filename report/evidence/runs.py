@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from typing import Final, Self, TypeAlias, TypeVar
 
 from report.evidence.ceilings import MeasuredDevice
 from report.evidence.naming import names
 from report.evidence.remembered import remembered
+from report.instruments import gates
 from report.missing import Missing
 from report.quantity.expression import Leaf, absent, exact
 from report.quantity.process import Process
@@ -136,8 +138,9 @@ class Run(MeasuredDevice):
         return self._too_short(quantity, found) or found
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
-        if quantity == "time" and min(samples) <= 0:
-            return Missing(f"shorter than the clock can tell on {self.label}")
+        device = self.stored.record.environment.device
+        if quantity == "time" and median(samples) < gates.RESOLUTION_S[device]:
+            return Missing(f"below timer resolution on {self.label}")
         return None
 
     def series(self, quantity: str, factors: Factors) -> Leaf:
@@ -180,20 +183,35 @@ class Run(MeasuredDevice):
     def by_process(self, quantity: str, factors: Factors) -> tuple[Process, ...] | Missing:
         """The samples of a quantity, process by process and run by run, or why there are none.
 
-        What is the same in every run comes from the record alone.
+        What is the same in every run comes from the record alone.  Runs that disagree in their
+        times are no one population: those stand that agree with ``_leading``.
         """
         found = self.samples(quantity, factors)
         if isinstance(found, Missing):
             return found
-        runs = self.in_each_run(factors)
-        first = (next(runs),) if quantity in FIXED else runs
-        processes = tuple(
-            process
-            for file, case in first
-            for process in processes_of(case, quantity, self.policy, file)
-        )
+        each = {
+            file: tuple(processes_of(case, quantity, self.policy, file))
+            for file, case in self.in_each_run(factors)
+        }
+        runs = list(each.values())[:1] if quantity in FIXED else list(filter(None, each.values()))
+        if quantity == "time" and len(runs) > 1:
+            leading = [p.median for p in each.get(self._leading) or runs[0]]
+            runs = [run for run in runs if gates.agree(leading, (p.median for p in run))]
+        processes = tuple(process for run in runs for process in run)
         samples = [sample for process in processes for sample in process.samples]
         return self._too_short(quantity, samples) or processes
+
+    @cached_property
+    def _leading(self) -> str:
+        """The run of most processes, the newest of equals: one for all series, so that those which
+        are compared come from one state of the machine.
+        """
+
+        def processes(stored: Stored) -> int:
+            planned = sum(stored.record.protocol.processes.values())
+            return sum(min(len(case.rounds), planned) for case in stored.record.cases)
+
+        return max(self.stored.runs, key=processes).file
 
     def in_each_run(self, factors: Factors) -> Iterator[tuple[str, Case]]:
         """The case in each run in which it ended well, the record's own first, by the file."""

@@ -73,8 +73,9 @@ def _undecided(statement: Statement | Several) -> tuple[str, ...]:
     if statement.disturbed or statement.alone:
         return ("disturbed" if statement.disturbed else "one process",)
     found, range = estimate(statement.quantity), statement.range
-    if isinstance(found, Missing):
-        return ("no bounded interval",)
+    if isinstance(found, Missing) or found.bimodal:
+        bimodal = isinstance(found, Estimate)
+        return ("processes in two groups" if bimodal else "no bounded interval",)
     for end in (range.low, range.high):
         if found.low <= end <= found.high:
             return (f"interval spans {_text(end)}",)

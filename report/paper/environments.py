@@ -7,6 +7,7 @@ from typing import Final
 
 from report.evidence.peaks import in_binary
 from report.evidence.runs import Run
+from report.instruments import gates
 from report.missing import Missing
 from report.paper.findings import Inputs
 from report.paper.tables import Cell, Column, Table
@@ -157,12 +158,9 @@ def _processes(protocol: Protocol) -> Cell:
 
 
 def _disturbed(stored: Stored) -> Cell:
-    """How many of all processes' measurements of a case something else disturbed, in all runs."""
-    rounds = [r for run in stored.runs for case in run.record.cases for r in case.rounds]
-    if not rounds:
-        return Missing("not recorded")
-    count = sum(round_.disturbance is not None for round_ in rounds)
-    return f"{count} of {len(rounds)}"
+    """How many of the watched measurements of a case something else disturbed, in all runs."""
+    found = gates.disturbed(run.record for run in stored.runs)
+    return Missing("not monitored") if found is None else f"{found[0]} of {found[1]}"
 
 
 def _size(memory: int) -> str:

@@ -66,7 +66,9 @@ class Value:
     def about(self) -> str:
         """Number and unit to two significant digits, where a sentence needs no more."""
         found = self.number.value if isinstance(self.number, Estimate) else self.number
-        if isinstance(found, Missing):
+        if isinstance(found, Missing) or (
+            isinstance(self.number, Estimate) and self.number.bimodal
+        ):
             return str(self)
         rounded = float(f"{found:.1e}") if isinstance(found, float) else found
         return self._linked(quantity_text(rounded, self.unit, self.style))

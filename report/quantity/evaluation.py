@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from report.errors import StudyError
+from report.instruments.gates import is_bimodal
 from report.missing import Missing
 from report.quantity.bounds import Interval
 from report.quantity.expression import (
@@ -70,7 +71,9 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
         return Missing(str(error))
     lost = sum(1 - found.confidence for found in intervals.values())
     reached = max(0.0, round(1 - lost, 12)) if units else 1.0
-    return Estimate(value, low, high, samples(quantity), min(reached, confidence if units else 1.0))
+    level = min(reached, confidence if units else 1.0)
+    bimodal = any(found.bimodal for found in intervals.values())
+    return Estimate(value, low, high, samples(quantity), level, bimodal)
 
 
 def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
@@ -185,12 +188,16 @@ def _of_unit(unit: Quantity, confidence: float) -> Estimate:
         (key[0], value(unit, lambda leaf, at=key: leaf.medians[at]))  # type: ignore[misc]
         for key in _shared(leaves)
     ]
+    each = [result for _, result in results]
+    level = isinstance(unit, Derived) and unit.operation.whole
+    if not level and is_bimodal(each) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
+        low, high = min(each), max(each)
+        return Estimate(statistics.median(each), low, high, len(each), 0.0, bimodal=True)
     runs = dict.fromkeys(run for run, _ in results)
     by_run = [statistics.median(v for r, v in results if r == run) for run in runs]
     if len(runs) >= ENOUGH_RUNS:
         return _as_level(unit, median_interval(by_run, confidence))
-    each = median_interval([result for _, result in results], confidence)
-    return _as_level(unit, _holding(by_run, each))
+    return _as_level(unit, _holding(by_run, median_interval(each, confidence)))
 
 
 def _as_level(unit: Quantity, found: Estimate) -> Estimate:

@@ -30,7 +30,8 @@ class Estimate:
     """``value`` in ``[low, high]``, from ``n`` samples, at level ``confidence``.
 
     ``confidence`` is the level that was asked for, or, where the samples are too few for it, the
-    lower one that the interval reaches.
+    lower one that the interval reaches.  Where processes fall into two groups (``bimodal``) the
+    value lies in the gap between them: the ends are the extremes, and the level is 0.
     """
 
     value: float
@@ -38,6 +39,7 @@ class Estimate:
     high: float
     n: int
     confidence: float
+    bimodal: bool = False
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,14 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 
 
 def number_text(number: Number | Estimate, scale: Scale) -> str:
-    """A number as it stands in a sentence or a cell, without its unit and interval."""
+    """A number as it stands in a sentence or a cell, without its unit and interval.
+
+    Where processes fall into two groups, nothing lies at their median: it is printed as a range.
+    """
+    if isinstance(number, Estimate) and number.bimodal:
+        scaled = _scaled(number, scale.factor)
+        decimals = 0 if scale.whole else decimals_of(scaled)
+        return f"{digits(scaled.low, decimals)} to {digits(scaled.high, decimals)}"
     if isinstance(number, Estimate):
         scaled = _scaled(number, scale.factor)
         return digits(scaled.value, 0 if scale.whole else decimals_of(scaled))
@@ -196,6 +203,7 @@ def _scaled(estimate: Estimate, factor: float) -> Estimate:
         high=estimate.high * factor,
         n=estimate.n,
         confidence=estimate.confidence,
+        bimodal=estimate.bimodal,
     )
 
 

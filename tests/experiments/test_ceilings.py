@@ -92,7 +92,7 @@ def test_the_large_plan_doubles_from_16_kib_to_eight_last_caches(
 
 def test_the_small_plan_shows_every_cache_and_memory() -> None:
     found = working_sets(CACHES, 2, 8, 2**40, "small")
-    assert found == (32 * 2**10, 2**20, 16 * 2**20, 64 * 2**20)
+    assert found == (32 * 2**10, 2**20, 16 * 2**20, 128 * 2**20)
 
 
 def test_cores_that_share_a_cache_have_it_once() -> None:

@@ -73,4 +73,4 @@ def in_processes(*medians: float, disturbance: str | None = None) -> Case:
 
 def test_processes_that_disagree_are_named_with_both_ends() -> None:
     told = instability([in_processes(1.0, 1.1), in_processes(0.001, 0.002, 0.0015)])
-    assert told is not None and "1 of 2 results" in told and "1 ms and 2 ms" in told
+    assert told is not None and "1 of 2 results" in told and "1 ms to 2 ms" in told

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from report.instruments import gates
 from report.missing import Missing
 from report.statistics.estimates import CONFIDENCE
 from report.studies.backend_speedup.getters import NO_CASE, Getter, count_of
@@ -17,14 +18,13 @@ ENOUGH: Final = math.ceil(1 - math.log2(1 - CONFIDENCE))
 
 
 def _rounds(*, disturbed: bool) -> Getter:
-    """How many processes timed a case, or how many of them were disturbed."""
+    """How many processes timed a case and were watched, or how many of them were disturbed."""
 
     def count(run: Run) -> int | Missing:
-        every = [case for stored in run.stored.runs for case in stored.record.cases]
-        rounds = [r for case in every for r in case.rounds]
-        if not rounds:
-            return NO_CASE
-        return sum(r.disturbance is not None or not disturbed for r in rounds)
+        found = gates.disturbed(stored.record for stored in run.stored.runs)
+        if found is None:
+            return Missing(f"not monitored on {run.label}")
+        return found[0 if disturbed else 1]
 
     return count_of("processes", count)
 

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from report.evidence import runs as any_study
 from report.evidence.runs import labels
+from report.instruments import gates
 from report.missing import Missing
-from report.quantity.expression import Quantity, exact, named
+from report.quantity.expression import Quantity, absent, exact, named
 from report.records.passes import Pass
 from report.records.record import Factor, Sample
 from report.records.store import Stored
@@ -47,12 +48,13 @@ class Run(any_study.Run):
         return self.on_gpu or bool(self.policies)
 
     def rounds(self, *, disturbed: bool) -> Quantity:
-        """How many measurements of a case all processes made, or how many were disturbed."""
+        """How many measurements of a case were watched in all processes, or disturbed."""
         runs = [alone.stored for alone in self.alone()]
-        found = [r for s in runs for case in s.record.cases for r in case.rounds]
-        amount = sum(not disturbed or r.disturbance is not None for r in found)
+        found = gates.disturbed(stored.record for stored in runs)
+        if found is None:
+            return absent("measurements", "1", f"not monitored on {self.label}")
         further = tuple(s.file for s in runs if s.file != self.file)
-        return exact("measurements", "1", amount, self.file, further)
+        return exact("measurements", "1", found[0 if disturbed else 1], self.file, further)
 
     def over(self, get: Callable[[int], Quantity]) -> dict[int, Quantity]:
         """A quantity at every batch size."""

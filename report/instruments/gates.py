@@ -1,0 +1,155 @@
+"""What a measurement must pass before a number of it is printed or pooled.
+
+One rule each, for the end of a run, for ``check`` and for papers; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from report.records.record import Case, Ceiling, Environment, Policy, Record
+from report.theory.work import flops, forward_macs
+
+#: Processes whose times are further apart, in two groups, do not measure the same thing.
+APART: Final = 1.25
+#: Beside 0 so many of something counted, such as page faults, are a group of their own.
+MANY: Final = 100
+#: Runs whose medians are further apart are not one population.
+AGREE: Final = 1.2
+#: So many times the last cache is memory; less is still partly in the cache.
+BEYOND_CACHES: Final = 4
+#: A case may be this much faster than the best ceiling, since ceilings scatter too.
+SCATTER: Final = 1.25
+#: Shorter times are below timer resolution (s): ticks of perf_counter_ns, and of CUDA events.
+RESOLUTION_S: Final = {"cpu": 1e-7, "cuda": 5e-7}
+#: No processor runs faster (Hz); records do not hold the clock of one that was busy.
+FASTEST_HZ: Final = 6.2e9
+#: Operations in float32 a core and cycle by the widest vectors: two units, each of them fused
+#: multiply-adds.
+_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
+_FLOAT32: Final = "float32"
+
+
+# --------------------------------------------------------------------------------------- series
+
+
+def is_bimodal(medians: Iterable[float]) -> bool:
+    """Whether processes fall into two groups further apart than ``APART``.
+
+    A group has a fifth of them, and of four or more at least two: a few that are slow by themselves
+    are none.
+    """
+    ordered = sorted(medians)
+    smallest = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
+    gaps = tuple(pairwise(ordered))[smallest - 1 : len(ordered) - smallest]
+    return any(
+        high > APART * low and (low > 0 or (low == 0 and high >= MANY)) for low, high in gaps
+    )
+
+
+def agree(one: Iterable[float], other: Iterable[float]) -> bool:
+    """Whether two runs measured one population, by the medians of their processes."""
+    low, high = sorted((median(one), median(other)))
+    return high <= AGREE * low
+
+
+def medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
+    """The median of each process that measured a case."""
+    found = (round_.samples(quantity) for round_ in case.rounds_under(policy))
+    return tuple(median(samples) for samples in found if samples)
+
+
+def policies(case: Case) -> tuple[Policy, ...]:
+    """The memory policies under which processes measured a case."""
+    return tuple(dict.fromkeys(r.policy for r in case.rounds if r.policy))
+
+
+def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
+    """The policies under which the times of a case are bimodal, with the extremes (s)."""
+    for policy in policies(case):
+        found = medians(case, "time", policy)
+        if is_bimodal(found):
+            yield policy, min(found), max(found)
+
+
+def disagreeing(one: Record, other: Record) -> int:
+    """In how many series of times two runs of one machine do not agree."""
+    known = {frozenset(case.factors.items()): case for case in other.cases}
+    pairs = ((case, known.get(frozenset(case.factors.items()))) for case in one.cases)
+    return sum(
+        not agree(own, others)
+        for case, twin in pairs
+        if twin is not None
+        for policy in policies(case)
+        if (own := medians(case, "time", policy)) and (others := medians(twin, "time", policy))
+    )
+
+
+def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
+    """How many measurements were disturbed, of how many that were watched; None if none was.
+
+    Formats that name no memory policy watched nothing, and neither did systems without /proc.
+    """
+    watched = [
+        round_.disturbance is not None
+        for record in records
+        if "disturbance" not in record.environment.missing
+        for case in record.cases
+        for round_ in case.rounds
+        if round_.policy is not None and round_.status == "ok" and round_.samples("time")
+    ]
+    return (sum(watched), len(watched)) if watched else None
+
+
+# ------------------------------------------------------------------------------------- ceilings
+
+
+def problem(record: Record) -> str | None:
+    """Why the rates of a record cannot be believed, in words; None if they can."""
+    best = best_rate(record)
+    if best is None:
+        return None
+    limit = most_possible(record.environment)
+    if limit is not None and best > limit:
+        return (
+            f"a ceiling of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
+            f"{limit / 1e9:.0f}"
+        )
+    rate, case = max(((_rate(each), each) for each in record.cases), key=lambda each: each[0])
+    if rate > SCATTER * best:
+        factors = ", ".join(f"{name}={level}" for name, level in case.factors.items())
+        return f"{factors} computes {rate / 1e9:.0f} GFLOP/s, the best ceiling {best / 1e9:.0f}"
+    return None
+
+
+def best_rate(record: Record) -> float | None:
+    """The best ceiling of arithmetic in float32 (FLOP/s); None where none was measured."""
+    rates = [c.work / min(c.samples) for c in record.ceilings if _is_arithmetic(c)]
+    return max(rates, default=None)
+
+
+def most_possible(environment: Environment) -> float | None:
+    """Cores × vector width × clock (FLOP/s in float32), for a CPU whose vectors are known."""
+    flags: Sequence[str] = environment.host.flags if environment.host else ()
+    width = next((n for name, n in _PER_CYCLE.items() if name in flags), None)
+    if environment.device == "cuda" or width is None:
+        return None
+    return environment.threads * width * FASTEST_HZ
+
+
+def _is_arithmetic(ceiling: Ceiling) -> bool:
+    is_float = ceiling.dtype == _FLOAT32 and ceiling.work_unit == "FLOP"
+    return is_float and bool(ceiling.samples) and min(ceiling.samples) > 0
+
+
+def _rate(case: Case) -> float:
+    """The forward work of a case in float32 over its shortest time (FLOP/s); 0 without a time.
+
+    A pass does at least its forward work, so that this is no more than the case's real rate.
+    """
+    single = case.factors.get("precision", _FLOAT32) == _FLOAT32
+    times = case.samples("time") if case.status == "ok" and single else ()
+    return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0

@@ -1,0 +1,136 @@
+"""The gates: what passes, what is printed as a range, not pooled, or makes a record a problem."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report.instruments import gates
+from report.quantity.evaluation import estimate
+from report.quantity.expression import measured
+from report.quantity.process import Process
+from report.quantity.verdicts import Statement, expect
+from report.records.record import Case, Ceiling, Record, Round, Series
+from report.statistics.estimates import Estimate
+from report.text.format import quantity_text
+from tests import factory
+
+TWO_GROUPS = (1.35, 1.36, 1.4, 2.16, 2.2, 2.31)
+
+
+@pytest.mark.parametrize(
+    ("medians", "bimodal"),
+    [
+        (TWO_GROUPS, True),
+        ((10.0, 12.0, 15.0, 2275.0, 9000.0, 13525.0), True),
+        ((0.0, 0.0, 5000.0, 5100.0), True),
+        ((0.0, 0.0, 3.0, 4.0), False),  # so few page faults are none
+        ((1.0, 1.1, 1.2, 1.4, 1.6, 1.9), False),  # wide, and without a gap
+        ((1.0, 1.0, 1.0, 1.0, 1.0, 2.0), False),  # one that is slow by itself
+        ((*(1.0,) * 46, 1.3, 1.3), False),
+        ((1.0, 1.3), True),
+        ((1.0,), False),
+    ],
+)
+def test_two_groups_further_apart_than_a_quarter(medians: tuple[float, ...], bimodal: bool) -> None:
+    assert gates.is_bimodal(medians) is bimodal
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1), st.floats(1e-3, 1e3))
+def test_neither_order_nor_unit_decides(medians: list[float], factor: float) -> None:
+    assert gates.is_bimodal(medians) == gates.is_bimodal(reversed(medians))
+    if gates.is_bimodal(medians):
+        assert max(medians) > gates.APART * min(medians)
+
+
+def quantity(name: str, *medians: float):  # type: ignore[no-untyped-def]
+    processes = [Process("r.json", str(n), (x,)) for n, x in enumerate(medians)]
+    return measured(name, "s", processes, "r.json", "cpu")
+
+
+def test_a_bimodal_median_is_a_range_and_decides_nothing() -> None:
+    time = quantity("time", *TWO_GROUPS)
+    found = estimate(time)
+    assert isinstance(found, Estimate) and found.bimodal
+    assert (found.low, found.high, found.confidence) == (1.35, 2.31, 0.0)
+    assert quantity_text(found, "s") == "1.4 to 2.3\N{NO-BREAK SPACE}s"
+    assert Statement(time, expect("> 1")).judge() == "undecided"
+    # What both sides of a ratio share cancels within each process.
+    ratio = time / quantity("other", *(2 * x for x in TWO_GROUPS))
+    assert estimate(ratio) == Estimate(0.5, 0.5, 0.5, 6, 0.95)
+
+
+def test_runs_agree_up_to_a_fifth() -> None:
+    assert gates.agree((1.0, 1.1), (1.2, 1.3))
+    assert not gates.agree((1.0, 1.0), (1.21, 1.21)) and not gates.agree((1.21,), (1.0,))
+
+
+# ---------------------------------------------------------------------------------------- records
+
+
+def round_of(time: float, **changes: object) -> Round:
+    plain = Round(
+        process=1,
+        policy="retained",
+        status="ok",
+        reason=None,
+        disturbance=None,
+        series=(Series(quantity="time", unit="s", samples=(time,)),),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def record(*rounds: Round, ceilings: tuple[Ceiling, ...] = ()) -> Record:
+    case = Case(factors={"size": 1}, status="ok", reason=None, layers=(), series=(), rounds=rounds)
+    whole = factory.measurement("2026-11-01T10:00:00Z")
+    return msgspec.structs.replace(whole, cases=(case,), ceilings=ceilings)
+
+
+def test_only_what_was_watched_counts_as_undisturbed() -> None:
+    failed = round_of(1.0, status="failed", reason="It broke.", series=())
+    loud, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
+    assert gates.disturbed([record(round_of(1.0), loud, failed, unwatched)]) == (1, 2)
+    assert gates.disturbed([record(unwatched, failed)]) is None
+    blind = record(round_of(1.0))
+    missing = {**blind.environment.missing, "disturbance": "there is no /proc"}
+    environment = msgspec.structs.replace(blind.environment, missing=missing)
+    assert gates.disturbed([msgspec.structs.replace(blind, environment=environment)]) is None
+
+
+def test_series_in_which_two_runs_disagree_are_counted() -> None:
+    one, other = (record(*(round_of(t, process=n) for n in (1, 2))) for t in (1.0, 1.3))
+    assert gates.disagreeing(one, one) == 0
+    assert gates.disagreeing(one, other) == gates.disagreeing(other, one) == 1
+
+
+def ceiling(rate: float) -> Ceiling:
+    return Ceiling(
+        operation="matrix_product",
+        moment="before",
+        dtype="float32",
+        size="1x1x1",
+        work=1_000_000_000,
+        work_unit="FLOP",
+        samples=(1e9 / rate,),
+        instrument="torch.mm",
+    )
+
+
+def test_no_processor_is_faster_than_its_vectors() -> None:
+    host = msgspec.structs.replace(factory.SERVER, flags=("avx2", "fma"))
+    plain = record(round_of(1.0), ceilings=(ceiling(100e9),))
+    environment = msgspec.structs.replace(plain.environment, host=host, threads=1)
+    honest = msgspec.structs.replace(plain, environment=environment)
+    assert gates.most_possible(environment) == pytest.approx(198.4e9)
+    assert gates.problem(honest) is None
+    cheating = msgspec.structs.replace(honest, ceilings=(ceiling(250e9),))
+    assert "250 GFLOP/s" in str(gates.problem(cheating))
+
+
+def test_no_case_is_faster_than_the_best_ceiling() -> None:
+    whole = factory.measurement("2026-11-01T10:00:00Z")
+    slow = msgspec.structs.replace(whole, ceilings=(ceiling(1.0),))
+    assert gates.problem(slow) is not None
+    assert gates.problem(msgspec.structs.replace(whole, ceilings=())) is None
