@@ -26,8 +26,8 @@ from experiments.harness.training_step import (
     trainer,
 )
 from experiments.harness.workload import Workload
+from experiments.networks.blocks import CLASSES
 from experiments.networks.catalogue import network
-from experiments.networks.imagenet import CLASSES
 from experiments.training_layers import layers
 from report.records.record import Series
 

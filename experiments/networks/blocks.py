@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+#: Classes of ImageNet.
+CLASSES: Final = 1000
 
 
 class Add(nn.Module):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,6 +36,17 @@ INPUT_SHAPES: Final[dict[str, ImageShape]] = {
 }
 
 
+#: The module of this package that makes a family, and its function; residual networks beside them.
+_FAMILIES: Final = {
+    "LeNet": ("chains", "lenet5"),
+    "CIFAR": ("chains", "cifar_convnet"),
+    "AlexNet": ("chains", "alexnet"),
+    "ZFNet": ("chains", "zfnet"),
+    "VGG": ("chains", "vgg"),
+    "MobileNetV2": ("mobilenet", "mobilenet_v2"),
+}
+
+
 def network(name: str, *, in_place: bool = False) -> nn.Module:
     """The network called ``name``, with new weights, in training mode as torch makes it.
 
@@ -43,48 +55,12 @@ def network(name: str, *, in_place: bool = False) -> nn.Module:
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
-    if INPUT_SHAPES[name] == _IMAGENET:
-        return _for_imagenet(name, in_place)
-    return _for_small_images(name, in_place)
-
-
-def _for_small_images(name: str, in_place: bool) -> nn.Module:
     family, _, depth = name.partition("-")
-    match family:
-        case "LeNet":
-            from experiments.networks.lenet import lenet5
-
-            return lenet5(INPUT_SHAPES[name][0])
-        case "CIFAR":
-            from experiments.networks.cifar_convnet import cifar_convnet
-
-            return cifar_convnet(in_place=in_place)
-        case _:
-            from experiments.networks.cifar_resnet import cifar_resnet
-
-            return cifar_resnet(int(depth), in_place=in_place)
-
-
-def _for_imagenet(name: str, in_place: bool) -> nn.Module:
-    family, _, depth = name.partition("-")
-    match family:
-        case "AlexNet":
-            from experiments.networks.alexnet import alexnet
-
-            return alexnet(in_place=in_place)
-        case "ZFNet":
-            from experiments.networks.zfnet import zfnet
-
-            return zfnet(in_place=in_place)
-        case "VGG":
-            from experiments.networks.vgg import vgg
-
-            return vgg(int(depth), in_place=in_place)
-        case "MobileNetV2":
-            from experiments.networks.mobilenet import mobilenet_v2
-
-            return mobilenet_v2(in_place=in_place)
-        case _:
-            from experiments.networks.resnet import resnet
-
-            return resnet(int(depth), in_place=in_place)
+    small = "cifar_resnet" if INPUT_SHAPES[name] == _CIFAR else "resnet"
+    module, function = _FAMILIES.get(family, (small, small))
+    make = getattr(import_module(f"experiments.networks.{module}"), function)
+    if family == "LeNet":
+        made = make(INPUT_SHAPES[name][0])
+    else:
+        made = make(*([int(depth)] if depth else []), in_place=in_place)
+    return cast("nn.Module", made)

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 from torch import nn
 
-from experiments.networks.blocks import Residual
-from experiments.networks.imagenet import CLASSES
+from experiments.networks.blocks import CLASSES, Residual
 
 
 class Stage(NamedTuple):

@@ -8,8 +8,7 @@ from typing import Final, TypeAlias
 
 from torch import nn
 
-from experiments.networks.blocks import Residual
-from experiments.networks.imagenet import CLASSES
+from experiments.networks.blocks import CLASSES, Residual
 
 CHANNELS: Final = (64, 128, 256, 512)
 #: Blocks in each of the four stages, by the number of layers with weights.

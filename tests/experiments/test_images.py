@@ -25,7 +25,7 @@ from experiments.datasets import (
     identity,
     resplit,
 )
-from experiments.datasets.scaling import bilinear
+from experiments.datasets.small_digits import bilinear
 
 
 def made(train: int = 20, test: int = 10) -> Images:

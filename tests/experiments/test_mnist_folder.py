@@ -23,7 +23,7 @@ from image_files import (
 
 from experiments.datasets import handwritten, mnist
 from experiments.datasets import mnist_folder as module
-from experiments.datasets.idx import images_of, labels_of
+from experiments.datasets.mnist_folder import images_of, labels_of
 
 IMAGES, LABELS = IDX["train", "images"], IDX["train", "labels"]
 
@@ -77,7 +77,7 @@ ODD_LABEL = idx_labels([*some_labels(7), 26, *some_labels(12)])
         (IMAGES, WHOLE[:5000], "5,000", "20 entries of 784"),
         (IMAGES, WHOLE + bytes(2), "15,696", "found 2 bytes more"),
         (IMAGES, b"\x89PNG\r\n\x1a\n" + bytes(50), "0", "the number 2,303,741,511"),
-        (IMAGES, idx_labels(some_labels(20)), "0", "2,049 of IDX labels"),
+        (IMAGES, idx_labels(some_labels(20)), "0", "the number 2,049"),
         (IMAGES, idx_images(some_images(5, shape=(32, 32))), "8", "32×32"),
         (IMAGES, idx_images(some_images(0)), "4", "a count of 0"),
         (IMAGES, WHOLE[:4] + b"\xff\xff\xff\xff" + WHOLE[8:], "15,696", "4,294,967,295 entries"),
@@ -102,16 +102,16 @@ def test_damaged_gzip(tmp_path: Path, how: str) -> None:
     else:
         content[300 if how == "changed" else -6] ^= 0xFF
     file.write_bytes(content)
-    assert re.match(rf"{IMAGES}.gz: byte [\d,]+: .*gzip", refused(mnist, tmp_path))
+    assert re.match(rf"{IMAGES}.gz: found .*gzip", refused(mnist, tmp_path))
 
 
 def test_a_small_file_that_unpacks_to_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.datasets.files.LARGEST_UNPACKED", 2**21)
+    monkeypatch.setattr("report.records.unpacking.LARGEST_UNPACKED", 2**21)
     file = write_idx(tmp_path, packed=True) / f"{IMAGES}.gz"
     file.write_bytes(gzip.compress(bytes(2**23)))
-    assert "found more than 2,097,152 bytes of content" in refused(mnist, tmp_path)
+    assert "found more than 2,097,152 B" in refused(mnist, tmp_path)
 
 
 def test_another_set_in_the_clothes_of_mnist(

@@ -1,0 +1,160 @@
+"""Networks whose layers stand in one chain, so that no module around them holds a tensor.
+
+- LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
+- the small network for CIFAR-10 that came with cuda-convnet (Krizhevsky 2012);
+- AlexNet with torchvision's shapes: one column (Krizhevsky, arXiv:1404.5997), no normalisation;
+- ZFNet (Zeiler and Fergus, ECCV 2014, arXiv:1311.2901, figure 3);
+- VGG (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, columns A, B, D and E).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+from torch import nn
+
+from experiments.networks.blocks import CLASSES
+
+_HIDDEN: Final = 4096
+#: Of VGG: channels of the five stages, and convolutions in each by the number of weighted layers.
+CHANNELS: Final = (64, 128, 256, 512, 512)
+STAGES: Final = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}
+
+
+def lenet5(channels: int = 1) -> nn.Sequential:
+    """``(N, channels, 32, 32)`` to scores ``(N, 10)``; 61,706 parameters with one channel.
+
+    As frameworks teach it: the second convolution is connected to all maps, pooling is a plain
+    average, and the last layer is linear.
+    """
+    return nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(channels, 6, 5),
+            tanh1=nn.Tanh(),
+            pool1=nn.AvgPool2d(2),
+            conv2=nn.Conv2d(6, 16, 5),
+            tanh2=nn.Tanh(),
+            pool2=nn.AvgPool2d(2),
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(16 * 5 * 5, 120),
+            tanh3=nn.Tanh(),
+            fc2=nn.Linear(120, 84),
+            tanh4=nn.Tanh(),
+            fc3=nn.Linear(84, 10),
+        )
+    )
+
+
+def cifar_convnet(*, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 32, 32)`` to scores ``(N, 10)``; 89,578 parameters.
+
+    Shapes of Caffe's ``cifar10_full``, the published translation, without response normalisation.
+    There the windows of pooling may reach over the far border; here a border of one before them
+    gives the same extents, 16, 8 and 4.
+    """
+    return nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(3, 32, 5, padding=2),
+            pool1=nn.MaxPool2d(3, 2, padding=1),
+            relu1=nn.ReLU(in_place),
+            conv2=nn.Conv2d(32, 32, 5, padding=2),
+            relu2=nn.ReLU(in_place),
+            pool2=nn.AvgPool2d(3, 2, padding=1),
+            conv3=nn.Conv2d(32, 64, 5, padding=2),
+            relu3=nn.ReLU(in_place),
+            pool3=nn.AvgPool2d(3, 2, padding=1),
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(64 * 4 * 4, 10),
+        )
+    )
+
+
+def alexnet(*, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 61,100,840 parameters.
+
+    torchvision's average pooling to 6 × 6, which does nothing at this size, is kept.
+    """
+    return nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(3, 64, 11, stride=4, padding=2),
+            relu1=nn.ReLU(in_place),
+            pool1=nn.MaxPool2d(3, 2),
+            conv2=nn.Conv2d(64, 192, 5, padding=2),
+            relu2=nn.ReLU(in_place),
+            pool2=nn.MaxPool2d(3, 2),
+            conv3=nn.Conv2d(192, 384, 3, padding=1),
+            relu3=nn.ReLU(in_place),
+            conv4=nn.Conv2d(384, 256, 3, padding=1),
+            relu4=nn.ReLU(in_place),
+            conv5=nn.Conv2d(256, 256, 3, padding=1),
+            relu5=nn.ReLU(in_place),
+            pool3=nn.MaxPool2d(3, 2),
+            average=nn.AdaptiveAvgPool2d(6),
+            **_classifier(256 * 6 * 6, in_place),
+        )
+    )
+
+
+def zfnet(*, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 62,357,608 parameters.
+
+    Padding is chosen so that the maps have the extents of the figure: 110, 55, 26, 13, 6.  Contrast
+    normalisation is left out, as torchvision leaves it out of AlexNet.
+    """
+    return nn.Sequential(
+        OrderedDict[str, nn.Module](
+            conv1=nn.Conv2d(3, 96, 7, stride=2, padding=1),
+            relu1=nn.ReLU(in_place),
+            pool1=nn.MaxPool2d(3, 2, padding=1),
+            conv2=nn.Conv2d(96, 256, 5, stride=2),
+            relu2=nn.ReLU(in_place),
+            pool2=nn.MaxPool2d(3, 2, padding=1),
+            conv3=nn.Conv2d(256, 384, 3, padding=1),
+            relu3=nn.ReLU(in_place),
+            conv4=nn.Conv2d(384, 384, 3, padding=1),
+            relu4=nn.ReLU(in_place),
+            conv5=nn.Conv2d(384, 256, 3, padding=1),
+            relu5=nn.ReLU(in_place),
+            pool3=nn.MaxPool2d(3, 2),
+            **_classifier(256 * 6 * 6, in_place),
+        )
+    )
+
+
+def vgg(depth: int = 16, *, in_place: bool = False) -> nn.Sequential:
+    """``(N, 3, 224, 224)`` to scores ``(N, 1000)``; 138,357,544 parameters at depth 16."""
+    parts = dict(_features(STAGES[depth], in_place))
+    parts.update(_classifier(512 * 7 * 7, in_place))
+    return nn.Sequential(OrderedDict(parts))
+
+
+def _features(stages: tuple[int, ...], in_place: bool) -> Iterator[tuple[str, nn.Module]]:
+    """Convolutions of 3 × 3 that keep the extents, and a pooling that halves them, per stage."""
+    before = 3
+    for stage, (count, channels) in enumerate(zip(stages, CHANNELS, strict=True), start=1):
+        for number in range(1, count + 1):
+            yield f"conv{stage}_{number}", nn.Conv2d(before, channels, 3, padding=1)
+            yield f"relu{stage}_{number}", nn.ReLU(in_place)
+            before = channels
+        yield f"pool{stage}", nn.MaxPool2d(2)
+
+
+def _classifier(features: int, in_place: bool) -> dict[str, nn.Module]:
+    """The three linear layers behind a flattened map of ``features`` elements an image."""
+    return {
+        "flatten": nn.Flatten(),
+        "dropout1": nn.Dropout(0.5),
+        "fc1": nn.Linear(features, _HIDDEN),
+        "relu_fc1": nn.ReLU(in_place),
+        "dropout2": nn.Dropout(0.5),
+        "fc2": nn.Linear(_HIDDEN, _HIDDEN),
+        "relu_fc2": nn.ReLU(in_place),
+        "fc3": nn.Linear(_HIDDEN, CLASSES),
+    }
