@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import re
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 
 from experiments.harness.recording import utc
 from experiments.harness.study import UsageError
-from experiments.importers.formats import EXPERIMENTAL, FORMATS, read_as
+from experiments.importers.formats import read_any
 from experiments.importers.imported import FETCH_AGAIN, Imported, Source, source_of
 from report.errors import RecordError
 from report.records.imported import (
@@ -51,7 +50,6 @@ def add_import(go: argparse.ArgumentParser) -> None:
     go.add_argument("--address", metavar="URL", help="where the file is published")
     go.add_argument("--commit", metavar="HASH", help="the revision of it there")
     go.add_argument("--device", metavar="NAME", help="full name of the device, as vendors write it")
-    go.add_argument("--format", choices=tuple(FORMATS), help="default: told by the content")
     go.add_argument(
         "--set",
         dest="settings",
@@ -72,9 +70,6 @@ def import_files(options: argparse.Namespace) -> int:
     for record, files in made:
         path = write_import(record, options.records, files)
         print(f"Record: {path}")
-        if record.origin.format in EXPERIMENTAL:
-            said = f"reading {record.origin.format} is experimental; compare the record with it"
-            print(f"{record.origin.file}: {said}.", file=sys.stderr)
     if not (_STUDIES / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
@@ -91,7 +86,7 @@ def _given(options: argparse.Namespace) -> dict[str, str]:
 def _record(source: Source, options: argparse.Namespace) -> tuple[ImportedRecord, dict[str, bytes]]:
     """A published file as the record that will be read, with the files beside it."""
     study = _checked("--study", options.study, Slug)
-    format_, imported = read_as(source, options.format)
+    format_, imported = read_any(source)
     origin = _origin(source, imported, format_, options)
     _refuse_again(origin, options)
     files, reasons = _files(source, imported)

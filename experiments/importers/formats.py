@@ -3,54 +3,52 @@
 from __future__ import annotations
 
 import csv
-from importlib import import_module
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from experiments.importers.imported import Imported, RefusedError, Source
+from experiments.importers import ncu_csv, profiles, tidy_csv, timm_csv
+from experiments.importers.imported import Imported, Source
 
-#: Format → module; more special formats come before those that would take their files too.
-FORMATS: Final[dict[str, str]] = {
-    "allocator_snapshot": "experiments.importers.allocator_snapshot",
-    "kineto_trace": "experiments.importers.kineto_trace",
-    "memory_timeline": "experiments.importers.memory_timeline",
-    "timm_csv": "experiments.importers.timm_csv",
-    "tidy_csv": "experiments.importers.tidy_csv",
-    "ncu_csv": "experiments.importers.ncu_csv",
+
+class Importer(NamedTuple):
+    """A format: whether a file is of it, by its content, and what a file says.
+
+    ``read`` raises ``RefusedError`` for what has no unit, or would have to be guessed.
+    """
+
+    detects: Callable[[Source], bool]
+    read: Callable[[Source], Imported]
+
+
+#: More special formats come before those that would take their files too.
+FORMATS: Final[dict[str, Importer]] = {
+    "allocator_snapshot": Importer(profiles.is_snapshot, profiles.read_allocator),
+    "kineto_trace": Importer(profiles.is_trace, profiles.read_kineto),
+    "memory_timeline": Importer(profiles.is_timeline, profiles.read_memory),
+    "timm_csv": Importer(timm_csv.detects, timm_csv.read),
+    "tidy_csv": Importer(tidy_csv.detects, tidy_csv.read),
+    "ncu_csv": Importer(ncu_csv.detects, ncu_csv.read),
 }
 
-#: Formats of which no test reads a file that the tool itself has written on a GPU.
-EXPERIMENTAL: Final = frozenset({"allocator_snapshot"})
 #: What a file raises that holds something else than its format says, in a place not foreseen.
 _UNFORESEEN: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
 )  # fmt: skip
 
 
-class Importer(Protocol):
-    """A module of a format."""
+def read_any(source: Source) -> tuple[str, Imported]:
+    """The format of ``source``, told by its content, and what it says.
 
-    def detects(self, source: Source) -> bool:
-        """Whether the content of ``source`` is of this format, whole or not."""
-
-    def read(self, source: Source) -> Imported:
-        """What the file says; raises ``RefusedError``."""
-
-
-def read_as(source: Source, wanted: str | None = None) -> tuple[str, Imported]:
-    """The format of ``source`` and what it says; ``wanted`` is a format that the user names.
-
-    Raises ``RefusedError`` for a file of no format or of another one than wanted, and
-    ``RecordError`` for a profile that is damaged.
+    Raises ``RefusedError`` for a file of no format, and ``RecordError`` for a damaged profile.
     """
-    if wanted is not None and wanted not in FORMATS:
-        raise RefusedError(f"--format {wanted}: possible are {', '.join(FORMATS)}.")
-    for name in FORMATS if wanted is None else (wanted,):
-        importer = cast(Importer, import_module(FORMATS[name]))
-        if importer.detects(source):
-            try:
-                return name, importer.read(source)
-            except _UNFORESEEN as error:
-                what = f"not what a file of {name} holds ({type(error).__name__}: {error})"
-                raise source.refused(f"{what}; fetch it again") from error
-    formats = wanted or ", ".join(FORMATS)
-    raise source.refused(f"found no file of a format that can be imported ({formats}); check it")
+    name = next((name for name, each in FORMATS.items() if each.detects(source)), None)
+    if name is None:
+        formats = ", ".join(FORMATS)
+        raise source.refused(
+            f"found no file of a format that can be imported ({formats}); check it"
+        )
+    try:
+        return name, FORMATS[name].read(source)
+    except _UNFORESEEN as error:
+        what = f"not what a file of {name} holds ({type(error).__name__}: {error})"
+        raise source.refused(f"{what}; fetch it again") from error

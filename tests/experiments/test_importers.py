@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.__main__ import main
-from experiments.importers.formats import FORMATS, read_as
+from experiments.importers.formats import FORMATS, read_any
 from experiments.importers.imported import Source
 from report.errors import RidgepointError
 from report.evidence.allocator_replay import replayed
@@ -209,12 +209,11 @@ def test_a_memory_timeline(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [0, 3])
 def test_a_snapshot_whose_history_is_whole_is_replayed_as_our_own_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: int
+    tmp_path: Path, missing: int
 ) -> None:
     traces = [SNAPSHOT["device_traces"][0][missing:]]
     content = pickle.dumps({**SNAPSHOT, "device_traces": traces})
     (case,) = imported(tmp_path, "snapshot.pickle", content).cases
-    assert "experimental" in capsys.readouterr().err
     call = replayed(case)
     assert isinstance(call, Missing) == bool(missing)
     if not isinstance(call, Missing):
@@ -379,21 +378,15 @@ def test_whatever_is_in_a_file_is_read_or_one_sentence(
         content[start : start + len(new)] = new
     words = dict(word.split("=") for word in FILES[name][1] if "=" in word)
     try:
-        read_as(Source(name, bytes(content), "some GPU", words))
+        read_any(Source(name, bytes(content), "some GPU", words))
     except RidgepointError as error:
         assert str(error).startswith(name) and "\n" not in str(error)
 
 
-def test_a_file_of_another_format_than_named_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, (content, words) in FILES.items():
-        device = None if name in (TIMM, "trace.json") else "some GPU"
-        given = dict(word.split("=") for word in words if "=" in word)
-        own, _ = read_as(Source(name, content, device, given))
-        for format_ in FORMATS.keys() - {own}:
-            said = refusal(tmp_path, capsys, name, content, *words, "--format", format_)
-            assert format_ in said
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_is_taken_for_one_of_another_format(name: str) -> None:
+    source = Source(name, FILES[name][0])
+    assert sum(each.detects(source) for each in FORMATS.values()) == 1
 
 
 def test_one_unusable_file_leaves_nothing_of_all(tmp_path: Path) -> None:

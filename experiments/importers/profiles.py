@@ -1,0 +1,215 @@
+"""What profilers of PyTorch leave: traces, memory timelines, snapshots of the allocator.
+
+None of them says which network ran; its user must.  Papers read the same files with the same
+readers, of ``report.instruments``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from experiments.harness.cuda_memory import series_of
+from experiments.importers.imported import (
+    FETCH_AGAIN,
+    Imported,
+    Source,
+    case,
+    environment,
+    scaled,
+)
+from report.instruments import allocator_snapshot
+from report.instruments.memory_timeline import CATEGORIES, read_timeline
+from report.instruments.trace import Trace, read_trace
+from report.records.lifetimes import Lifetimes
+from report.records.record import Factor, Sample
+
+LIFETIMES: Final = "lifetimes.json.gz"
+#: Where a pickle of protocol 2 or later begins, and a memory timeline.
+_PICKLE: Final = b"\x80"
+_TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
+_CHANNELS: Final = 3
+#: Conditions that a profile needs, and others that it may have.
+_NEEDED: Final = ("network", "batch", "precision", "direction")
+_COUNTS: Final = ("batch", "image")
+_KNOWN: Final = (*_NEEDED, "image", "layout", "optimizer")
+
+
+def conditions(source: Source) -> dict[str, Factor]:
+    """The conditions that the user gave; raises ``RefusedError`` for a missing or unknown one."""
+    for name in source.given:
+        if name not in _KNOWN:
+            raise source.refused(f"--set {name}: possible are {', '.join(_KNOWN)}; mend the name")
+    for name in _NEEDED:
+        if name not in source.given:
+            raise source.refused(f"it does not say the {name}; give it with --set {name}=…")
+    return {name: _level(source, name, text) for name, text in source.given.items()}
+
+
+def _level(source: Source, name: str, text: str) -> Factor:
+    if name not in _COUNTS:
+        return text
+    number = scaled(text, "1", whole=True)
+    if not number:
+        raise source.refused(f"--set {name}={text}: expected a whole number from 1 on; mend it")
+    return number
+
+
+# ----------------------------------------------------------------------------------------- traces
+
+
+def is_trace(source: Source) -> bool:
+    """Whether the content is JSON with a list of trace events."""
+    return source.content.lstrip().startswith(b"{") and b'"traceEvents"' in source.content
+
+
+def read_kineto(source: Source) -> Imported:
+    """The trace's kernels as series in the order of launches.
+
+    Raises ``RefusedError`` for a trace without kernels or of several kinds of GPU, and
+    ``RecordError`` for a damaged one.
+    """
+    trace = read_trace(source.content, source.name, FETCH_AGAIN)
+    measured = {name: samples for name, samples in _of_kernels(trace).items() if samples}
+    if not measured:
+        raise source.refused("found no kernel and no memory of a GPU; import a trace of a GPU")
+    names = {device.name for device in trace.devices}
+    if len(names) > 1:
+        raise source.refused(f"it names {len(names)} kinds of GPU; import a trace of one kind")
+    gpu = trace.devices[0] if trace.devices else None
+    return Imported(
+        instrument="PyTorch profiler (Kineto)",
+        environment=environment(
+            "cuda",
+            source.device_or(names.pop() if names else None),
+            memory_bytes=gpu.memory_bytes if gpu else None,
+        ),
+        cases=(case({"subject": "trace"}, measured),),
+        unstated="the trace does not say it",
+        conditions=conditions(source),
+        missing={
+            "repetitions": "a kernel of one call; calls follow each other in the order of launches",
+            "processes": "one process wrote the trace",
+        },
+    )
+
+
+def _of_kernels(trace: Trace) -> Mapping[str, Iterable[Sample]]:
+    return {
+        "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
+        "cupti_fp32_additions": [k.additions for k in trace.counted],
+        "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
+        "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
+        "memory_events": [event.change for event in trace.memory if not event.on_host],
+    }
+
+
+# -------------------------------------------------------------------------------------- timelines
+
+
+def is_timeline(source: Source) -> bool:
+    """Whether the content begins with a list of four whole numbers."""
+    return _TIMELINE.match(source.content) is not None
+
+
+def read_memory(source: Source) -> Imported:
+    """The most bytes of each category; raises ``RefusedError``, and ``RecordError`` if damaged.
+
+    Beside the record lies what theory needs for a prediction: when the operators of the named
+    network make and free their storages, captured here since papers are built without PyTorch.
+    """
+    found = read_timeline(source.content, source.name)
+    if source.device is None:
+        raise source.refused("it does not say the device; give it with --device")
+    told = conditions(source)
+    attachments, missing = _captured(told)
+    return Imported(
+        instrument="PyTorch profiler, export_memory_timeline",
+        environment=environment("cuda", source.device),
+        cases=tuple(
+            case({"subject": "timeline", "category": name}, {"allocated_peak": [highest]})
+            for name, highest in found.highest.items()
+            if name in CATEGORIES
+        ),
+        unstated="the timeline does not say it",
+        conditions=told,
+        missing={"repetitions": "steps follow each other in one process", **missing},
+        attachments=attachments,
+    )
+
+
+def _captured(
+    told: Mapping[str, Factor],
+) -> tuple[dict[str, tuple[bytes, str]], dict[str, str]]:
+    """The lifetimes of the named network's storages, or why there are none."""
+    from experiments.harness.operators import Input, capture
+    from experiments.networks import catalogue
+
+    name, batch, image = str(told["network"]), int(told["batch"]), told.get("image")
+    if name not in catalogue.INPUT_SHAPES or told["direction"] != "training":
+        return {}, {LIFETIMES: f"no study trains a network {name}"}
+    sides = catalogue.INPUT_SHAPES[name][1:] if image is None else (int(image), int(image))
+    shape = (batch, _CHANNELS, *sides)
+    network = capture(lambda: catalogue.network(name, in_place=True), [Input(shape)], train=True)
+    content = msgspec.json.encode(Lifetimes.of(network.network))
+    meaning = f"lifetimes of the storages of a training step of {name}, captured by ridgepoint"
+    return {LIFETIMES: (gzip.compress(content, mtime=0), meaning)}, {}
+
+
+# -------------------------------------------------------------------------------------- snapshots
+
+
+def is_snapshot(source: Source) -> bool:
+    """Whether the content begins as a pickle does."""
+    return source.content.startswith(_PICKLE)
+
+
+def read_allocator(source: Source) -> Imported:
+    """The requests of the one device that has a history.
+
+    Nothing that the pickle names is run.  Where its history begins with nothing allocated, the
+    record holds every request, so that the model of the allocator replays it as it replays our own.
+    Raises ``RefusedError`` for none or several, and ``RecordError`` for a damaged or foreign file.
+    """
+    snapshot = allocator_snapshot.read_snapshot(source.content, source.name)
+    histories = [history for history in snapshot.histories if history]
+    if len(histories) != 1:
+        raise source.refused(f"{len(histories)} devices have a history; record one, of one device")
+    if source.device is None:
+        raise source.refused("it does not say the device; give it with --device")
+    entries = tuple(msgspec.structs.asdict(entry) for entry in histories[0])
+    measured = series_of(entries, 0, _is_whole(snapshot))
+    told = {name: samples for name, samples in measured.items() if samples}
+    if not told:
+        raise source.refused("its history holds no request; record one with _record_memory_history")
+    return Imported(
+        instrument="PyTorch, memory snapshot",
+        environment=environment("cuda", source.device),
+        cases=(
+            case(
+                {"subject": "snapshot"},
+                {
+                    **told,
+                    "allocated_after": [snapshot.allocated],
+                    "reserved_after": [snapshot.reserved],
+                },
+            ),
+        ),
+        unstated="the snapshot does not say it",
+        conditions=conditions(source),
+    )
+
+
+def _is_whole(snapshot: allocator_snapshot.Snapshot) -> bool:
+    """Whether the history made all that is allocated at its end, so that it began with nothing."""
+    change = {"alloc": 1, "free_completed": -1}
+    live = sum(
+        change.get(entry.action, 0) * entry.size
+        for history in snapshot.histories
+        for entry in history
+    )
+    return snapshot.requested == live
